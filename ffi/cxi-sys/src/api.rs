@@ -1,0 +1,122 @@
+//! The table of libcxi functions.
+
+use std::ffi::{OsStr, c_int, c_uint, c_void};
+use std::fmt;
+
+use libloading::Library;
+
+use crate::bindings::*;
+
+/// Why a library could not be used as libcxi.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The dynamic linker did not open it.
+    Open(libloading::Error),
+    /// It lacks a function that every libcxi has.
+    Symbol(&'static str),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(error) => error.fmt(f),
+            Self::Symbol(name) => write!(f, "the library has no function {name}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+macro_rules! api {
+    (
+        required { $($name:ident: fn($($arg:ident: $type:ty),*) $(-> $ret:ty)?,)* }
+        optional { $($opt_name:ident: fn($($opt_arg:ident: $opt_type:ty),*) $(-> $opt_ret:ty)?,)* }
+    ) => {
+        /// The libcxi functions that cxidiag calls, under their C names.
+        ///
+        /// Every pointer keeps the contract of the C function of that name (libcxi.md):
+        /// result 0 or a negative errno, unless that says otherwise.
+        #[derive(Clone, Copy)]
+        pub struct Api {
+            $(
+                #[doc = concat!("`", stringify!($name), "`.")]
+                pub $name: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
+            )*
+            $(
+                #[doc = concat!("`", stringify!($opt_name), "`, which older libraries lack.")]
+                pub $opt_name: Option<unsafe extern "C" fn($($opt_arg: $opt_type),*) $(-> $opt_ret)?>,
+            )*
+            /// Not part of libcxi: runs the engine of a software NIC in the calling thread. A
+            /// caller that waits for events calls it when a queue is empty, and after each
+            /// doorbell. Absent on hardware.
+            pub progress: Option<unsafe extern "C" fn(*mut cxil_dev)>,
+        }
+
+        // The table above and the prototypes of cxi.h are one and the same.
+        const _: () = {
+            $(let _: unsafe extern "C" fn($($type),*) $(-> $ret)? = $name;)*
+            $(let _: unsafe extern "C" fn($($opt_type),*) $(-> $opt_ret)? = $opt_name;)*
+        };
+
+        impl Api {
+            fn of(library: &Library) -> Result<Self, LoadError> {
+                Ok(Self {
+                    $($name: {
+                        // SAFETY: the symbol of this name has this type in every libcxi (abi.json).
+                        let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
+                        *symbol.map_err(|_| LoadError::Symbol(stringify!($name)))?
+                    },)*
+                    $($opt_name: {
+                        // SAFETY: as above, where the symbol exists.
+                        let symbol = unsafe { library.get(concat!(stringify!($opt_name), "\0").as_bytes()) };
+                        symbol.ok().map(|function| *function)
+                    },)*
+                    progress: None,
+                })
+            }
+        }
+    };
+}
+
+api! {
+    required {
+        cxil_get_device_list: fn(dev_list: *mut *mut cxil_device_list) -> c_int,
+        cxil_free_device_list: fn(dev_list: *mut cxil_device_list),
+        cxil_open_device: fn(dev_id: u32, dev: *mut *mut cxil_dev) -> c_int,
+        cxil_close_device: fn(dev: *mut cxil_dev),
+        cxil_get_svc: fn(dev: *mut cxil_dev, svc_id: c_uint, svc_desc: *mut cxi_svc_desc) -> c_int,
+        cxil_alloc_lni: fn(dev: *mut cxil_dev, lni: *mut *mut cxil_lni, svc_id: c_uint) -> c_int,
+        cxil_destroy_lni: fn(lni: *mut cxil_lni) -> c_int,
+        cxil_alloc_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp: *mut *mut cxi_cp) -> c_int,
+        cxil_destroy_cp: fn(cp: *mut cxi_cp) -> c_int,
+        cxil_alloc_domain: fn(lni: *mut cxil_lni, vni: c_uint, pid: c_uint, domain: *mut *mut cxil_domain) -> c_int,
+        cxil_destroy_domain: fn(domain: *mut cxil_domain) -> c_int,
+        cxil_map: fn(lni: *mut cxil_lni, va: *mut c_void, len: usize, flags: u32, hints: *mut cxi_md_hints, md: *mut *mut cxi_md) -> c_int,
+        cxil_unmap: fn(md: *mut cxi_md) -> c_int,
+        cxil_alloc_evtq: fn(lni: *mut cxil_lni, md: *const cxi_md, attr: *const cxi_eq_attr, event_wait: *mut cxil_wait_obj, status_wait: *mut cxil_wait_obj, evtq: *mut *mut cxi_eq) -> c_int,
+        cxil_destroy_evtq: fn(evtq: *mut cxi_eq) -> c_int,
+        cxil_alloc_cmdq: fn(lni: *mut cxil_lni, evtq: *mut cxi_eq, opts: *const cxi_cq_alloc_opts, cmdq: *mut *mut cxi_cq) -> c_int,
+        cxil_destroy_cmdq: fn(cmdq: *mut cxi_cq) -> c_int,
+        cxil_alloc_pte: fn(lni: *mut cxil_lni, evtq: *mut cxi_eq, opts: *mut cxi_pt_alloc_opts, pte: *mut *mut cxil_pte) -> c_int,
+        cxil_destroy_pte: fn(pte: *mut cxil_pte) -> c_int,
+        cxil_map_pte: fn(pte: *mut cxil_pte, domain: *mut cxil_domain, pid_offset: c_uint, is_multicast: bool, pte_map: *mut *mut cxil_pte_map) -> c_int,
+        cxil_unmap_pte: fn(pte_map: *mut cxil_pte_map) -> c_int,
+    }
+    optional {
+        cxil_svc_get_vni_range: fn(dev: *mut cxil_dev, svc_id: c_uint, vni_min: *mut u16, vni_max: *mut u16) -> c_int,
+    }
+}
+
+impl Api {
+    /// Opens a libcxi, for instance `libcxi.so.1`, and looks up its functions.
+    ///
+    /// The library stays loaded for the life of the process: objects made by it, and
+    /// memory that it mapped, have no other owner that could say when they are gone.
+    pub fn load(path: &OsStr) -> Result<Self, LoadError> {
+        // SAFETY: loading runs the library's constructors; the user names a libcxi.
+        let library = unsafe { Library::new(path) }.map_err(LoadError::Open)?;
+        let api = Self::of(&library)?;
+        std::mem::forget(library);
+        Ok(api)
+    }
+}
