@@ -17,7 +17,11 @@ fn bindings() {
     bindgen::builder()
         .header("cxi.h")
         // Both architectures of interest share these layouts (abi.md); one file serves both.
-        .clang_args(["--target=x86_64-unknown-linux-gnu", "-std=gnu11", "-fsigned-char"])
+        .clang_args([
+            "--target=x86_64-unknown-linux-gnu",
+            "-std=gnu11",
+            "-fsigned-char",
+        ])
         .allowlist_file(".*cxi\\.h")
         // Values that come from a library or a device may be any number.
         .default_enum_style(bindgen::EnumVariation::Consts)

@@ -11,7 +11,6 @@ mod api;
     missing_docs,
     non_camel_case_types,
     non_snake_case,
-    unreachable_pub,
     clippy::all,
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -19,6 +18,7 @@ mod api;
     unnecessary_transmutes,
     reason = "generated; the C names are the documentation"
 )]
+#[rustfmt::skip]
 mod bindings;
 pub mod records;
 

@@ -1,0 +1,131 @@
+//! Device records: each field exactly where `abi.json` says, for setter and getter alike.
+
+use std::collections::BTreeMap;
+
+use cxi_sys::records::*;
+
+use crate::facts;
+
+/// Absolute bit range of every named field, embedded records flattened as `records.rs` does.
+fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
+    let mut fields = BTreeMap::new();
+    for member in facts::record(c_name).members {
+        let (offset, width) = member.bit_range();
+        let embedded = match member.type_name.as_str() {
+            "struct c_cmd" => Some(expected("c_cmd")),
+            // The union of the initiator's process with what a state change reports there.
+            "union c_tgt_ol_initiator" => {
+                let mut fields = expected("c_state_chg_fields");
+                fields.insert(member.name.clone(), (0, width));
+                Some(fields)
+            }
+            _ => None,
+        };
+        match embedded {
+            Some(inner) => {
+                fields.extend(
+                    inner
+                        .into_iter()
+                        .map(|(name, (at, bits))| (name, (offset + at, bits))),
+                );
+            }
+            // The 64-bit whole of a register beside its bits, and reserved members.
+            None if member.name == "qw" || member.name.starts_with("unused_") => {}
+            None => {
+                fields.insert(member.name, (offset, width));
+            }
+        }
+    }
+    fields
+}
+
+fn bits_of(bytes: &[u8]) -> Vec<bool> {
+    bytes
+        .iter()
+        .flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1))
+        .collect()
+}
+
+macro_rules! check_records {
+    ($($test:ident: $record:ident,)*) => {$(
+        #[test]
+        fn $test() {
+            let name = $record::C_NAME;
+            assert_eq!($record::SIZE as u64, facts::record(name).size, "size of {name}");
+            let declared: BTreeMap<String, (usize, usize)> = $record::FIELDS
+                .iter()
+                .map(|field| (field.name.to_owned(), (field.bit_offset, field.bit_width)))
+                .collect();
+            let expected = expected(name);
+            for (field, range) in &declared {
+                assert_eq!(expected.get(field), Some(range), "{name}.{field}: bit range");
+            }
+            for field in expected.keys() {
+                assert!(declared.contains_key(field), "{name}.{field} is not declared");
+            }
+            for field in $record::FIELDS {
+                let (offset, width) = expected[field.name];
+                let inside = |bit: usize| (offset..offset + width).contains(&bit);
+                let ones = u64::MAX >> (64 - width);
+
+                let mut record = $record::new();
+                (field.set)(&mut record, u64::MAX);
+                for (bit, set) in bits_of(record.bytes()).into_iter().enumerate() {
+                    assert_eq!(set, inside(bit), "{name}.{}: all ones, bit {bit}", field.name);
+                }
+                assert_eq!((field.get)(&record), ones, "{name}.{}: reads all ones", field.name);
+
+                let mut record = $record::from_bytes([0xff; $record::SIZE]);
+                (field.set)(&mut record, 0);
+                for (bit, set) in bits_of(record.bytes()).into_iter().enumerate() {
+                    assert_eq!(set, !inside(bit), "{name}.{}: zero, bit {bit}", field.name);
+                }
+                assert_eq!((field.get)(&record), 0, "{name}.{}: reads zero", field.name);
+
+                // One bit at a time: a getter that swaps or shifts would pass the above.
+                for bit in 0..width {
+                    let mut bytes = [0; $record::SIZE];
+                    bytes[(offset + bit) / 8] = 1 << ((offset + bit) % 8);
+                    let record = $record::from_bytes(bytes);
+                    assert_eq!((field.get)(&record), 1 << bit, "{name}.{}: bit {bit}", field.name);
+                }
+            }
+        }
+    )*};
+}
+
+check_records! {
+    c_cmd: CmdHeader,
+    c_fa_unicast: FaUnicast,
+    c_cstate_cmd: CStateCmd,
+    c_idc_hdr: IdcHdr,
+    c_nomatch_dma_cmd: NomatchDmaCmd,
+    c_full_dma_cmd: FullDmaCmd,
+    c_cq_cmd: CqCmd,
+    c_target_cmd: TargetCmd,
+    c_set_state_cmd: SetStateCmd,
+    c_cq_status: CqStatus,
+    c_eq_status: EqStatus,
+    c_ee_cfg_eq_sw_state: EqSwState,
+    c_event_initiator_short: EventInitiatorShort,
+    c_event_initiator_long: EventInitiatorLong,
+    c_event_target_short: EventTargetShort,
+    c_event_target_long: EventTargetLong,
+    c_event_cmd_fail: EventCmdFail,
+}
+
+/// A record added to `records.rs` without a line above would go unchecked.
+#[test]
+fn every_record_is_checked() {
+    let declared = include_str!("../../src/records.rs")
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(" bytes {")?.split('"').nth(1))
+        .filter(|name| *name != "c_name");
+    let checked = include_str!("records.rs");
+    for name in declared {
+        assert!(
+            checked.contains(&format!("\n    {name}: ")),
+            "{name} is declared and not checked"
+        );
+    }
+}
