@@ -1,0 +1,153 @@
+//! Options: argument list of one tool -> what was typed; help from the same source.
+//!
+//! Syntax as the legacy tools have it (tools.md 2.1): options and address in any order, long
+//! options may be abbreviated as long as they are unambiguous, `--` ends the options, the last of
+//! several equal options counts, `--help` and `--version` act when they are reached. Numbers are
+//! strict (defect T24). Whatever is wrong is told in one line.
+
+pub mod help;
+pub mod number;
+pub mod options;
+pub mod typed;
+
+use std::ffi::{OsStr, OsString};
+
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command};
+
+use crate::error::Failure;
+use crate::plan::invalid;
+use crate::tool::Tool;
+use options::{Governs, OptionDef};
+use typed::Typed;
+
+/// What the user wants of a tool.
+#[derive(Debug)]
+pub enum Request {
+    /// Its help text.
+    Help,
+    /// Its version.
+    Version,
+    /// A run.
+    Run(Typed),
+}
+
+/// Name of the positional argument.
+const ADDRESS: &str = "ADDR";
+
+/// Reads the arguments of `tool`, those after its name.
+pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> {
+    let matches = match command(tool).try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::DisplayHelp => Ok(Request::Help),
+                ErrorKind::DisplayVersion => Ok(Request::Version),
+                _ => Err(Failure::usage(complaint(&error, tool))),
+            };
+        }
+    };
+    let mut typed = Typed::nothing(tool.defaults);
+    for option in tool.options {
+        if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        let value = match option.value {
+            Some(_) => matches.get_one::<OsString>(option.long).map_or(OsStr::new(""), |value| value),
+            None => OsStr::new(""),
+        };
+        (option.set)(&mut typed, value)
+            .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
+        if option.governs == Governs::Run {
+            typed.run_given.push(option.long);
+        }
+    }
+    let mut addresses = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+    if let Some(address) = addresses.next() {
+        typed.address = Some(host(address)?);
+    }
+    match addresses.next() {
+        None => Ok(Request::Run(typed)),
+        Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
+    }
+}
+
+fn command(tool: &Tool) -> Command {
+    Command::new(tool.name)
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .infer_long_args(true)
+        .args_override_self(true)
+        .version(tool.wire_version)
+        .args(tool.options.iter().map(|option| argument(option)))
+        .arg(Arg::new("help").short('h').long("help").action(ArgAction::Help))
+        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version))
+        .arg(Arg::new(ADDRESS).num_args(0..).value_parser(ValueParser::os_string()))
+}
+
+fn argument(option: &'static OptionDef) -> Arg {
+    let argument = Arg::new(option.long).long(option.long);
+    let argument = match option.short {
+        Some(letter) => argument.short(letter),
+        None => argument,
+    };
+    match option.value {
+        // The value may be anything: `-n -3` is to be refused as a number, not as an option.
+        Some(_) => argument
+            .action(ArgAction::Set)
+            .allow_hyphen_values(true)
+            .value_parser(ValueParser::os_string()),
+        None => argument.action(ArgAction::SetTrue),
+    }
+}
+
+fn host(address: &OsStr) -> Result<String, Failure> {
+    match address.to_str() {
+        Some(host) if !host.is_empty() => Ok(host.to_owned()),
+        _ => Err(Failure::usage(format!(
+            "invalid address '{}': expected a host name or an IPv4 address",
+            address.display()
+        ))),
+    }
+}
+
+fn unexpected(argument: impl std::fmt::Display) -> String {
+    format!("unexpected argument '{argument}': one server address at most (see --help)")
+}
+
+/// clap's finding in one line of ours.
+fn complaint(error: &clap::Error, tool: &Tool) -> String {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    // clap names an option with its value: `--iters <iters>`.
+    let named = context(ContextKind::InvalidArg);
+    let option = named.split([' ', '=']).next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument => match candidates(option, tool).as_slice() {
+            [] | [_] => format!("unknown option '{option}' (see --help)"),
+            several => format!("ambiguous option '{option}': it could be {}", several.join(", ")),
+        },
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            format!("option '{option}' needs a value (see --help)")
+        }
+        ErrorKind::TooManyValues => {
+            format!("option '{option}' takes no value, but '{}' was given", context(ContextKind::InvalidValue))
+        }
+        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The long options that `abbreviation` could stand for.
+fn candidates(abbreviation: &str, tool: &Tool) -> Vec<String> {
+    let Some(start) = abbreviation.strip_prefix("--") else { return Vec::new() };
+    let own = tool.options.iter().map(|option| option.long);
+    own.chain(["help", "version"])
+        .filter(|long| long.starts_with(start))
+        .map(|long| format!("--{long}"))
+        .collect()
+}

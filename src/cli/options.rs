@@ -1,0 +1,293 @@
+//! The options: each one defined here, once, with its syntax, its help and its meaning.
+//!
+//! A tool lists the options that it takes (`Tool::options`). Parser and help text follow from
+//! these definitions; a rule that concerns several options is in `plan`.
+
+use std::ffi::OsStr;
+
+use super::number::within;
+use super::typed::Typed;
+use crate::device::DEFAULT_DEVICE;
+use crate::plan::{DEFAULT_PORT, DEFAULT_SVC_ID, MAX_GAP_US, MAX_SIZE, SIZES};
+use crate::tool::Tool;
+
+/// Whose option it is when two processes measure together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Governs {
+    /// The process that it is given to.
+    ThisProcess,
+    /// The run, on both sides. It comes from the client; a server ignores it.
+    Run,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct OptionDef {
+    /// Letter of the short form.
+    pub short: Option<char>,
+    /// Long form, without the dashes.
+    pub long: &'static str,
+    /// Name of its value in the help text; an option without one is a switch.
+    pub value: Option<&'static str>,
+    /// Whose option it is.
+    pub governs: Governs,
+    /// Help text, in lines.
+    pub help: fn(&Tool) -> String,
+    /// Takes over a value (empty for a switch), or says what is allowed.
+    pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
+}
+
+/// `--device`
+pub static DEVICE: OptionDef = OptionDef {
+    short: Some('d'),
+    long: "device",
+    value: Some("DEV"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        format!("Device: cxiN, or softN for the built-in software\nNIC (default: {DEFAULT_DEVICE})")
+    },
+    set: |typed, value| {
+        typed.device = Some(text(value)?.parse()?);
+        Ok(())
+    },
+};
+
+/// `--svc-id`
+pub static SVC_ID: OptionDef = OptionDef {
+    short: Some('v'),
+    long: "svc-id",
+    value: Some("SVC_ID"),
+    governs: Governs::ThisProcess,
+    help: |_| format!("CXI service to work under (default: {DEFAULT_SVC_ID})"),
+    set: |typed, value| {
+        typed.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
+        Ok(())
+    },
+};
+
+/// `--port`
+pub static PORT: OptionDef = OptionDef {
+    short: Some('p'),
+    long: "port",
+    value: Some("PORT"),
+    governs: Governs::ThisProcess,
+    help: |_| format!("TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"),
+    set: |typed, value| {
+        let port = within(text(value)?, 0..=65535)
+            .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
+        typed.port = Some(port as u16);
+        Ok(())
+    },
+};
+
+/// `--iters`
+pub static ITERS: OptionDef = OptionDef {
+    short: Some('n'),
+    long: "iters",
+    value: Some("ITERS"),
+    governs: Governs::Run,
+    help: |tool| format!("Iterations per size (default: {})", tool.defaults.iters),
+    set: |typed, value| {
+        typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
+        Ok(())
+    },
+};
+
+/// `--duration`
+pub static DURATION: OptionDef = OptionDef {
+    short: Some('D'),
+    long: "duration",
+    value: Some("SEC"),
+    governs: Governs::Run,
+    help: |_| "Seconds per size, instead of iterations".into(),
+    set: |typed, value| {
+        typed.run.duration_s = Some(within(text(value)?, 1..=u32::MAX.into())? as u32);
+        Ok(())
+    },
+};
+
+/// `--warmup`
+pub static WARMUP: OptionDef = OptionDef {
+    short: None,
+    long: "warmup",
+    value: Some("WARMUP"),
+    governs: Governs::Run,
+    help: |tool| format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup),
+    set: |typed, value| {
+        typed.run.warmup = within(text(value)?, 0..=u64::MAX)?;
+        Ok(())
+    },
+};
+
+/// `--latency-gap`
+pub static LATENCY_GAP: OptionDef = OptionDef {
+    short: None,
+    long: "latency-gap",
+    value: Some("USEC"),
+    governs: Governs::Run,
+    help: |tool| format!("Microseconds to wait after each iteration\n(default: {})", tool.defaults.gap_us),
+    set: |typed, value| {
+        typed.run.gap_us = within(text(value)?, 0..=MAX_GAP_US)?;
+        Ok(())
+    },
+};
+
+/// `--size`
+pub static SIZE: OptionDef = OptionDef {
+    short: Some('s'),
+    long: "size",
+    value: Some("MIN[:MAX]"),
+    governs: Governs::Run,
+    help: |tool| {
+        format!(
+            "{} size in bytes (default: {}), or a range that\n\
+             doubles from MIN to MAX, both powers of 2\n\
+             (such as 1:8192); at most {MAX_SIZE}",
+            tool.operation, tool.defaults.min_size
+        )
+    },
+    set: |typed, value| {
+        let (min, max) = sizes(text(value)?).ok_or(SIZES)?;
+        typed.run.min_size = min;
+        typed.run.max_size = max;
+        Ok(())
+    },
+};
+
+/// `--unrestricted`
+pub static UNRESTRICTED: OptionDef = OptionDef {
+    short: None,
+    long: "unrestricted",
+    value: None,
+    governs: Governs::Run,
+    help: |tool| format!("Use unrestricted (ordered) {}", tool.operations.to_lowercase()),
+    set: |typed, _| {
+        typed.run.unrestricted = true;
+        Ok(())
+    },
+};
+
+/// `--no-idc`
+pub static NO_IDC: OptionDef = OptionDef {
+    short: None,
+    long: "no-idc",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Use no Immediate Data Commands: DMA for every size".into(),
+    set: |typed, _| {
+        typed.run.use_idc = false;
+        Ok(())
+    },
+};
+
+/// `--no-ll`
+pub static NO_LL: OptionDef = OptionDef {
+    short: None,
+    long: "no-ll",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Issue commands by doorbell, not by the low-latency\npath".into(),
+    set: |typed, _| {
+        typed.run.use_ll = false;
+        Ok(())
+    },
+};
+
+/// `--report-all`
+pub static REPORT_ALL: OptionDef = OptionDef {
+    short: None,
+    long: "report-all",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Print each measured latency; ignored together with\n--duration".into(),
+    set: |typed, _| {
+        typed.run.report_all = true;
+        Ok(())
+    },
+};
+
+/// `--loopback`
+pub static LOOPBACK: OptionDef = OptionDef {
+    short: None,
+    long: "loopback",
+    value: None,
+    governs: Governs::ThisProcess,
+    help: |_| "Run server and client here, in one command".into(),
+    set: |typed, _| {
+        typed.loopback = true;
+        Ok(())
+    },
+};
+
+/// `--libcxi`
+pub static LIBCXI: OptionDef = OptionDef {
+    short: None,
+    long: "libcxi",
+    value: Some("PATH"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        format!("Library to load for cxiN devices (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)")
+    },
+    set: |typed, value| {
+        if value.is_empty() {
+            return Err("expected the path of a library".into());
+        }
+        typed.libcxi = Some(value.into());
+        Ok(())
+    },
+};
+
+/// Environment variable that names the library where `--libcxi` does not.
+pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
+
+fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "expected plain text".into())
+}
+
+/// `MIN` or `MIN:MAX`.
+fn sizes(text: &str) -> Option<(u64, u64)> {
+    let size = |text| within(text, 1..=MAX_SIZE).ok();
+    match text.split_once(':') {
+        None => size(text).map(|only| (only, only)),
+        Some((min, max)) => {
+            let (min, max) = (size(min)?, size(max)?);
+            let doubling = min <= max && min.is_power_of_two() && max.is_power_of_two();
+            doubling.then_some((min, max))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sizes_and_ranges() {
+        assert_eq!(sizes("8"), Some((8, 8)));
+        assert_eq!(sizes("7"), Some((7, 7)));
+        assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
+        assert_eq!(sizes("1:8192"), Some((1, 8192)));
+        assert_eq!(sizes("64:64"), Some((64, 64)));
+    }
+
+    #[test]
+    fn t24_malformed_sizes() {
+        for text in [
+            "", "0", "8x", "3:7", "8:4", "4294967296", "1:4294967296", "0:8", "1:", ":8", ":", "1:2:4", "1:abc",
+            "1: 8", "-8", "8:12", "6:6",
+        ] {
+            assert_eq!(sizes(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_survive_anything(text in "[0-9:x -]{0,24}") {
+            if let Some((min, max)) = sizes(&text) {
+                prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Device names: `cxi3` is hardware, `soft0` a software NIC.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::cli::number::decimal;
+
+/// Which world a device belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A NIC of this machine, through libcxi.
+    Hardware,
+    /// The software NIC that this program brings along.
+    Software,
+}
+
+/// Name of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceName {
+    /// Hardware or software.
+    pub kind: DeviceKind,
+    /// N of `cxiN` (any number) or `softN` (0 to 99).
+    pub index: u32,
+}
+
+/// Where the user names no device.
+pub const DEFAULT_DEVICE: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
+
+/// Software NICs of one machine.
+const SOFTWARE_NICS: u32 = 100;
+
+/// What a device name may be, for messages.
+pub const DEVICE_NAMES: &str = "expected cxiN (hardware) or soft0 to soft99 (software NIC)";
+
+impl FromStr for DeviceName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, index) = if let Some(index) = text.strip_prefix("cxi") {
+            (DeviceKind::Hardware, index)
+        } else if let Some(index) = text.strip_prefix("soft") {
+            (DeviceKind::Software, index)
+        } else {
+            return Err(DEVICE_NAMES);
+        };
+        let index = decimal(index).and_then(|n| u32::try_from(n).ok()).ok_or(DEVICE_NAMES)?;
+        if kind == DeviceKind::Software && index >= SOFTWARE_NICS {
+            return Err(DEVICE_NAMES);
+        }
+        Ok(Self { kind, index })
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = match self.kind {
+            DeviceKind::Hardware => "cxi",
+            DeviceKind::Software => "soft",
+        };
+        write!(f, "{prefix}{}", self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_as_typed() {
+        for name in ["cxi0", "cxi12", "cxi4294967295", "soft0", "soft99"] {
+            assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
+        }
+        assert_eq!("soft7".parse(), Ok(DeviceName { kind: DeviceKind::Software, index: 7 }));
+    }
+
+    #[test]
+    fn t24_nothing_else_is_a_device() {
+        for name in [
+            "", "cxi", "soft", "cxi-1", "cxi+1", "cxi 1", "cxi1 ", "cxi01", "cxi00", "cxi4294967296", "soft100",
+            "soft00", "softx", "Cxi0", "hsn0", "0", "cxi0x", "cxi\u{661}",
+        ] {
+            assert!(name.parse::<DeviceName>().is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Why a run ends without a result: failing call, cause, advice, exit status.
+//!
+//! Whatever goes wrong reaches the user as one line that says what failed and, where the cause
+//! is known, a second line that says what to check and do:
+//!
+//! ```text
+//! cxidiag write-lat: nobody listens at 10.1.1.8 port 49194
+//! hint: start the server first; --port must be the same on both sides
+//! ```
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What kind of thing failed. Each kind has its exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What the user asked for cannot be. Exit status 2.
+    Usage,
+    /// The environment refused: a system call, a library call, the peer. Exit status 1.
+    Environment,
+    /// The NIC reported an error, or nothing at all. Exit status 1.
+    Nic,
+    /// The reader of our output went away (`cxidiag ... | head -n 1`). It has what it wanted, so
+    /// this is no error: nothing is said, and the exit status is 0.
+    OutputClosed,
+}
+
+/// A failure: what the user is told, and what the exit status follows from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of thing failed.
+    pub kind: Kind,
+    /// What failed, with the cause; one line.
+    pub message: String,
+    /// What to check and do, where the cause is known; one line.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None }
+    }
+
+    /// What the user asked for cannot be.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// The environment refused.
+    pub fn environment(message: impl Into<String>) -> Self {
+        Self::new(Kind::Environment, message)
+    }
+
+    /// The NIC reported an error.
+    pub fn nic(message: impl Into<String>) -> Self {
+        Self::new(Kind::Nic, message)
+    }
+
+    /// Standard output could not be written.
+    pub fn output(error: io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::BrokenPipe => Kind::OutputClosed,
+            _ => Kind::Environment,
+        };
+        Self::new(kind, format!("cannot write to standard output: {}", cause(&error)))
+    }
+
+    /// The peer went away in the middle of a run.
+    pub fn peer_lost() -> Self {
+        Self::environment("the peer closed the connection: it failed or was killed")
+            .with_hint("see what the other side printed")
+    }
+
+    /// No event came from the NIC; `what` was waited for, for `seconds`.
+    pub fn no_answer(what: &str, seconds: u64) -> Self {
+        Self::nic(format!("no {what} event within {seconds} s")).with_hint(
+            "check the link of both NICs and that the retry handler (cxi_rh) runs for each of them",
+        )
+    }
+
+    /// Adds advice.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Tells the user, on `err`; `program` is what the user started, as typed.
+    ///
+    /// An error in writing is left alone: there is nobody else to tell.
+    pub fn report(&self, program: &str, err: &mut impl Write) {
+        if self.kind == Kind::OutputClosed {
+            return;
+        }
+        let mut text = format!("{program}: {}\n", self.message);
+        if let Some(hint) = &self.hint {
+            text += &format!("hint: {hint}\n");
+        }
+        let _ = err.write_all(text.as_bytes());
+    }
+
+    /// The exit status of the program.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.status())
+    }
+
+    fn status(&self) -> u8 {
+        match self.kind {
+            Kind::OutputClosed => 0,
+            Kind::Environment | Kind::Nic => 1,
+            Kind::Usage => 2,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The system's words for `error`, without the number that the standard library appends.
+pub fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(failure: &Failure) -> String {
+        let mut out = Vec::new();
+        failure.report("cxidiag write-lat", &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_line_and_perhaps_a_hint() {
+        let failure = Failure::environment("no answer");
+        assert_eq!(told(&failure), "cxidiag write-lat: no answer\n");
+        let failure = failure.with_hint("ask again");
+        assert_eq!(told(&failure), "cxidiag write-lat: no answer\nhint: ask again\n");
+    }
+
+    #[test]
+    fn each_kind_has_its_exit_status() {
+        assert_eq!(Failure::usage("").status(), 2);
+        assert_eq!(Failure::environment("").status(), 1);
+        assert_eq!(Failure::nic("").status(), 1);
+    }
+
+    #[test]
+    fn a_closed_output_is_no_error() {
+        let closed = Failure::output(io::ErrorKind::BrokenPipe.into());
+        assert_eq!((told(&closed).as_str(), closed.status()), ("", 0));
+        let full = Failure::output(io::Error::from_raw_os_error(28));
+        assert_eq!(full.status(), 1);
+        assert_eq!(full.message, "cannot write to standard output: No space left on device");
+    }
+}

@@ -1,0 +1,81 @@
+//! `cxidiag`: latency and bandwidth diagnostics for HPE Slingshot NICs.
+//!
+//! The map of the program. One measurement takes this path:
+//!
+//! ```text
+//! argv -> multicall -> cli -> plan -> backend -> the device -> session -> bench -> run -> measure -> report
+//! ```
+//!
+//! * [`multicall`]: argv[0] or first argument -> tool.
+//! * [`cli`]: options -> what was typed; help from the same definitions.
+//! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
+//! * [`device`]: device names.
+//! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
+//! * [`session`]: the TCP control connection to the other side.
+//! * [`bench`]: the benchmarks, one transaction type each.
+//! * [`measure`]: exact statistics, recorder.
+//! * [`report`]: outcome -> text as documented.
+//! * [`error`]: failing call, cause, advice, exit status.
+
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod cli;
+pub mod device;
+pub mod error;
+pub mod measure;
+pub mod multicall;
+pub mod plan;
+pub mod report;
+pub mod session;
+pub mod tool;
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use cli::Request;
+use cli::options::LIBCXI_VARIABLE;
+use error::Failure;
+use multicall::Call;
+use plan::Plan;
+
+/// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
+pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS) {
+        Err((program, failure)) => (program, Err(failure)),
+        Ok(Call::Help) => (multicall::PROGRAM.into(), print(&cli::help::overview(bench::TOOLS))),
+        Ok(Call::Version) => (multicall::PROGRAM.into(), print(&cli::help::version())),
+        Ok(Call::List) => (multicall::PROGRAM.into(), print(&cli::help::list(bench::TOOLS))),
+        Ok(Call::Tool { tool, program, arguments }) => {
+            let outcome = start(tool, &program, arguments);
+            (program, outcome)
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.report(&program, &mut io::stderr());
+            failure.exit_code()
+        }
+    }
+}
+
+fn start(tool: &'static tool::Tool, program: &str, arguments: Vec<OsString>) -> Result<(), Failure> {
+    let typed = match cli::parse(tool, arguments)? {
+        Request::Help => return print(&cli::help::usage(tool, program)),
+        Request::Version => return print(&cli::help::tool_version(tool, program)),
+        Request::Run(typed) => typed,
+    };
+    let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+    let plan = Plan::new(tool, program.to_owned(), typed, libcxi.map(Into::into))?;
+    if let Some(note) = plan.note() {
+        let _ = writeln!(io::stderr(), "{program}: {note}");
+    }
+    (tool.run)(&plan)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}

@@ -1,0 +1,155 @@
+//! argv[0] or first argument -> tool. Knows no tool by name: it is given the registry.
+//!
+//! Started under the legacy name of a tool (a symlink `cxi_write_lat`) the program is that tool;
+//! under any other name its first argument names the tool.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::error::Failure;
+use crate::tool::Tool;
+
+/// Name of the program under which its first argument names the tool.
+pub const PROGRAM: &str = "cxidiag";
+
+/// All legacy names begin so; a program started as `cxi_...` is meant to be one of the tools.
+const LEGACY: &str = "cxi_";
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Call {
+    /// Help for the program as a whole.
+    Help,
+    /// Version of the program.
+    Version,
+    /// List of the tools.
+    List,
+    /// A tool.
+    Tool {
+        /// Which one.
+        tool: &'static Tool,
+        /// What the user started, for messages: `cxidiag write-lat` or `cxi_write_lat`.
+        program: String,
+        /// The arguments after that.
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Finds the tool for `argv`. The failure comes with the name of the program for the message.
+pub fn resolve(
+    argv: impl IntoIterator<Item = OsString>,
+    tools: &'static [Tool],
+) -> Result<Call, (String, Failure)> {
+    let mut argv = argv.into_iter();
+    let started = argv.next().unwrap_or_default();
+    let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
+    if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
+        return Ok(Call::Tool { tool, program: name.into_owned(), arguments: argv.collect() });
+    }
+    if name.starts_with(LEGACY) {
+        let names = names(tools, |tool| tool.legacy_name);
+        let message = format!("there is no tool of this name; there is {names}");
+        return Err((name.into_owned(), Failure::usage(message)));
+    }
+    let Some(first) = argv.next() else { return Ok(Call::Help) };
+    let complain = |message| Err((PROGRAM.to_owned(), Failure::usage(message)));
+    let call = match first.to_str() {
+        Some("-h" | "--help") => Call::Help,
+        Some("-V" | "--version") => Call::Version,
+        Some("--list") => Call::List,
+        Some(option) if option.starts_with('-') => {
+            return complain(format!("unknown option '{option}' (see {PROGRAM} --help)"));
+        }
+        _ => {
+            let Some(tool) = tools.iter().find(|tool| OsStr::new(tool.name) == first) else {
+                let names = names(tools, |tool| tool.name);
+                return complain(format!("unknown tool '{}'; there is {names}", first.display()));
+            };
+            let program = format!("{PROGRAM} {}", tool.name);
+            return Ok(Call::Tool { tool, program, arguments: argv.collect() });
+        }
+    };
+    match argv.next() {
+        None => Ok(call),
+        Some(surplus) => complain(format!("unexpected argument '{}'", surplus.display())),
+    }
+}
+
+fn names(tools: &[Tool], name: impl Fn(&Tool) -> &'static str) -> String {
+    tools.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bench::TOOLS;
+
+    fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
+        resolve(argv.iter().map(OsString::from), TOOLS)
+    }
+
+    fn refusal(argv: &[&str]) -> (String, String) {
+        let (program, failure) = call(argv).unwrap_err();
+        (program, failure.message)
+    }
+
+    #[test]
+    fn every_tool_by_subcommand_and_by_legacy_name() {
+        for tool in TOOLS {
+            for argv in [&["/usr/bin/cxidiag", tool.name, "-n", "5"][..], &[tool.legacy_name, "-n", "5"]] {
+                let Ok(Call::Tool { tool: found, program, arguments }) = call(argv) else {
+                    panic!("{argv:?}");
+                };
+                assert_eq!(found.name, tool.name);
+                assert_eq!(arguments, ["-n", "5"]);
+                let words = if argv.len() == 4 { format!("cxidiag {}", tool.name) } else { tool.legacy_name.into() };
+                assert_eq!(program, words);
+            }
+        }
+    }
+
+    #[test]
+    fn the_directory_of_the_program_does_not_matter() {
+        let path = format!("./some/where/{}", TOOLS[0].legacy_name);
+        assert!(matches!(call(&[&path, "--help"]), Ok(Call::Tool { .. })));
+    }
+
+    #[test]
+    fn a_renamed_program_takes_its_first_argument() {
+        assert!(matches!(call(&["cxidiag-0.1", TOOLS[0].name]), Ok(Call::Tool { .. })));
+    }
+
+    #[test]
+    fn the_program_itself() {
+        assert!(matches!(call(&["cxidiag"]), Ok(Call::Help)));
+        assert!(matches!(call(&[]), Ok(Call::Help)));
+        assert!(matches!(call(&["cxidiag", "--help"]), Ok(Call::Help)));
+        assert!(matches!(call(&["cxidiag", "-V"]), Ok(Call::Version)));
+        assert!(matches!(call(&["cxidiag", "--list"]), Ok(Call::List)));
+    }
+
+    #[test]
+    fn an_unknown_name_says_which_names_exist() {
+        let (program, message) = refusal(&["cxidiag", "write-lot"]);
+        assert_eq!(program, "cxidiag");
+        assert!(message.contains("'write-lot'") && message.contains(TOOLS[0].name), "{message}");
+        let (program, message) = refusal(&["/opt/cxi_write_lot", "10.1.1.8"]);
+        assert_eq!(program, "cxi_write_lot");
+        assert!(message.contains(TOOLS[0].legacy_name), "{message}");
+    }
+
+    #[test]
+    fn nothing_is_swallowed() {
+        assert!(refusal(&["cxidiag", "--foo"]).1.contains("'--foo'"));
+        assert!(refusal(&["cxidiag", "-V", "now"]).1.contains("'now'"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_argv_is_answered(argv in prop::collection::vec("\\PC{0,12}", 0..4)) {
+            let _ = resolve(argv.into_iter().map(OsString::from), TOOLS);
+        }
+    }
+}
