@@ -1,1 +1,3 @@
-//! r
+//! Outcome -> text as documented.
+
+pub mod text;

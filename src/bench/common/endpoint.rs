@@ -1,0 +1,114 @@
+//! A process's place on the fabric: device, service, VNI, interface, address.
+
+use cxi::{Device, Domain, Lni, Service};
+use cxi_sys::C_PID_ANY;
+
+use crate::advice;
+use crate::error::Failure;
+use crate::plan::Plan;
+
+/// Where the other side is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Address of its NIC.
+    pub nic: u32,
+    /// PID of its domain.
+    pub pid: u32,
+}
+
+/// An address on the fabric and what hangs on it. Everything that a benchmark allocates keeps
+/// the interface alive by itself; the address lasts as long as this value.
+pub struct Endpoint {
+    device: Device,
+    lni: Lni,
+    domain: Domain,
+}
+
+impl Endpoint {
+    /// Takes an address on `device`, in the service of the plan.
+    pub fn new(plan: &Plan, device: Device) -> Result<Self, Failure> {
+        if !device.info().link_up {
+            let failure = Failure::environment(format!("the link of {} is down", plan.device));
+            return Err(failure.with_hint("check the cable and the switch port"));
+        }
+        let service = device
+            .service(plan.svc_id)
+            .map_err(|error| advice::refused(&format!("use service {} of {}", plan.svc_id, plan.device), error))?;
+        if !service.enabled {
+            let failure = Failure::environment(format!("service {} of {} is disabled", plan.svc_id, plan.device));
+            let hint = format!(
+                "ask the administrator for 'cxi_service enable -s {}', or choose another service with --svc-id",
+                plan.svc_id
+            );
+            return Err(failure.with_hint(hint));
+        }
+        let vni = vni(&service)?;
+        let in_service = |what: &str| format!("{what} in service {} of {}", plan.svc_id, plan.device);
+        let lni = Lni::new(&device, plan.svc_id).map_err(|error| advice::refused(&in_service("allocate an LNI"), error))?;
+        let domain = Domain::new(&lni, vni.into(), C_PID_ANY)
+            .map_err(|error| advice::refused(&in_service(&format!("get a PID on VNI {vni}")), error))?;
+        Ok(Self { device, lni, domain })
+    }
+
+    /// The NIC.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The interface.
+    pub fn lni(&self) -> &Lni {
+        &self.lni
+    }
+
+    /// The address on the fabric.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// This side's address, as the peer sees it.
+    pub fn address(&self) -> Peer {
+        Peer { nic: self.device.info().nid, pid: self.domain.pid() }
+    }
+
+    /// What the user should know before the run, in lines.
+    pub fn warnings(&self) -> Vec<String> {
+        let info = self.device.info();
+        let mut warnings = Vec::new();
+        if info.retry_handler_eq == 0 {
+            warnings.push(format!(
+                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not repeated",
+                info.name
+            ));
+        }
+        warnings
+    }
+
+    /// Gives the address back and closes the device.
+    pub fn close(self) -> Result<(), Failure> {
+        let release = |error: cxi::Error| advice::refused("release the NIC", error);
+        self.domain.close().map_err(release)?;
+        self.lni.close().map_err(release)?;
+        self.device.close().map_err(release)
+    }
+}
+
+/// The VNI to use with a service: the first of its list, or of its range (defect T26 of tools.md:
+/// the legacy tools take that of service 1 for a service with a range).
+fn vni(service: &Service) -> Result<u16, Failure> {
+    let none = |why: &str| {
+        Failure::environment(format!("service {} has no VNI: {why}", service.id))
+            .with_hint("choose another service with --svc-id")
+    };
+    if service.restricted_vnis {
+        return match service.vnis.first() {
+            None | Some(0) => Err(none("its list is empty")),
+            Some(vni) => Ok(*vni),
+        };
+    }
+    let range = service.vni_range().map_err(|error| advice::refused("read the VNI range of the service", error))?;
+    match range {
+        None => Err(none("this libcxi is too old to tell its range")),
+        Some(range) if *range.start() == 0 => Err(none("its range is not set")),
+        Some(range) => Ok(*range.start()),
+    }
+}

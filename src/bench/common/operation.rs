@@ -1,0 +1,81 @@
+//! One command, repeated: write it, launch it, wait for its event.
+
+use cxi::{EmitError, EventQueue, EventType, ReturnCode, TransmitBatch, TransmitQueue};
+
+use super::Initiator;
+use crate::advice;
+use crate::bench::api::{Measurement, Transaction};
+use crate::error::Failure;
+use crate::run::{Clock, Patience};
+
+/// A command made before the loop. It is written into the queue inside the timed part.
+pub trait Command {
+    /// Writes it.
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
+}
+
+/// What ends a transaction.
+#[derive(Clone, Copy)]
+pub struct Completion {
+    /// The event that reports it.
+    pub event: EventType,
+    /// What was done, for messages: `write`.
+    pub operation: &'static str,
+}
+
+/// Hands `command` on as a transaction, launched by low-latency write or by doorbell.
+pub fn measure<C: Command, M: Measurement>(
+    initiator: &mut Initiator,
+    command: C,
+    completion: Completion,
+    low_latency: bool,
+    measurement: M,
+) -> Result<M::Output, Failure> {
+    let Initiator { transmit, events, .. } = initiator;
+    // The launch is part of the type: the loop does not branch on it.
+    if low_latency {
+        measurement.run(&mut Operation::<C, true> { transmit, events, command, completion })
+    } else {
+        measurement.run(&mut Operation::<C, false> { transmit, events, command, completion })
+    }
+}
+
+struct Operation<'a, C, const LOW_LATENCY: bool> {
+    transmit: &'a mut TransmitQueue,
+    events: &'a mut EventQueue,
+    command: C,
+    completion: Completion,
+}
+
+impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_LATENCY> {
+    #[inline(always)]
+    fn iterate<K: Clock>(&mut self, clock: &K, patience: &mut Patience<'_>) -> Result<u64, Failure> {
+        let start = clock.now();
+        let mut batch = self.transmit.batch();
+        self.command.emit(&mut batch).map_err(|error| self.completion.not_issued(error))?;
+        if LOW_LATENCY {
+            batch.commit_low_latency();
+        } else {
+            batch.commit_doorbell();
+        }
+        let poll = || self.events.poll().map(|event| (event.event_type(), event.return_code()));
+        let (seen, end) = patience.wait(clock, self.completion.operation, poll)?;
+        if seen != (self.completion.event, ReturnCode::OK) {
+            return Err(self.completion.unexpected(seen));
+        }
+        self.events.acknowledge();
+        Ok(end - start)
+    }
+}
+
+impl Completion {
+    #[cold]
+    fn not_issued(&self, error: EmitError) -> Failure {
+        Failure::nic(format!("cannot issue a {}: {error}", self.operation))
+    }
+
+    #[cold]
+    fn unexpected(&self, (event, code): (EventType, ReturnCode)) -> Failure {
+        advice::unexpected(self.operation, event, self.event, code)
+    }
+}

@@ -1,0 +1,127 @@
+//! The recorder: takes every sample of one size, in constant memory unless all are to be kept.
+
+use hdrhistogram::Histogram;
+
+use super::Statistics;
+use crate::error::Failure;
+
+/// Longest latency with a place of its own in the histogram: one hour, in ns. Longer ones are
+/// counted there as one hour; the statistics have them as they are.
+const LONGEST: u64 = 3_600_000_000_000;
+
+/// Decimal digits to which the histogram tells latencies apart.
+const DIGITS: u8 = 3;
+
+/// Exact statistics and a histogram of the latencies of one size; all of them, if asked to keep
+/// them. Nothing is trimmed.
+#[derive(Debug)]
+pub struct Recorder {
+    statistics: Statistics,
+    histogram: Histogram<u64>,
+    samples: Option<Vec<u64>>,
+}
+
+impl Recorder {
+    /// A recorder that also keeps the samples themselves, if `keep` says how many there will be.
+    ///
+    /// All memory is reserved here. Fails if there is not enough (defect T32 of tools.md).
+    pub fn new(keep: Option<u64>) -> Result<Self, Failure> {
+        let samples = keep.map(reserve).transpose()?;
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
+            .map_err(|error| Failure::environment(format!("cannot make a histogram: {error}")))?;
+        Ok(Self { statistics: Statistics::new(), histogram, samples })
+    }
+
+    /// Takes one sample (ns). Neither allocates nor formats.
+    #[inline]
+    pub fn record(&mut self, sample: u64) {
+        self.statistics.add(sample);
+        self.histogram.saturating_record(sample);
+        if let Some(samples) = &mut self.samples
+            && samples.len() < samples.capacity()
+        {
+            samples.push(sample);
+        }
+    }
+
+    /// Forgets all samples, to be used for the next size.
+    pub fn clear(&mut self) {
+        self.statistics = Statistics::new();
+        self.histogram.reset();
+        if let Some(samples) = &mut self.samples {
+            samples.clear();
+        }
+    }
+
+    /// Count, ends, mean and deviation.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Distribution of the samples.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// The samples (ns) in the order of their taking, where they are kept.
+    pub fn samples(&self) -> Option<&[u64]> {
+        self.samples.as_deref()
+    }
+}
+
+fn reserve(count: u64) -> Result<Vec<u64>, Failure> {
+    let mut samples = Vec::new();
+    usize::try_from(count).ok().and_then(|count| samples.try_reserve_exact(count).ok()).ok_or_else(|| {
+        Failure::environment(format!("not enough memory to keep {count} latencies"))
+            .with_hint("ask for fewer iterations, or leave out --report-all")
+    })?;
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_histogram_and_samples_see_the_same() {
+        let mut recorder = Recorder::new(Some(3)).unwrap();
+        [2008, 2012, 2007].into_iter().for_each(|sample| recorder.record(sample));
+        assert_eq!(recorder.samples(), Some(&[2008, 2012, 2007][..]));
+        assert_eq!(recorder.statistics(), &[2008, 2012, 2007].into_iter().collect());
+        assert_eq!(recorder.histogram().len(), 3);
+        recorder.clear();
+        assert_eq!(recorder.samples(), Some(&[][..]));
+        assert_eq!((recorder.statistics().count(), recorder.histogram().len()), (0, 0));
+    }
+
+    #[test]
+    fn samples_are_kept_only_on_request() {
+        let mut recorder = Recorder::new(None).unwrap();
+        recorder.record(2008);
+        assert_eq!(recorder.samples(), None);
+    }
+
+    #[test]
+    fn nothing_is_trimmed() {
+        let mut recorder = Recorder::new(None).unwrap();
+        [0, LONGEST * 2].into_iter().for_each(|sample| recorder.record(sample));
+        assert_eq!((recorder.statistics().min(), recorder.statistics().max()), (0, LONGEST * 2));
+        assert_eq!(recorder.histogram().len(), 2);
+    }
+
+    #[test]
+    fn kept_samples_never_grow() {
+        let mut recorder = Recorder::new(Some(2)).unwrap();
+        let capacity = recorder.samples.as_ref().unwrap().capacity();
+        (0..capacity as u64 + 5).for_each(|sample| recorder.record(sample));
+        assert_eq!(recorder.samples.as_ref().unwrap().capacity(), capacity);
+    }
+
+    #[test]
+    fn t32_too_many_samples_are_one_clear_error() {
+        for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
+            let failure = Recorder::new(Some(count)).unwrap_err();
+            assert!(failure.message.contains(&count.to_string()), "{}", failure.message);
+        }
+    }
+}

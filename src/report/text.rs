@@ -1,0 +1,324 @@
+//! The text of the legacy latency tools: summary block and tables, line for line and column for
+//! column as the user's documents show them (tools.md 9).
+//!
+//! Everything is written to a `Write` and its errors are returned: a reader that goes away early
+//! (`cxidiag ... | head`) ends the program quietly, see `error::Kind::OutputClosed`.
+
+use std::io::{self, Write};
+
+use crate::device::{DeviceKind, DeviceName};
+use crate::measure::Statistics;
+use crate::plan::RunOptions;
+use crate::session::{Address, Own};
+use crate::tool::Tool;
+
+/// Which of the two processes prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that is connected to.
+    Server,
+    /// The one that connects, and measures.
+    Client,
+}
+
+/// What the summary block says.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'a> {
+    /// The benchmark.
+    pub tool: &'a Tool,
+    /// Who prints.
+    pub side: Side,
+    /// Own device.
+    pub device: DeviceName,
+    /// Own service.
+    pub svc_id: u32,
+    /// The options of the run, which are the client's.
+    pub run: &'a RunOptions,
+    /// Own address.
+    pub own: Own,
+    /// Address of the peer.
+    pub peer: Address,
+}
+
+/// Writes the summary block, from its opening separator to its last line.
+pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let Summary { tool, run, own, peer, .. } = summary;
+    let (here, there) = match summary.side {
+        Side::Server => ("server", "client"),
+        Side::Client => ("client", "server"),
+    };
+    separator(out, tool)?;
+    writeln!(out, "    {}", tool.title)?;
+    line(out, "Device", summary.device)?;
+    line(out, "Service ID", summary.svc_id)?;
+    line(out, "Client TX Mem", "System")?;
+    line(out, "Server RX Mem", "System")?;
+    match run.duration_s {
+        Some(seconds) => {
+            line(out, "Test Type", "Duration")?;
+            line(out, "Duration", format_args!("{seconds} seconds"))?;
+        }
+        None => {
+            line(out, "Test Type", "Iteration")?;
+            line(out, "Iterations", run.iters)?;
+        }
+    }
+    line(out, "Warmup Iters", run.warmup)?;
+    line(out, "Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
+    if run.min_size == run.max_size {
+        line(out, &format!("{} Size", tool.operation), run.min_size)?;
+    } else {
+        line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
+        line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
+    }
+    line(out, "IDC", on(run.use_idc))?;
+    line(out, "LL Cmd Launch", on(run.use_ll))?;
+    line(out, "Results Reported", if run.report_all { "All" } else { "Summary" })?;
+    line(out, "Hugepages", on(false))?;
+    let Own { nic, pid, vni } = *own;
+    line(out, &format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
+    let loopback = if peer.nic == nic { " (loopback)" } else { "" };
+    let Address { nic, pid } = *peer;
+    line(out, &format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))?;
+    if summary.device.kind == DeviceKind::Software {
+        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
+    }
+    Ok(())
+}
+
+/// What a client prints from the ready barrier on.
+#[derive(Debug)]
+pub struct ClientTables<'a, W> {
+    out: &'a mut W,
+    tool: &'a Tool,
+    report_all: bool,
+}
+
+impl<'a, W: Write> ClientTables<'a, W> {
+    /// Writes what stands before the first size.
+    pub fn begin(out: &'a mut W, tool: &'a Tool, report_all: bool) -> io::Result<Self> {
+        let mut tables = Self { out, tool, report_all };
+        if !report_all {
+            tables.header()?;
+        }
+        Ok(tables)
+    }
+
+    /// Writes the result for `size` bytes. `samples` are the latencies in ns, which are written
+    /// where each one is to be reported.
+    pub fn result(&mut self, size: u64, statistics: &Statistics, samples: Option<&[u64]>) -> io::Result<()> {
+        if self.report_all {
+            separator(self.out, self.tool)?;
+            // WriteNum it is in every tool.
+            writeln!(self.out, "{:>10}  {:>11}", "WriteNum", "Latency[us]")?;
+            for (number, ns) in samples.unwrap_or_default().iter().enumerate() {
+                writeln!(self.out, "{number:10}  {:7}.{:03}", ns / 1000, ns % 1000)?;
+            }
+            self.header()?;
+        }
+        let us = |ns: f64| ns / 1000.0;
+        writeln!(
+            self.out,
+            "{size:12}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}",
+            statistics.count(),
+            us(statistics.min() as f64),
+            us(statistics.max() as f64),
+            us(statistics.mean()),
+            us(statistics.standard_deviation()),
+        )?;
+        // Into a pipe as well: whoever follows a long run sees each size when it is done.
+        self.out.flush()
+    }
+
+    /// Writes what stands after the last size.
+    pub fn end(self) -> io::Result<()> {
+        separator(self.out, self.tool)?;
+        self.out.flush()
+    }
+
+    fn header(&mut self) -> io::Result<()> {
+        separator(self.out, self.tool)?;
+        writeln!(self.out, "{}", header(self.tool))
+    }
+}
+
+/// Writes what a server prints for each size.
+pub fn server_result(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    writeln!(out, "See client for results.")?;
+    out.flush()
+}
+
+/// Writes what a server prints after the last size.
+pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    out.flush()
+}
+
+fn header(tool: &Tool) -> String {
+    format!(
+        "{:>12}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
+        tool.size_column, tool.operations, "Min[us]", "Max[us]", "Mean[us]", "StdDev[us]"
+    )
+}
+
+/// A line of dashes, as long as the header of the results.
+fn separator(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    writeln!(out, "{}", "-".repeat(header(tool).len()))
+}
+
+/// One line of the summary.
+fn line(out: &mut impl Write, label: &str, value: impl std::fmt::Display) -> io::Result<()> {
+    writeln!(out, "{label:17}: {value}")
+}
+
+fn on(enabled: bool) -> &'static str {
+    if enabled { "Enabled" } else { "Disabled" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::TOOLS;
+
+    /// The user's document.
+    const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");
+
+    /// What the document shows below `$ command`.
+    fn seed(command: &str) -> &'static str {
+        let (_, after) = SEED.split_once(&format!("$ {command}\n")).unwrap();
+        after.split_once("```").unwrap().0
+    }
+
+    fn write_lat() -> &'static Tool {
+        TOOLS.iter().find(|tool| tool.name == "write-lat").unwrap()
+    }
+
+    const CXI0: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
+
+    /// Options and addresses of the example in the document.
+    fn example(run: &RunOptions, side: Side) -> Summary<'_> {
+        let (nic, other) = match side {
+            Side::Server => (0x12, 0x13),
+            Side::Client => (0x13, 0x12),
+        };
+        Summary {
+            tool: write_lat(),
+            side,
+            device: CXI0,
+            svc_id: 1,
+            run,
+            own: Own { nic, pid: 0, vni: 10 },
+            peer: Address { nic: other, pid: 0 },
+        }
+    }
+
+    fn five_iterations() -> RunOptions {
+        RunOptions { iters: 5, report_all: true, ..write_lat().defaults }
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_server_prints_what_the_document_shows() {
+        let run = five_iterations();
+        let text = written(|out| {
+            summary(out, &example(&run, Side::Server))?;
+            server_result(out, write_lat())?;
+            server_end(out, write_lat())
+        });
+        let listening = "Listening on port 49194 for client to connect...\n";
+        assert_eq!(format!("{listening}{text}"), seed("cxi_write_lat"));
+    }
+
+    #[test]
+    fn the_client_prints_what_the_document_shows() {
+        let run = five_iterations();
+        // The row of the document does not follow from its samples (tools.md 10).
+        let row = [2074, 2094, 2094, 2094, 2115].into_iter().collect();
+        let text = written(|out| {
+            summary(out, &example(&run, Side::Client))?;
+            let mut tables = ClientTables::begin(out, write_lat(), true)?;
+            tables.result(8, &row, Some(&[2008, 2012, 2008, 2007, 2008]))?;
+            tables.end()
+        });
+        assert_eq!(text, seed("cxi_write_lat 10.1.1.8 -n 5 --report-all"));
+    }
+
+    #[test]
+    fn a_range_has_one_header_and_a_row_for_each_size() {
+        let row: Statistics = [1_000, 2_000].into_iter().collect();
+        let text = written(|out| {
+            let mut tables = ClientTables::begin(out, write_lat(), false)?;
+            tables.result(8, &row, None)?;
+            tables.result(4_294_967_295, &row, None)?;
+            tables.end()
+        });
+        let dashes = "-".repeat(72);
+        let expected = format!(
+            "{dashes}\n\
+             RDMA Size[B]      Writes     Min[us]     Max[us]    Mean[us]  StdDev[us]\n\
+             \u{20}          8           2        1.00        2.00        1.50        0.50\n\
+             \u{20} 4294967295           2        1.00        2.00        1.50        0.50\n\
+             {dashes}\n"
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn every_latency_of_each_size_has_its_table() {
+        let row = [1_234_567_890].into_iter().collect();
+        let text = written(|out| {
+            let mut tables = ClientTables::begin(out, write_lat(), true)?;
+            tables.result(1, &row, Some(&[1_234_567_890]))?;
+            tables.result(2, &row, Some(&[1_234_567_890]))?;
+            tables.end()
+        });
+        let dashes = "-".repeat(72);
+        let table = format!(
+            "{dashes}\n  WriteNum  Latency[us]\n         0  1234567.890\n{dashes}\n{}\n",
+            header(write_lat())
+        );
+        let expected = format!(
+            "{table}           1           1  1234567.89  1234567.89  1234567.89        0.00\n\
+             {table}           2           1  1234567.89  1234567.89  1234567.89        0.00\n{dashes}\n"
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_duration_and_a_range_in_the_summary() {
+        let run = RunOptions { duration_s: Some(1), min_size: 1, max_size: 4096, ..write_lat().defaults };
+        let text = written(|out| summary(out, &example(&run, Side::Client)));
+        // The document shows it for reads.
+        let shown = seed("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024");
+        for line in ["Test Type        : Duration", "Duration         : 1 seconds", "Results Reported : Summary"] {
+            assert!(text.contains(line) && shown.contains(line), "{line}");
+        }
+        assert!(text.contains("\nMin Write Size   : 1\nMax Write Size   : 4096\n"), "{text}");
+    }
+
+    #[test]
+    fn one_nic_is_loopback_and_a_software_nic_says_so() {
+        let run = write_lat().defaults;
+        let mut what = example(&run, Side::Client);
+        what.peer = Address { nic: 0x13, pid: 1 };
+        let text = written(|out| summary(out, &what));
+        assert!(text.ends_with("Remote (server)  : NIC 0x12 PID 0 (loopback)\n".replace("12 PID 0", "13 PID 1").as_str()));
+        what.device = DeviceName { kind: DeviceKind::Software, index: 3 };
+        let text = written(|out| summary(out, &what));
+        assert!(text.contains("\nDevice           : soft3\n"));
+        assert!(text.ends_with("\nPlatform         : software NIC (no Cassini hardware involved)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_full_or_closed_output_is_an_error_and_no_panic() {
+        let mut room = [0; 100];
+        let run = write_lat().defaults;
+        assert!(summary(&mut &mut room[..], &example(&run, Side::Client)).is_err());
+    }
+}

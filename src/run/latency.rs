@@ -1,0 +1,155 @@
+//! The latency loop: warm-up, gap, iterations or duration.
+
+use super::{Clock, Patience};
+use crate::bench::api::Transaction;
+use crate::error::Failure;
+
+/// When the loop for one size ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this many measured iterations.
+    Iterations(u64),
+    /// When this many nanoseconds have passed since the first measured iteration began.
+    Duration(u64),
+}
+
+/// The course of the loop for one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// When the loop ends.
+    pub limit: Limit,
+    /// Unmeasured iterations before.
+    pub warmup: u64,
+    /// Pause between the end of one iteration and the start of the next, in nanoseconds.
+    pub gap: u64,
+}
+
+/// How often a long pause looks after the peer, in nanoseconds.
+const GAP_SLICE: u64 = 100_000_000;
+
+/// Repeats `transaction` as scheduled and gives each measured latency (ns) to `record`.
+///
+/// One transaction is outstanding at a time: a closed loop. Nothing is trimmed. `record` runs
+/// outside the timed part.
+pub fn repeat<C: Clock>(
+    transaction: &mut impl Transaction,
+    clock: &C,
+    schedule: Schedule,
+    patience: &mut Patience<'_>,
+    mut record: impl FnMut(u64),
+) -> Result<(), Failure> {
+    for _ in 0..schedule.warmup {
+        transaction.iterate(clock, patience)?;
+        pause(clock, schedule.gap, patience)?;
+    }
+    let started = clock.now();
+    let mut count = 0;
+    loop {
+        record(transaction.iterate(clock, patience)?);
+        count += 1;
+        match schedule.limit {
+            Limit::Iterations(iterations) if count >= iterations => return Ok(()),
+            Limit::Duration(duration) if clock.now() - started >= duration => return Ok(()),
+            _ => {}
+        }
+        pause(clock, schedule.gap, patience)?;
+    }
+}
+
+/// Waits for the whole of `gap`, without sleeping: a core that sleeps wakes up slower than a NIC
+/// answers. The legacy tools end the pause far too early (defect T1 of tools.md).
+fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Result<(), Failure> {
+    if gap == 0 {
+        return Ok(());
+    }
+    let start = clock.now();
+    let mut looked = start;
+    loop {
+        let now = clock.now();
+        if now - start >= gap {
+            return Ok(());
+        }
+        if now - looked >= GAP_SLICE {
+            patience.look_after_peer()?;
+            looked = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::patience::double::Watching;
+    use super::*;
+
+    /// Each reading takes 10 ns.
+    struct Ticking(Cell<u64>);
+
+    impl Clock for Ticking {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 10);
+            self.0.get()
+        }
+    }
+
+    /// Notes when each iteration starts; an iteration takes 2,000 ns.
+    #[derive(Default)]
+    struct Noting {
+        starts: Vec<u64>,
+    }
+
+    impl Transaction for Noting {
+        fn iterate<C: Clock>(&mut self, clock: &C, _: &mut Patience<'_>) -> Result<u64, Failure> {
+            let start = clock.now();
+            self.starts.push(start);
+            while clock.now() - start < 2_000 {}
+            Ok(2_000)
+        }
+    }
+
+    fn run(schedule: Schedule) -> (Vec<u64>, Vec<u64>) {
+        let mut transaction = Noting::default();
+        let mut samples = Vec::new();
+        let clock = Ticking(Cell::new(0));
+        let supervisor = Watching::peer(true);
+        let mut patience = Patience::new(&supervisor);
+        repeat(&mut transaction, &clock, schedule, &mut patience, |sample| samples.push(sample)).unwrap();
+        (transaction.starts, samples)
+    }
+
+    #[test]
+    fn iterations_are_counted_without_the_warm_up() {
+        let (starts, samples) = run(Schedule { limit: Limit::Iterations(5), warmup: 3, gap: 0 });
+        assert_eq!((starts.len(), samples.len()), (8, 5));
+    }
+
+    #[test]
+    fn t1_the_gap_is_as_long_as_asked() {
+        let gap = 1_000_000;
+        let (starts, _) = run(Schedule { limit: Limit::Iterations(4), warmup: 2, gap });
+        for pair in starts.windows(2) {
+            let between = pair[1] - pair[0] - 2_000;
+            assert!((gap..gap + 200).contains(&between), "{between} ns for a gap of {gap} ns");
+        }
+    }
+
+    #[test]
+    fn a_duration_starts_with_the_first_measured_iteration() {
+        let (starts, samples) = run(Schedule { limit: Limit::Duration(100_000), warmup: 10, gap: 8_000 });
+        // One iteration and its gap take a little more than 10,000 ns.
+        assert_eq!(samples.len(), 10);
+        assert_eq!(starts.len(), 20);
+    }
+
+    #[test]
+    fn a_peer_lost_in_a_long_gap_ends_the_run() {
+        let mut transaction = Noting::default();
+        let clock = Ticking(Cell::new(0));
+        let supervisor = Watching::peer(false);
+        let mut patience = Patience::new(&supervisor);
+        let schedule = Schedule { limit: Limit::Iterations(2), warmup: 0, gap: 10 * GAP_SLICE };
+        assert!(repeat(&mut transaction, &clock, schedule, &mut patience, |_| ()).is_err());
+        assert_eq!(transaction.starts.len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages of the control connection: framing, strings, addresses (wire.md 2 and 4.5).
+//! Bytes <-> records, no sockets.
+
+/// Bytes of an address.
+pub const ADDRESS_SIZE: usize = 8;
+
+/// Most payload bytes of a name, a version or an option block.
+pub const MAX_PAYLOAD: usize = 1020;
+
+/// Bytes of the length in front of each payload.
+pub const HEADER_SIZE: usize = 4;
+
+/// A message: length, then payload.
+pub fn message(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A string as payload: with its NUL.
+pub fn string(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    bytes
+}
+
+/// The string in a payload, if it is one: printable ASCII with one NUL, at the end.
+pub fn parse_string(payload: &[u8]) -> Option<&str> {
+    let (&nul, text) = payload.split_last()?;
+    let printable = text.iter().all(|byte| (0x20..0x7f).contains(byte));
+    if nul == 0 && printable { str::from_utf8(text).ok() } else { None }
+}
+
+/// Fabric address of one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Address of the NIC.
+    pub nic: u32,
+    /// PID of the domain.
+    pub pid: u32,
+}
+
+impl Address {
+    /// As payload.
+    pub fn encode(&self) -> [u8; ADDRESS_SIZE] {
+        let mut bytes = [0; ADDRESS_SIZE];
+        bytes[..4].copy_from_slice(&self.nic.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.pid.to_le_bytes());
+        bytes
+    }
+
+    /// From a payload.
+    pub fn decode(bytes: &[u8; ADDRESS_SIZE]) -> Self {
+        let [a, b, c, d, e, f, g, h] = *bytes;
+        Self { nic: u32::from_le_bytes([a, b, c, d]), pid: u32::from_le_bytes([e, f, g, h]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::hex;
+    use super::*;
+
+    #[test]
+    fn messages_of_wire_md_4_6() {
+        assert_eq!(message(&string("cxi_write_lat")), hex("0e000000 6378695f77726974655f6c617400"));
+        assert_eq!(message(&string("2.4.0")), hex("06000000 322e342e3000"));
+        let address = Address { nic: 0x13, pid: 0 };
+        assert_eq!(message(&address.encode()), hex("08000000 1300000000000000"));
+        assert_eq!(message(&[]), hex("00000000"));
+        assert_eq!(message(&[0; 129])[..HEADER_SIZE], hex("81000000"));
+    }
+
+    #[test]
+    fn only_a_terminated_printable_string_is_one() {
+        assert_eq!(parse_string(b"2.4.0\0"), Some("2.4.0"));
+        assert_eq!(parse_string(b"\0"), Some(""));
+        for payload in [&b""[..], b"2.4.0", b"2.4\0.0\0", b"\0\0", b"2.4\n\0", b"\xff\0"] {
+            assert_eq!(parse_string(payload), None, "{payload:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_come_back(nic: u32, pid: u32) {
+            let address = Address { nic, pid };
+            prop_assert_eq!(Address::decode(&address.encode()), address);
+        }
+
+        #[test]
+        fn any_bytes_are_a_string_or_not(payload: Vec<u8>) {
+            if let Some(text) = parse_string(&payload) {
+                prop_assert_eq!(string(text), payload);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs cxidiag as its users do: real processes, reading what they print.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+/// The program under test.
+pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
+
+/// A fabric of its own for one test, so that tests running at the same time share no NIC.
+pub struct Fabric(tempfile::TempDir);
+
+impl Fabric {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    /// Where the NICs of this fabric meet. It does not exist while no NIC is open.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("fabric")
+    }
+
+    /// The program with `args`, on this fabric.
+    pub fn command(&self, args: &[&str]) -> Command {
+        self.command_of(Path::new(CXIDIAG), args)
+    }
+
+    /// Another executable with `args`, on this fabric.
+    pub fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env("CXIDIAG_FABRIC_DIR", self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("cxidiag starts")
+    }
+
+    /// Starts a server of `tool` on a free port and waits until it listens.
+    pub fn server(&self, tool: &str, args: &[&str]) -> Server {
+        Server::start(self.command(&[&[tool, "-p", "0"], args].concat()))
+    }
+
+    /// Runs a client of `tool` against `server` to its end.
+    pub fn client(&self, tool: &str, server: &Server, args: &[&str]) -> Output {
+        self.client_command(tool, server, args).output().expect("cxidiag starts")
+    }
+
+    /// A client of `tool` against `server`, not started.
+    pub fn client_command(&self, tool: &str, server: &Server, args: &[&str]) -> Command {
+        self.command(&[&[tool, "127.0.0.1", "-p", &server.port], args].concat())
+    }
+
+    /// Fails if anything is left of the NICs of this fabric.
+    pub fn assert_nothing_left(&self) {
+        let left: Vec<_> = std::fs::read_dir(self.path()).into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "left in the fabric directory: {left:?}");
+    }
+}
+
+/// A server process that listens.
+pub struct Server {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// The port that it listens on.
+    pub port: String,
+    first_line: String,
+}
+
+impl Server {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("cxidiag starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut first_line = String::new();
+        stdout.read_line(&mut first_line).expect("a line");
+        let Some(port) = first_line.strip_prefix("Listening on port ").and_then(|rest| rest.split(' ').next())
+        else {
+            let mut stderr = String::new();
+            let _ = child.stderr.take().expect("a pipe").read_to_string(&mut stderr);
+            panic!("the server printed {first_line:?} and {stderr:?}");
+        };
+        let port = port.to_owned();
+        Self { child, stdout, port, first_line }
+    }
+
+    /// Waits for the end; the output is all that the server printed.
+    pub fn finish(mut self) -> Output {
+        let mut stdout = self.first_line.into_bytes();
+        self.stdout.read_to_end(&mut stdout).expect("a pipe");
+        let mut stderr = Vec::new();
+        self.child.stderr.take().expect("a pipe").read_to_end(&mut stderr).expect("a pipe");
+        let status: ExitStatus = self.child.wait().expect("an exit status");
+        Output { status, stdout, stderr }
+    }
+
+    /// The next line that the server prints.
+    pub fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a pipe");
+        line
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a running server");
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Fails unless the process ended with status 0 and said nothing on stderr.
+#[track_caller]
+pub fn assert_success(output: &Output) {
+    assert!(output.status.success(), "{}: {}", output.status, stderr(output));
+    assert_eq!(stderr(output), "");
+}
+
+/// Output with figures and addresses masked, so that two runs can be compared line for line.
+///
+/// Numbers in the summary become `#`; a number in a table column becomes `#` flush right in
+/// its column with its decimals kept, so that widths and decimals still count.
+pub fn masked(text: &str) -> String {
+    text.lines().map(|line| mask_line(line) + "\n").collect()
+}
+
+fn mask_line(line: &str) -> String {
+    let is_row = line.starts_with(' ') && line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    if is_row {
+        return mask_row(line);
+    }
+    let is_address = line.starts_with("Local (") || line.starts_with("Remote (");
+    let is_setting = line.starts_with("Device ") || is_address || line.starts_with("Listening on port");
+    if !is_setting {
+        return line.to_owned();
+    }
+    line.split(' ').map(mask_word).collect::<Vec<_>>().join(" ")
+}
+
+fn mask_word(word: &str) -> &str {
+    let number = word.strip_prefix("0x").unwrap_or(word);
+    let device = word.starts_with("cxi") || word.starts_with("soft");
+    let digits = !number.is_empty() && number.chars().all(|c| c.is_ascii_hexdigit());
+    if device || digits { "#" } else { word }
+}
+
+/// A table row: the last character of each column and its number of decimals.
+fn mask_row(line: &str) -> String {
+    let mut masked = String::new();
+    let mut previous_end = 0;
+    for (start, word) in words(line) {
+        let end = start + word.len();
+        let decimals = word.split_once('.').map_or(String::new(), |(_, d)| format!(".{}", "#".repeat(d.len())));
+        let shown = format!("#{decimals}");
+        masked += &format!("{shown:>width$}", width = end - previous_end);
+        previous_end = end;
+    }
+    masked
+}
+
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    line.split(' ').filter(|word| !word.is_empty()).map(|word| {
+        (word.as_ptr() as usize - line.as_ptr() as usize, word)
+    })
+}
