@@ -1,1 +1,69 @@
-//! See the crate's own history.
+//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table
+//! of functions. It carries out what it is told: no policy, no printing.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`Library`] | the table of libcxi functions |
+//! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
+//! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
+//! | [`Pages`], [`MemoryRegion`] | memory that the NIC reads and writes |
+//! | [`EventQueue`], [`Event`] | what the NIC reports |
+//! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
+//! | [`PortalTableEntry`] | where operations arrive |
+//! | [`address`] | fabric addresses and match ids |
+//! | [`now_ns`] | the clock |
+//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
+//! | [`records`], [`sys`] | command and event records; constants under their C names |
+//!
+//! Inside: `owned` (release order), `ring` (cursor arithmetic), `encode` (what emitting
+//! sets in a command), `launch` (doorbell and low-latency algorithm), `bus` (ring memory
+//! and launch page), `fence`.
+//!
+//! # Ownership
+//!
+//! Each owner keeps what it was made from alive, so the order in which owners are dropped
+//! does not matter. `close` releases and reports; dropping releases and records a failure
+//! in [`Library::failed_release`].
+//!
+//! # Threads
+//!
+//! libcxi holds no locks (libcxi.md 1): one object, one thread. No type here can be sent
+//! or shared.
+//!
+//! ```compile_fail,E0277
+//! fn send<T: Send>() {}
+//! send::<cxi::Library>();
+//! ```
+
+pub mod address;
+mod bus;
+mod clock;
+mod command_queue;
+mod device;
+mod encode;
+mod error;
+mod event;
+mod event_queue;
+mod fence;
+mod launch;
+mod library;
+mod lni;
+mod memory;
+mod owned;
+mod portal;
+mod ring;
+mod service;
+
+pub use clock::now_ns;
+pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
+pub use cxi_sys as sys;
+pub use cxi_sys::records;
+pub use device::{Device, DeviceInfo, devices};
+pub use error::{EmitError, Error, EventType, ReturnCode};
+pub use event::{Event, Record};
+pub use event_queue::EventQueue;
+pub use library::Library;
+pub use lni::{CommunicationProfile, Domain, Lni};
+pub use memory::{MemoryRegion, Pages};
+pub use portal::PortalTableEntry;
+pub use service::{Member, Service};

@@ -1,0 +1,418 @@
+//! Command queues: a ring of commands in shared memory, read by the NIC (nic.md 2).
+//!
+//! Commands are emitted into a batch. The batch writes them straight into the ring,
+//! behind the pointer that the NIC knows; committing moves that pointer. A batch that is
+//! dropped leaves no trace.
+
+use std::ptr;
+use std::rc::Rc;
+
+use cxi_sys::records::*;
+use cxi_sys::*;
+
+use crate::bus::{Bus, MappedQueue};
+use crate::encode;
+use crate::error::{EmitError, Error};
+use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::launch::Producer;
+use crate::library::Progress;
+use crate::lni::{CommunicationProfile, Lni, LniHandle, ProfileHandle};
+use crate::memory::{MemoryRegion, RegionHandle};
+use crate::owned::{Destroy, Owned};
+use crate::ring::Ring;
+
+const CALL: &str = "cxil_alloc_cmdq";
+
+/// A queue of initiator commands.
+///
+/// ```
+/// fn two_batches(queue: &mut cxi::TransmitQueue) {
+///     queue.batch().commit_doorbell();
+///     queue.batch().commit_low_latency();
+/// }
+/// ```
+///
+/// Two batches at a time:
+///
+/// ```compile_fail,E0499
+/// fn two_batches(queue: &mut cxi::TransmitQueue) {
+///     let first = queue.batch();
+///     let second = queue.batch();
+///     first.commit_doorbell();
+///     second.commit_doorbell();
+/// }
+/// ```
+///
+/// One batch committed twice:
+///
+/// ```compile_fail,E0382
+/// fn commit_twice(queue: &mut cxi::TransmitQueue) {
+///     let batch = queue.batch();
+///     batch.commit_doorbell();
+///     batch.commit_doorbell();
+/// }
+/// ```
+pub struct TransmitQueue {
+    producer: Producer<MappedQueue>,
+    /// The last C_STATE committed.
+    c_state: Option<CState>,
+    progress: Progress,
+    handle: QueueHandle,
+    completions: Rc<EventQueueHandle>,
+}
+
+/// What later immediate data commands take from a C_STATE.
+#[derive(Clone, Copy)]
+struct CState {
+    payload_limit: usize,
+    /// Events of each command.
+    events: u32,
+}
+
+impl TransmitQueue {
+    /// Makes a queue for at least `slots` commands of 64 bytes, whose operations report
+    /// to `completions`, a queue of the same interface (else EINVAL). Refused commands are reported to `failures` as COMMAND_FAILURE,
+    /// if given; [`status`](Self::status) tells them in any case. Errors: libcxi.md 8.2;
+    /// the library rounds up, at most 65536.
+    pub fn new(
+        profile: &CommunicationProfile,
+        slots: u32,
+        completions: &EventQueue,
+        failures: Option<&EventQueue>,
+    ) -> Result<Self, Error> {
+        let profile = profile.handle();
+        let lni = profile.lni();
+        if !Rc::ptr_eq(lni, completions.handle().lni()) {
+            return Err(Error::new(CALL, libc::EINVAL));
+        }
+        let options = cxi_cq_alloc_opts {
+            count: slots,
+            policy: CXI_CQ_UPDATE_ALWAYS,
+            stat_cnt_pool: 0,
+            flags: CXI_CQ_IS_TX,
+            lcid: profile.lcid(),
+            lpe_cdt_thresh_id: 0,
+        };
+        let (handle, producer) = QueueHandle::allocate(lni, &options, failures, Some(profile))?;
+        Ok(Self {
+            producer,
+            c_state: None,
+            progress: lni.progress(),
+            handle,
+            completions: Rc::clone(completions.handle()),
+        })
+    }
+
+    /// Slots of 64 bytes, as the library made it; 5 of them are never used (nic.md 2.4).
+    pub fn slots(&self) -> u32 {
+        self.producer.ring.size32() / 2
+    }
+
+    /// The status that the NIC last wrote (nic.md 2.2).
+    pub fn status(&self) -> CqStatus {
+        self.producer.bus.status()
+    }
+
+    /// Begins a batch of commands.
+    #[inline]
+    pub fn batch(&mut self) -> TransmitBatch<'_> {
+        TransmitBatch {
+            wp: self.producer.ring.wp,
+            events: 0,
+            c_state: self.c_state,
+            queue: self,
+        }
+    }
+
+    /// Keeps `region` mapped until this queue is destroyed: commands name it.
+    pub fn keep_mapped(&mut self, region: &MemoryRegion) {
+        self.handle.kept_mapped.push(Rc::clone(region.handle()));
+    }
+
+    /// Destroys the queue.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.handle.object.release()
+    }
+}
+
+/// Commands being written into a [`TransmitQueue`]. Dropping it undoes them.
+///
+/// A command that is refused leaves the batch as it was.
+#[must_use = "commands are undone unless committed"]
+pub struct TransmitBatch<'queue> {
+    queue: &'queue mut TransmitQueue,
+    wp: u32,
+    /// Events that the commands so far will cause.
+    events: u32,
+    c_state: Option<CState>,
+}
+
+impl TransmitBatch<'_> {
+    /// Sets the context of the immediate data commands after it (nic.md 3.4).
+    #[inline]
+    pub fn emit_c_state(&mut self, command: &CStateCmd) -> Result<(), EmitError> {
+        let c_state = CState {
+            payload_limit: match command.restricted() {
+                true => C_MAX_IDC_PAYLOAD_RES as usize,
+                false => C_MAX_IDC_PAYLOAD_UNR as usize,
+            },
+            events: self.events_of(
+                command.eq(),
+                command.event_send_disable(),
+                command.event_success_disable(),
+            )?,
+        };
+        self.emit(1, 0, encode::c_state(command).bytes(), &[])?;
+        self.c_state = Some(c_state);
+        Ok(())
+    }
+
+    /// Puts `payload`, which travels in the command (nic.md 3.5). It is at most 224 bytes
+    /// if the C_STATE in force is restricted, else 192.
+    #[inline]
+    pub fn emit_idc_put(&mut self, header: &IdcHdr, payload: &[u8]) -> Result<(), EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        if payload.len() > c_state.payload_limit {
+            return Err(EmitError::PayloadTooLong {
+                length: payload.len(),
+                limit: c_state.payload_limit,
+            });
+        }
+        let (header, halves) = encode::idc_put(header, payload.len());
+        self.emit(halves, c_state.events, header.bytes(), payload)
+    }
+
+    /// NOMATCH_PUT or NOMATCH_GET, by the opcode of `command` (nic.md 3.8). `restricted`
+    /// is the caller's too.
+    #[inline]
+    pub fn emit_nomatch_dma(&mut self, command: &NomatchDmaCmd) -> Result<(), EmitError> {
+        let events = self.events_of(
+            command.eq(),
+            command.event_send_disable(),
+            command.event_success_disable(),
+        )?;
+        self.emit(1, events, encode::nomatch_dma(command).bytes(), &[])
+    }
+
+    /// PUT, GET or RENDEZVOUS_PUT, by the opcode of `command` (nic.md 3.9).
+    #[inline]
+    pub fn emit_dma(&mut self, command: &FullDmaCmd) -> Result<(), EmitError> {
+        let events = self.events_of(
+            command.eq(),
+            command.event_send_disable(),
+            command.event_success_disable(),
+        )?;
+        self.emit(2, events, encode::dma(command).bytes(), &[])
+    }
+
+    /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
+    #[inline]
+    pub fn commit_doorbell(self) {
+        let queue = self.publish();
+        queue.producer.doorbell();
+        queue.progress.run();
+    }
+
+    /// Hands the first one or two slots to the NIC through the low-latency windows, where
+    /// they qualify, and the rest by doorbell.
+    #[inline]
+    pub fn commit_low_latency(self) {
+        let queue = self.publish();
+        queue.producer.low_latency();
+        queue.progress.run();
+    }
+}
+
+impl<'queue> TransmitBatch<'queue> {
+    /// Makes the batch's state the queue's.
+    #[inline]
+    fn publish(self) -> &'queue mut TransmitQueue {
+        let queue = self.queue;
+        queue.producer.ring.wp = self.wp;
+        queue.c_state = self.c_state;
+        queue.completions.expect(self.events);
+        queue
+    }
+
+    /// Events of a command that names event queue `eq`. A failure always causes one; it
+    /// is not counted where success causes none, since the count would never come back.
+    #[inline]
+    fn events_of(
+        &self,
+        eq: u16,
+        send_disable: bool,
+        success_disable: bool,
+    ) -> Result<u32, EmitError> {
+        if u32::from(eq) == C_EQ_NONE {
+            return Ok(0);
+        }
+        if eq != self.queue.completions.number() {
+            return Err(EmitError::OtherEventQueue);
+        }
+        Ok(u32::from(!send_disable) + u32::from(!success_disable))
+    }
+
+    /// Writes a command of `halves` half-slots that will cause `events` events.
+    #[inline]
+    fn emit(
+        &mut self,
+        halves: u32,
+        events: u32,
+        command: &[u8],
+        payload: &[u8],
+    ) -> Result<(), EmitError> {
+        if !self.queue.completions.has_room(self.events + events) {
+            return Err(EmitError::EventQueueFull);
+        }
+        let producer = &mut self.queue.producer;
+        let at = producer.place(self.wp, halves)?;
+        producer.write(at, 0, command);
+        producer.write(at, command.len(), payload);
+        self.wp = producer.ring.advance(at, halves);
+        self.events += events;
+        Ok(())
+    }
+}
+
+/// A queue of target commands. They report to the event queue of the portals table entry
+/// that they name.
+pub struct TargetQueue {
+    producer: Producer<MappedQueue>,
+    progress: Progress,
+    handle: QueueHandle,
+}
+
+impl TargetQueue {
+    /// Makes a queue for at least `slots` commands. Refused commands are reported to
+    /// `failures`, if given. Errors: libcxi.md 8.2.
+    pub fn new(lni: &Lni, slots: u32, failures: Option<&EventQueue>) -> Result<Self, Error> {
+        let lni = lni.handle();
+        let options = cxi_cq_alloc_opts {
+            count: slots,
+            policy: CXI_CQ_UPDATE_ALWAYS,
+            stat_cnt_pool: 0,
+            flags: 0,
+            lcid: 0,
+            lpe_cdt_thresh_id: 0,
+        };
+        let (handle, producer) = QueueHandle::allocate(lni, &options, failures, None)?;
+        Ok(Self {
+            producer,
+            progress: lni.progress(),
+            handle,
+        })
+    }
+
+    /// Slots of 64 bytes, as the library made it; 5 of them are never used (nic.md 2.4).
+    pub fn slots(&self) -> u32 {
+        self.producer.ring.size32() / 2
+    }
+
+    /// The status that the NIC last wrote (nic.md 2.2).
+    pub fn status(&self) -> CqStatus {
+        self.producer.bus.status()
+    }
+
+    /// Begins a batch of commands.
+    #[inline]
+    pub fn batch(&mut self) -> TargetBatch<'_> {
+        TargetBatch {
+            wp: self.producer.ring.wp,
+            queue: self,
+        }
+    }
+
+    /// Destroys the queue.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.handle.object.release()
+    }
+}
+
+/// Commands being written into a [`TargetQueue`]. Dropping it undoes them. Target queues
+/// have no low-latency path (nic.md 2.8).
+#[must_use = "commands are undone unless committed"]
+pub struct TargetBatch<'queue> {
+    queue: &'queue mut TargetQueue,
+    wp: u32,
+}
+
+impl TargetBatch<'_> {
+    /// APPEND, UNLINK, SEARCH or SEARCH_AND_DELETE, by the opcode of `command` (nic.md
+    /// 3.13).
+    #[inline]
+    pub fn emit_target(&mut self, command: &TargetCmd) -> Result<(), EmitError> {
+        self.emit(encode::target(command).bytes())
+    }
+
+    /// Sets the state of a portals table entry (nic.md 3.13, 8.2).
+    #[inline]
+    pub fn emit_set_state(&mut self, command: &SetStateCmd) -> Result<(), EmitError> {
+        self.emit(encode::set_state(command).bytes())
+    }
+
+    /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
+    #[inline]
+    pub fn commit_doorbell(self) {
+        let queue = self.queue;
+        queue.producer.ring.wp = self.wp;
+        queue.producer.doorbell();
+        queue.progress.run();
+    }
+
+    #[inline]
+    fn emit(&mut self, command: &[u8; TargetCmd::SIZE]) -> Result<(), EmitError> {
+        let halves = encode::halves(C_CMD_SIZE_64B);
+        let producer = &mut self.queue.producer;
+        let at = producer.place(self.wp, halves)?;
+        producer.write(at, 0, command);
+        self.wp = producer.ring.advance(at, halves);
+        Ok(())
+    }
+}
+
+/// A command queue of either kind, with what has to outlive it.
+struct QueueHandle {
+    object: Owned<cxi_cq>,
+    kept_mapped: Vec<Rc<RegionHandle>>,
+    _failures: Option<Rc<EventQueueHandle>>,
+    _profile: Option<Rc<ProfileHandle>>,
+    _lni: Rc<LniHandle>,
+}
+
+impl QueueHandle {
+    fn allocate(
+        lni: &Rc<LniHandle>,
+        options: &cxi_cq_alloc_opts,
+        failures: Option<&EventQueue>,
+        profile: Option<&Rc<ProfileHandle>>,
+    ) -> Result<(Self, Producer<MappedQueue>), Error> {
+        let api = lni.library().api();
+        let failures = failures.map(EventQueue::handle);
+        let event_queue = failures.map_or(ptr::null_mut(), |queue| queue.as_ptr());
+        let object = Owned::allocate(
+            lni.library(),
+            CALL,
+            Destroy {
+                call: "cxil_destroy_cmdq",
+                function: api.cxil_destroy_cmdq,
+            },
+            // SAFETY: the interface and the event queue are alive and stay so until the queue is
+            // destroyed, and `queue` is there to be filled.
+            |queue| unsafe { (api.cxil_alloc_cmdq)(lni.as_ptr(), event_queue, options, queue) },
+        )?;
+        let cq = object.read();
+        let bus = MappedQueue::new(&cq).ok_or(Error::new(CALL, libc::EFAULT))?;
+        let producer = Producer {
+            ring: Ring::new(cq.size),
+            bus,
+        };
+        let handle = Self {
+            object,
+            kept_mapped: Vec::new(),
+            _failures: failures.map(Rc::clone),
+            _profile: profile.map(Rc::clone),
+            _lni: Rc::clone(lni),
+        };
+        Ok((handle, producer))
+    }
+}

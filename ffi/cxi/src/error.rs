@@ -1,0 +1,213 @@
+//! What can go wrong, as types: the environment refused a call, a command does not
+//! fit, or the NIC reported a return code.
+
+use std::fmt;
+use std::io;
+
+use cxi_sys::*;
+
+/// A call that the environment refused: its name and the errno.
+///
+/// What the errno values mean for each call: libcxi.md 2 to 8.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Error {
+    call: &'static str,
+    errno: i32,
+}
+
+impl Error {
+    pub(crate) const fn new(call: &'static str, errno: i32) -> Self {
+        Self { call, errno }
+    }
+
+    /// Name of the C function that failed, such as `cxil_alloc_lni`.
+    pub const fn call(&self) -> &'static str {
+        self.call
+    }
+
+    /// The positive errno value.
+    pub const fn errno(&self) -> i32 {
+        self.errno
+    }
+}
+
+impl fmt::Display for Error {
+    /// `cxil_alloc_lni: Key has been revoked (errno 128)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = io::Error::from_raw_os_error(self.errno).to_string();
+        // The standard library appends " (os error N)".
+        let text = text.split(" (os error").next().unwrap_or_default();
+        write!(f, "{}: {text} (errno {})", self.call, self.errno)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of a C function: 0 or a negative errno (libcxi.md 1).
+///
+/// A positive result is a failure too: some functions of the library pass on a stale
+/// errno with the wrong sign (libcxi.md 13).
+pub(crate) fn check(call: &'static str, result: i32) -> Result<(), Error> {
+    match result {
+        0 => Ok(()),
+        errno => Err(Error::new(call, errno.saturating_abs())),
+    }
+}
+
+/// Why a command was not added to a batch. Nothing was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EmitError {
+    /// The command queue has no room for the command and its padding (ENOSPC in C).
+    QueueFull,
+    /// The events of the operations in flight could overrun the event queue.
+    EventQueueFull,
+    /// The command names an event queue other than the one of its transmit queue.
+    OtherEventQueue,
+    /// The payload of an immediate data command is over the limit of the C_STATE in
+    /// force. Both in bytes.
+    PayloadTooLong {
+        /// Bytes asked for.
+        length: usize,
+        /// Bytes allowed: 224 restricted, 192 unrestricted.
+        limit: usize,
+    },
+    /// An immediate data command before the first C_STATE of its queue.
+    NoCState,
+}
+
+impl fmt::Display for EmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueFull => f.write_str("the command queue is full"),
+            Self::EventQueueFull => {
+                f.write_str("the operations in flight could overrun the event queue")
+            }
+            Self::OtherEventQueue => {
+                f.write_str("the command names an event queue that is not its transmit queue's")
+            }
+            Self::PayloadTooLong { length, limit } => {
+                write!(f, "immediate data of {length} bytes, at most {limit} fit")
+            }
+            Self::NoCState => f.write_str("immediate data command before the first C_STATE"),
+        }
+    }
+}
+
+impl std::error::Error for EmitError {}
+
+macro_rules! code {
+    ($(#[$doc:meta])* $type:ident, $prefix:literal: $($name:ident)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $type(pub u8);
+
+        impl $type {
+            /// The name without its C prefix; `None` for a number that has none.
+            pub fn name(self) -> Option<&'static str> {
+                match u32::from(self.0) {
+                    $($name => stringify!($name).strip_prefix($prefix),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            /// The name, or the number where there is none.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => fmt::Display::fmt(&self.0, f),
+                }
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($type))
+            }
+        }
+    };
+}
+
+code! {
+    /// A return code (`C_RC_*`) of the NIC, 6 bits. Any value may come (nic.md 7).
+    ReturnCode, "C_RC_":
+    C_RC_NO_EVENT C_RC_OK C_RC_UNDELIVERABLE C_RC_PT_DISABLED C_RC_DROPPED C_RC_PERM_VIOLATION
+    C_RC_OP_VIOLATION C_RC_NO_MATCH C_RC_UNCOR C_RC_UNCOR_TRNSNT C_RC_NO_SPACE
+    C_RC_ENTRY_NOT_FOUND C_RC_NO_TARGET_CONN C_RC_NO_TARGET_MST C_RC_NO_TARGET_TRS
+    C_RC_SEQUENCE_ERROR C_RC_NO_MATCHING_CONN C_RC_INVALID_DFA_FORMAT C_RC_VNI_NOT_FOUND
+    C_RC_PTLTE_NOT_FOUND C_RC_PTLTE_SW_MANAGED C_RC_SRC_ERROR C_RC_MST_CANCELLED
+    C_RC_HRP_CONFIG_ERROR C_RC_HRP_RSP_ERROR C_RC_HRP_RSP_DISCARD C_RC_INVALID_AC
+    C_RC_PAGE_PERM_ERROR C_RC_ATS_ERROR C_RC_NO_TRANSLATION C_RC_PAGE_REQ_ERROR
+    C_RC_PCIE_ERROR_POISONED C_RC_PCIE_UNSUCCESS_CMPL C_RC_AMO_INVAL_OP_ERROR
+    C_RC_AMO_ALIGN_ERROR C_RC_AMO_FP_INVALID C_RC_AMO_FP_UNDERFLOW C_RC_AMO_FP_OVERFLOW
+    C_RC_AMO_FP_INEXACT C_RC_ILLEGAL_OP C_RC_INVALID_ENDPOINT C_RC_RESTRICTED_UNICAST
+    C_RC_CMD_ALIGN_ERROR C_RC_CMD_INVALID_ARG C_RC_INVALID_EVENT C_RC_ADDR_OUT_OF_RANGE
+    C_RC_CONN_CLOSED C_RC_CANCELED C_RC_NO_MATCHING_TRS C_RC_NO_MATCHING_MST C_RC_DELAYED
+    C_RC_AMO_LENGTH_ERROR C_RC_PKTBUF_ERROR C_RC_RESOURCE_BUSY C_RC_FLUSH_TRANSLATION
+    C_RC_TRS_PEND_RSP
+}
+
+impl ReturnCode {
+    /// Success, truncated puts included.
+    pub const OK: Self = Self(C_RC_OK as u8);
+}
+
+code! {
+    /// An event type (`C_EVENT_*`) of the NIC, 5 bits. Any value may come (nic.md 6.1).
+    EventType, "C_EVENT_":
+    C_EVENT_PUT C_EVENT_GET C_EVENT_ATOMIC C_EVENT_FETCH_ATOMIC C_EVENT_PUT_OVERFLOW
+    C_EVENT_GET_OVERFLOW C_EVENT_ATOMIC_OVERFLOW C_EVENT_FETCH_ATOMIC_OVERFLOW C_EVENT_SEND
+    C_EVENT_ACK C_EVENT_REPLY C_EVENT_LINK C_EVENT_SEARCH C_EVENT_STATE_CHANGE C_EVENT_UNLINK
+    C_EVENT_RENDEZVOUS C_EVENT_ETHERNET C_EVENT_COMMAND_FAILURE C_EVENT_TRIGGERED_OP
+    C_EVENT_ETHERNET_FGFC C_EVENT_PCT C_EVENT_MATCH C_EVENT_ERROR C_EVENT_TIMESTAMP
+    C_EVENT_EQ_SWITCH C_EVENT_NULL_EVENT
+}
+
+impl EventType {
+    /// A put reached a list entry.
+    pub const PUT: Self = Self(C_EVENT_PUT as u8);
+    /// A put or atomic operation was acknowledged.
+    pub const ACK: Self = Self(C_EVENT_ACK as u8);
+    /// The data of a get or fetching atomic operation has arrived.
+    pub const REPLY: Self = Self(C_EVENT_REPLY as u8);
+    /// A list entry was linked.
+    pub const LINK: Self = Self(C_EVENT_LINK as u8);
+    /// A list entry was unlinked.
+    pub const UNLINK: Self = Self(C_EVENT_UNLINK as u8);
+    /// A portals table entry changed its state.
+    pub const STATE_CHANGE: Self = Self(C_EVENT_STATE_CHANGE as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_call_cause_and_errno() {
+        let error = Error::new("cxil_alloc_lni", libc::EKEYREVOKED);
+        assert_eq!(
+            error.to_string(),
+            "cxil_alloc_lni: Key has been revoked (errno 128)"
+        );
+        assert_eq!(Error::new("mmap", 4095).errno(), 4095);
+    }
+
+    #[test]
+    fn every_result_but_zero_is_a_failure() {
+        assert_eq!(check("f", 0), Ok(()));
+        assert_eq!(check("f", -libc::EBUSY), Err(Error::new("f", libc::EBUSY)));
+        assert_eq!(check("f", libc::EBUSY), Err(Error::new("f", libc::EBUSY)));
+        assert_eq!(check("f", i32::MIN), Err(Error::new("f", i32::MAX)));
+    }
+
+    #[test]
+    fn codes_have_names_and_unknown_ones_print_as_numbers() {
+        assert_eq!(ReturnCode(26).name(), Some("PTLTE_NOT_FOUND"));
+        assert_eq!(ReturnCode::OK.to_string(), "OK");
+        assert_eq!(ReturnCode(63).name(), None);
+        assert_eq!(ReturnCode(63).to_string(), "63");
+        assert_eq!(EventType(13).to_string(), "STATE_CHANGE");
+        assert_eq!(format!("{:?}", EventType(22)), "EventType(22)");
+    }
+}

@@ -1,0 +1,217 @@
+//! One event of the NIC, as it was read (nic.md 6.2).
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cxi_sys::records::*;
+use cxi_sys::*;
+
+use crate::error::{EventType, ReturnCode};
+
+/// Bytes of the longest event, and of a slot.
+pub(crate) const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
+
+/// The bytes of an event, copied from the queue; zero behind its end.
+#[derive(Clone, Copy)]
+pub(crate) struct EventBytes {
+    pub(crate) words: [u64; SLOT / 8],
+    /// 16, 32, 48 or 64; 48 only from a broken device.
+    pub(crate) length: usize,
+}
+
+impl EventBytes {
+    #[inline]
+    pub(crate) fn event_type(&self) -> u8 {
+        (self.words[1] >> 50) as u8 & 0x1f
+    }
+
+    /// The low 6 bits of the last byte, whatever the event.
+    #[inline]
+    pub(crate) fn return_code(&self) -> u8 {
+        (self.words[self.length / 8 - 1] >> 56) as u8 & 0x3f
+    }
+
+    #[inline]
+    fn first<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        let (words, _) = bytes.as_chunks_mut::<8>();
+        for (bytes, word) in words.iter_mut().zip(self.words) {
+            *bytes = word.to_le_bytes();
+        }
+        bytes
+    }
+}
+
+/// An event. It cannot outlive the next poll or acknowledgement of its queue: after that
+/// its slot is the NIC's.
+///
+/// ```
+/// fn poll_and_acknowledge(queue: &mut cxi::EventQueue) {
+///     if let Some(event) = queue.poll() {
+///         let _ = event.return_code();
+///     }
+///     queue.acknowledge();
+/// }
+/// ```
+///
+/// Kept past the acknowledgement:
+///
+/// ```compile_fail,E0499
+/// fn poll_and_acknowledge(queue: &mut cxi::EventQueue) {
+///     if let Some(event) = queue.poll() {
+///         queue.acknowledge();
+///         let _ = event.return_code();
+///     }
+/// }
+/// ```
+///
+/// Kept past the next poll:
+///
+/// ```compile_fail,E0499
+/// fn poll_twice(queue: &mut cxi::EventQueue) {
+///     let first = queue.poll();
+///     let second = queue.poll();
+///     let _ = (first.is_some(), second.is_some());
+/// }
+/// ```
+pub struct Event<'queue> {
+    bytes: EventBytes,
+    queue: PhantomData<&'queue mut ()>,
+}
+
+/// The record of an event, by its type and length. The return code of a record is that
+/// of [`Event::return_code`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// ACK, REPLY or SEND.
+    InitiatorShort(EventInitiatorShort),
+    /// The same with a timestamp.
+    InitiatorLong(EventInitiatorLong),
+    /// An operation at a portals table entry.
+    TargetShort(EventTargetShort),
+    /// The same with all fields; LINK, UNLINK and STATE_CHANGE are always long.
+    TargetLong(EventTargetLong),
+    /// A command was refused.
+    CommandFailure(EventCmdFail),
+    /// Anything else; see [`Event::bytes`].
+    Other,
+}
+
+impl<'queue> Event<'queue> {
+    #[inline]
+    pub(crate) fn new(bytes: EventBytes) -> Self {
+        Self {
+            bytes,
+            queue: PhantomData,
+        }
+    }
+
+    /// What happened.
+    #[inline]
+    pub fn event_type(&self) -> EventType {
+        EventType(self.bytes.event_type())
+    }
+
+    /// How it went.
+    #[inline]
+    pub fn return_code(&self) -> ReturnCode {
+        ReturnCode(self.bytes.return_code())
+    }
+
+    /// The fields.
+    #[inline]
+    pub fn record(&self) -> Record {
+        let bytes = &self.bytes;
+        match (u32::from(bytes.event_type()), bytes.length) {
+            (C_EVENT_SEND..=C_EVENT_REPLY, 16) => {
+                Record::InitiatorShort(EventInitiatorShort::from_bytes(bytes.first()))
+            }
+            (C_EVENT_SEND..=C_EVENT_REPLY, 32) => {
+                Record::InitiatorLong(EventInitiatorLong::from_bytes(bytes.first()))
+            }
+            (C_EVENT_COMMAND_FAILURE, 16) => {
+                Record::CommandFailure(EventCmdFail::from_bytes(bytes.first()))
+            }
+            (
+                C_EVENT_PUT..=C_EVENT_FETCH_ATOMIC_OVERFLOW
+                | C_EVENT_LINK..=C_EVENT_RENDEZVOUS
+                | C_EVENT_MATCH,
+                length @ (32 | 64),
+            ) => match length {
+                32 => Record::TargetShort(EventTargetShort::from_bytes(bytes.first())),
+                _ => Record::TargetLong(EventTargetLong::from_bytes(bytes.first())),
+            },
+            _ => Record::Other,
+        }
+    }
+
+    /// The raw bytes, zero behind the event's end.
+    pub fn bytes(&self) -> [u8; SLOT] {
+        self.bytes.first()
+    }
+}
+
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("type", &self.event_type())
+            .field("return_code", &self.return_code())
+            .field("record", &self.record())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event<const N: usize>(bytes: [u8; N]) -> Event<'static> {
+        let mut words = [0; SLOT / 8];
+        let (chunks, _) = bytes.as_chunks::<8>();
+        for (word, bytes) in words.iter_mut().zip(chunks) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Event::new(EventBytes { words, length: N })
+    }
+
+    /// The event examples of nic.md Appendix B.
+    #[test]
+    fn examples_of_the_specification() {
+        for (header, name) in [(0x25, "ACK"), (0x29, "REPLY")] {
+            let mut bytes = [0; 16];
+            bytes[14] = header;
+            bytes[15] = 1;
+            let event = event(bytes);
+            assert_eq!(event.event_type().name(), Some(name));
+            assert_eq!(event.return_code(), ReturnCode::OK);
+            assert!(matches!(event.record(), Record::InitiatorShort(_)));
+            assert_eq!(event.bytes()[..16], bytes);
+        }
+
+        let mut bytes = [0; 64];
+        bytes[14] = 0x2f;
+        bytes[63] = 1;
+        assert_eq!(event(bytes).event_type(), EventType::LINK);
+
+        bytes[8] = 2;
+        bytes[14] = 0x37;
+        let event = event(bytes);
+        assert_eq!(event.event_type(), EventType::STATE_CHANGE);
+        let Record::TargetLong(record) = event.record() else {
+            panic!("{event:?}");
+        };
+        assert_eq!(u32::from(record.ptlte_state()), C_PTLTE_ENABLED);
+        assert!(!record.sc_nic_auto());
+    }
+
+    #[test]
+    fn the_return_code_is_in_the_last_byte_of_every_length() {
+        let mut bytes = [0; 32];
+        bytes[14] = 0x26;
+        bytes[15] = 0x3f;
+        bytes[31] = 0xc0 | 26;
+        let event = event(bytes);
+        assert_eq!(event.return_code(), ReturnCode(26));
+        assert!(matches!(event.record(), Record::InitiatorLong(_)));
+    }
+}

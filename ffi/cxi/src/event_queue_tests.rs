@@ -1,0 +1,280 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a consumer did, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Zero(usize),
+    Fence,
+    SwState(u64),
+}
+
+/// Plain memory that notes what is done to it.
+struct Recorder {
+    words: Vec<u64>,
+    loads: RefCell<Vec<usize>>,
+    steps: Vec<Step>,
+}
+
+impl Recorder {
+    fn new(slots: usize) -> Self {
+        Self {
+            words: vec![0; slots * 8],
+            loads: RefCell::new(Vec::new()),
+            steps: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, at: usize, event: &[u8]) {
+        for (word, bytes) in self.words[at / 8..]
+            .iter_mut()
+            .zip(event.as_chunks::<8>().0)
+        {
+            *word = u64::from_le_bytes(*bytes);
+        }
+    }
+}
+
+impl EventMemory for Recorder {
+    fn bytes(&self) -> usize {
+        self.words.len() * 8
+    }
+    fn load_first(&self, offset: usize) -> u64 {
+        self.load(offset)
+    }
+    fn load(&self, offset: usize) -> u64 {
+        self.loads.borrow_mut().push(offset);
+        self.words[offset / 8]
+    }
+    fn zero(&mut self, offset: usize) {
+        self.steps.push(Step::Zero(offset));
+        self.words[offset / 8] = 0;
+    }
+    fn before_acknowledge(&mut self) {
+        self.steps.push(Step::Fence);
+    }
+    fn store_sw_state(&mut self, value: u64) {
+        self.steps.push(Step::SwState(value));
+    }
+}
+
+/// An event of `length` bytes with a type, a return code and a cookie in its first word.
+fn event(length: usize, event_type: u32, return_code: u8, cookie: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    bytes[..8].copy_from_slice(&cookie.to_le_bytes());
+    bytes[14] = (length.ilog2() - 3) as u8 | (event_type as u8) << 2;
+    bytes[length - 1] |= return_code;
+    bytes
+}
+
+fn consumer(slots: usize) -> Consumer<Recorder> {
+    Consumer::new(Recorder::new(slots))
+}
+
+#[test]
+fn the_poll_word_of_a_short_event_is_loaded_once() {
+    let mut consumer = consumer(64);
+    consumer.memory.put(64, &event(16, C_EVENT_ACK, 1, 7));
+    let taken = consumer.take().unwrap();
+    assert_eq!((taken.words[0], taken.length), (7, 16));
+    assert_eq!(*consumer.memory.loads.borrow(), [72, 64]);
+}
+
+#[test]
+fn an_event_is_there_only_with_size_and_return_code() {
+    for length in [16, 32, 64] {
+        let whole = event(length, C_EVENT_PUT, 1, 7);
+        let mut without_code = whole.clone();
+        without_code[length - 1] = 0;
+        let mut without_size = whole.clone();
+        without_size[14] &= !3;
+        let mut consumer = consumer(64);
+        for partial in [without_code, without_size] {
+            consumer.memory.put(64, &partial);
+            assert!(consumer.take().is_none());
+        }
+        consumer.memory.put(64, &whole);
+        assert_eq!(consumer.take().unwrap().length, length);
+        assert!(consumer.take().is_none());
+    }
+}
+
+#[test]
+fn null_events_are_skipped_once_they_are_complete() {
+    let mut consumer = consumer(64);
+    consumer
+        .memory
+        .put(64, &event(16, C_EVENT_NULL_EVENT, 0, 0));
+    consumer.memory.put(80, &event(16, C_EVENT_ACK, 1, 7));
+    assert!(consumer.take().is_none());
+    consumer
+        .memory
+        .put(64, &event(16, C_EVENT_NULL_EVENT, 1, 0));
+    assert_eq!(consumer.take().unwrap().words[0], 7);
+}
+
+#[test]
+fn acknowledging_zeroes_then_fences_then_stores_once() {
+    let mut consumer = consumer(64);
+    consumer.memory.put(64, &event(16, C_EVENT_ACK, 1, 7));
+    consumer.take().unwrap();
+    consumer.acknowledge();
+    assert_eq!(
+        consumer.memory.steps,
+        [
+            Step::Zero(64),
+            Step::Zero(72),
+            Step::Fence,
+            Step::SwState(1)
+        ]
+    );
+    assert!(consumer.memory.words.iter().all(|&word| word == 0));
+}
+
+#[test]
+fn acknowledging_an_unused_queue_stores_slot_1() {
+    let mut consumer = consumer(64);
+    consumer.acknowledge();
+    consumer.acknowledge();
+    let once = [Step::Fence, Step::SwState(1)];
+    assert_eq!(consumer.memory.steps, [once, once].concat());
+}
+
+#[test]
+fn after_a_wrap_two_pieces_are_zeroed() {
+    let mut consumer = consumer(4);
+    let long = event(64, C_EVENT_PUT, 1, 7);
+    for at in [64, 128] {
+        consumer.memory.put(at, &long);
+        consumer.take().unwrap();
+    }
+    consumer.acknowledge();
+    consumer.memory.put(192, &long);
+    consumer.take().unwrap();
+    consumer.memory.put(64, &event(16, C_EVENT_ACK, 1, 8));
+    assert_eq!(consumer.take().unwrap().words[0], 8);
+    consumer.memory.steps.clear();
+    consumer.acknowledge();
+    let zeroed: Vec<usize> = (192..256).chain(64..80).step_by(8).collect();
+    let mut steps: Vec<Step> = zeroed.into_iter().map(Step::Zero).collect();
+    steps.extend([Step::Fence, Step::SwState(1)]);
+    assert_eq!(consumer.memory.steps, steps);
+}
+
+/// A NIC that writes events by nic.md 5: packed, never across a slot, only into bytes
+/// that were zeroed in slots that were released.
+struct Nic {
+    at: usize,
+    cookie: u64,
+    sent: VecDeque<(usize, u64)>,
+}
+
+impl Nic {
+    /// Writes one event, if the slots released so far have room for it.
+    fn write(&mut self, memory: &mut Recorder, length: usize, close_slot: bool) {
+        let released = memory.steps.iter().rev().find_map(|step| match step {
+            Step::SwState(slot) => Some(*slot as usize),
+            _ => None,
+        });
+        let released = released.unwrap_or(1);
+        let end = memory.bytes();
+        let next_slot = |at: usize| {
+            if at / SLOT * SLOT + SLOT < end {
+                at / SLOT + 1
+            } else {
+                1
+            }
+        };
+        let left = SLOT - self.at % SLOT;
+        if left < length {
+            if next_slot(self.at) == released {
+                return;
+            }
+            self.fill(memory, left);
+        }
+        if self.at.is_multiple_of(SLOT) && next_slot(self.at) == released {
+            return;
+        }
+        self.cookie += 1;
+        self.sent.push_back((length, self.cookie));
+        self.put(memory, &event(length, C_EVENT_PUT, 1, self.cookie));
+        let left = self.at.wrapping_neg() % SLOT;
+        if close_slot && next_slot(self.at) != released {
+            self.fill(memory, left);
+        }
+    }
+
+    fn fill(&mut self, memory: &mut Recorder, left: usize) {
+        for length in [16, 32].into_iter().filter(|length| left & length != 0) {
+            self.put(memory, &event(length, C_EVENT_NULL_EVENT, 1, 0));
+        }
+    }
+
+    fn put(&mut self, memory: &mut Recorder, event: &[u8]) {
+        let bytes = self.at / 8..(self.at + event.len()) / 8;
+        assert!(memory.words[bytes].iter().all(|&word| word == 0));
+        memory.put(self.at, event);
+        self.at += event.len();
+        if self.at == memory.bytes() {
+            self.at = SLOT;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Write { length: usize, close_slot: bool },
+    Poll,
+    Acknowledge,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => (prop_oneof![Just(16), Just(32), Just(64)], any::<bool>())
+            .prop_map(|(length, close_slot)| Action::Write { length, close_slot }),
+        4 => Just(Action::Poll),
+        1 => Just(Action::Acknowledge),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_event_is_seen_once_in_order_and_whole(actions in prop::collection::vec(action(), 0..400)) {
+        let mut consumer = consumer(6);
+        let mut nic = Nic { at: SLOT, cookie: 0, sent: VecDeque::new() };
+        for action in actions {
+            match action {
+                Action::Write { length, close_slot } => {
+                    nic.write(&mut consumer.memory, length, close_slot);
+                }
+                Action::Poll => {
+                    let taken = consumer.take().map(|event| (event.length, event.words[0]));
+                    prop_assert_eq!(taken, nic.sent.pop_front());
+                }
+                Action::Acknowledge => consumer.acknowledge(),
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic_and_never_leave_the_queue(
+        words in prop::collection::vec(any::<u64>(), 64),
+        polls in 0..64usize,
+    ) {
+        let mut consumer = consumer(8);
+        consumer.memory.words = words;
+        for _ in 0..polls {
+            let Some(bytes) = consumer.take() else { break };
+            let event = Event::new(bytes);
+            let _ = format!("{event:?}");
+            let _ = completes_operation(&bytes);
+            prop_assert!((SLOT..8 * SLOT).contains(&consumer.rd_offset));
+            prop_assert_eq!(consumer.rd_offset % 16, 0);
+        }
+        consumer.acknowledge();
+    }
+}

@@ -1,0 +1,129 @@
+//! Placing commands in the ring and telling the NIC about them: by doorbell (nic.md 2.7)
+//! or through the low-latency windows (nic.md 2.8).
+
+use cxi_sys::C_CMD_SIZE_256B;
+use cxi_sys::records::CmdHeader;
+
+use crate::bus::{Bus, Window};
+use crate::error::EmitError;
+use crate::ring::Ring;
+
+/// Bytes of a half-slot.
+const HALF: usize = 32;
+
+/// The producer side of one command queue.
+pub(crate) struct Producer<B> {
+    pub(crate) ring: Ring,
+    pub(crate) bus: B,
+}
+
+impl<B: Bus> Producer<B> {
+    /// Where a command of `halves` half-slots (1, 2, 4 or 8) goes, for a producer at
+    /// `wp`; the half-slots skipped become NOOPs. Without room nothing is written.
+    #[inline]
+    pub(crate) fn place(&mut self, wp: u32, halves: u32) -> Result<u32, EmitError> {
+        let padding = Ring::padding(wp, halves);
+        let bus = &self.bus;
+        if self.ring.usable(wp, || bus.status().rd_ptr()) < padding + halves {
+            return Err(EmitError::QueueFull);
+        }
+        for skipped in 0..padding {
+            self.write_noop(wp + skipped);
+        }
+        Ok(self.ring.advance(wp, padding))
+    }
+
+    /// Copies `bytes` into the command at half-slot `at`, from its byte `offset` on.
+    #[inline]
+    pub(crate) fn write(&mut self, at: u32, offset: usize, bytes: &[u8]) {
+        self.bus.write_ring(at as usize * HALF + offset, bytes);
+    }
+
+    /// Makes half-slot `at` a NOOP: only its first 8 bytes count (nic.md 2.6).
+    #[inline]
+    fn write_noop(&mut self, at: u32) {
+        self.write(at, 0, &[0; 8]);
+    }
+
+    /// Tells the NIC about everything up to `wp`.
+    #[inline]
+    pub(crate) fn doorbell(&mut self) {
+        if self.ring.wp == self.ring.hw_wp {
+            return;
+        }
+        self.fill_slot();
+        self.bus.before_launch();
+        self.ring.hw_wp = self.ring.wp;
+        let slot = u64::from(self.ring.wp / 2);
+        self.bus.store64(Window::Doorbell, 0, slot);
+        self.bus.after_launch();
+    }
+
+    /// Hands the first one or two slots to the NIC through a window, where the rules
+    /// allow, and the rest by doorbell. The commands stay in the ring too.
+    #[inline]
+    pub(crate) fn low_latency(&mut self) {
+        let at = self.ring.hw_wp;
+        if self.ring.wp == at {
+            return;
+        }
+        if self.is_256_bytes(at) {
+            return self.doorbell();
+        }
+        self.fill_slot();
+        // Half-slots to launch before the end of the ring.
+        let pending = if self.ring.wp > at {
+            self.ring.wp - at
+        } else {
+            self.ring.size32() - at
+        };
+        if pending == 2 {
+            self.launch(Window::Ll64, at, 1);
+        } else if at.is_multiple_of(4) {
+            self.launch(Window::Ll128Aligned, at, 2);
+        } else if self.header(at).opcode() != 0 {
+            self.launch(Window::Ll64, at, 1);
+        } else if pending < 6 || self.is_256_bytes(at + 2) {
+            // Fewer than 6: the NOOP at this odd slot is no padding, but a command of its
+            // own before a single slot. Two slots after it would run past `wp`.
+            return self.doorbell();
+        } else {
+            self.launch(Window::Ll128Unaligned, at + 2, 2);
+        }
+        self.doorbell();
+    }
+
+    /// Ends a half-filled slot with a NOOP: the NIC counts in slots.
+    #[inline]
+    fn fill_slot(&mut self) {
+        if !self.ring.wp.is_multiple_of(2) {
+            self.write_noop(self.ring.wp);
+            self.ring.wp = self.ring.advance(self.ring.wp, 1);
+        }
+    }
+
+    /// Copies `slots` slots from half-slot `at` on into `window`, in ascending order, so
+    /// that write combining makes one bus write of them.
+    #[inline]
+    fn launch(&mut self, window: Window, at: u32, slots: u32) {
+        let from = at as usize * HALF;
+        let to = (at as usize / 2 % 16) * 64;
+        self.bus.before_launch();
+        for offset in (0..slots as usize * 64).step_by(8) {
+            let value = self.bus.read_ring(from + offset);
+            self.bus.store64(window, to + offset, value);
+        }
+        self.ring.hw_wp = self.ring.advance(at, 2 * slots);
+        self.bus.after_launch();
+    }
+
+    #[inline]
+    fn header(&self, at: u32) -> CmdHeader {
+        CmdHeader::from_bytes([self.bus.read_ring(at as usize * HALF) as u8])
+    }
+
+    #[inline]
+    fn is_256_bytes(&self, at: u32) -> bool {
+        u32::from(self.header(at).cmd_size()) == C_CMD_SIZE_256B
+    }
+}

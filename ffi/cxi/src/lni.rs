@@ -1,0 +1,225 @@
+//! The logical network interface and what it hands out by number: addresses (domains)
+//! and traffic profiles.
+
+use std::rc::Rc;
+
+use cxi_sys::{cxi_cp, cxi_traffic_class, cxi_traffic_class_type, cxil_domain, cxil_lni};
+
+use crate::device::{Device, DeviceHandle};
+use crate::error::Error;
+use crate::library::{Library, Progress};
+use crate::owned::{Destroy, Owned, Release, close};
+
+/// A logical network interface: the process's handle on a NIC, in one service.
+/// Everything below a device belongs to one.
+pub struct Lni {
+    handle: Rc<LniHandle>,
+}
+
+impl Lni {
+    /// Makes an interface in service `service`. Errors: libcxi.md 4; EKEYREVOKED means
+    /// that the service is disabled.
+    pub fn new(device: &Device, service: u32) -> Result<Self, Error> {
+        let device = device.handle();
+        let api = device.library().api();
+        let object = Owned::allocate(
+            device.library(),
+            "cxil_alloc_lni",
+            Destroy {
+                call: LniHandle::CALL,
+                function: api.cxil_destroy_lni,
+            },
+            // SAFETY: the device is open, and `lni` is there to be filled.
+            |lni| unsafe { (api.cxil_alloc_lni)(device.as_ptr(), lni, service) },
+        )?;
+        Ok(Self {
+            handle: Rc::new(LniHandle {
+                object,
+                device: Rc::clone(device),
+            }),
+        })
+    }
+
+    /// Number of the interface within the open device.
+    pub fn id(&self) -> u32 {
+        self.handle.object.read().id
+    }
+
+    /// Releases the interface. EBUSY while objects of it exist.
+    pub fn close(self) -> Result<(), Error> {
+        close(self.handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Rc<LniHandle> {
+        &self.handle
+    }
+}
+
+pub(crate) struct LniHandle {
+    object: Owned<cxil_lni>,
+    device: Rc<DeviceHandle>,
+}
+
+impl LniHandle {
+    pub(crate) fn as_ptr(&self) -> *mut cxil_lni {
+        self.object.as_ptr()
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        self.object.library()
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.device.progress()
+    }
+}
+
+impl Release for LniHandle {
+    const CALL: &'static str = "cxil_destroy_lni";
+
+    fn release(&mut self) -> Result<(), Error> {
+        self.object.release()
+    }
+}
+
+/// An endpoint address: a PID on a VNI of one NIC.
+pub struct Domain {
+    handle: Rc<DomainHandle>,
+}
+
+impl Domain {
+    /// Reserves `pid` on `vni` (1 to 65535); `C_PID_ANY` asks for any free one.
+    /// Errors: libcxi.md 6.
+    pub fn new(lni: &Lni, vni: u32, pid: u32) -> Result<Self, Error> {
+        let lni = lni.handle();
+        let api = lni.library().api();
+        let object = Owned::allocate(
+            lni.library(),
+            "cxil_alloc_domain",
+            Destroy {
+                call: DomainHandle::CALL,
+                function: api.cxil_destroy_domain,
+            },
+            // SAFETY: the interface is alive, and `domain` is there to be filled.
+            |domain| unsafe { (api.cxil_alloc_domain)(lni.as_ptr(), vni, pid, domain) },
+        )?;
+        Ok(Self {
+            handle: Rc::new(DomainHandle {
+                object,
+                _lni: Rc::clone(lni),
+            }),
+        })
+    }
+
+    /// The VNI.
+    pub fn vni(&self) -> u32 {
+        self.handle.object.read().vni
+    }
+
+    /// The PID that was reserved.
+    pub fn pid(&self) -> u32 {
+        self.handle.object.read().pid
+    }
+
+    /// Releases the PID. EBUSY while a portals table entry is mapped in the domain.
+    pub fn close(self) -> Result<(), Error> {
+        close(self.handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Rc<DomainHandle> {
+        &self.handle
+    }
+}
+
+pub(crate) struct DomainHandle {
+    object: Owned<cxil_domain>,
+    _lni: Rc<LniHandle>,
+}
+
+impl DomainHandle {
+    pub(crate) fn as_ptr(&self) -> *mut cxil_domain {
+        self.object.as_ptr()
+    }
+}
+
+impl Release for DomainHandle {
+    const CALL: &'static str = "cxil_destroy_domain";
+
+    fn release(&mut self) -> Result<(), Error> {
+        self.object.release()
+    }
+}
+
+/// A communication profile: VNI and traffic class of a transmit queue.
+pub struct CommunicationProfile {
+    handle: Rc<ProfileHandle>,
+}
+
+impl CommunicationProfile {
+    /// Makes a profile for `vni` with traffic class `CXI_TC_*` and type `CXI_TC_TYPE_*`.
+    /// Errors: libcxi.md 5.
+    pub fn new(
+        lni: &Lni,
+        vni: u32,
+        class: cxi_traffic_class,
+        class_type: cxi_traffic_class_type,
+    ) -> Result<Self, Error> {
+        let lni = lni.handle();
+        let api = lni.library().api();
+        let object = Owned::allocate(
+            lni.library(),
+            "cxil_alloc_cp",
+            Destroy {
+                call: ProfileHandle::CALL,
+                function: api.cxil_destroy_cp,
+            },
+            // SAFETY: the interface is alive, and `profile` is there to be filled.
+            |profile| unsafe { (api.cxil_alloc_cp)(lni.as_ptr(), vni, class, class_type, profile) },
+        )?;
+        Ok(Self {
+            handle: Rc::new(ProfileHandle {
+                object,
+                lni: Rc::clone(lni),
+            }),
+        })
+    }
+
+    /// The number (LCID, 0 to 15) by which queues and commands name the profile. Equal
+    /// profiles of one interface share it.
+    pub fn lcid(&self) -> u32 {
+        self.handle.lcid()
+    }
+
+    /// Releases the profile. EBUSY while a transmit queue uses it: libcxi does not keep
+    /// count of that (libcxi.md 5), this wrapper does.
+    pub fn close(self) -> Result<(), Error> {
+        close(self.handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Rc<ProfileHandle> {
+        &self.handle
+    }
+}
+
+pub(crate) struct ProfileHandle {
+    object: Owned<cxi_cp>,
+    lni: Rc<LniHandle>,
+}
+
+impl ProfileHandle {
+    pub(crate) fn lcid(&self) -> u32 {
+        self.object.read().lcid
+    }
+
+    pub(crate) fn lni(&self) -> &Rc<LniHandle> {
+        &self.lni
+    }
+}
+
+impl Release for ProfileHandle {
+    const CALL: &'static str = "cxil_destroy_cp";
+
+    fn release(&mut self) -> Result<(), Error> {
+        self.object.release()
+    }
+}

@@ -1,0 +1,102 @@
+//! Ownership of one libcxi object, and how an owner is closed.
+//!
+//! Every owner type holds an `Rc` of a handle; the handle holds its object first and its
+//! parents (`Rc` of their handles) after it. Fields are dropped in that order, so an
+//! object is always released before its parents, whichever owner goes first: the order
+//! of libcxi.md 10 holds on every path.
+
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use crate::error::{Error, check};
+use crate::library::Library;
+
+/// The function that releases an object, with its name.
+pub(crate) struct Destroy<T> {
+    pub(crate) call: &'static str,
+    pub(crate) function: unsafe extern "C" fn(*mut T) -> c_int,
+}
+
+/// One libcxi object; released once, on `release` or on drop.
+pub(crate) struct Owned<T> {
+    object: NonNull<T>,
+    destroy: Destroy<T>,
+    released: bool,
+    library: Library,
+}
+
+impl<T> Owned<T> {
+    /// Runs `allocate`, which hands out the object through its argument.
+    pub(crate) fn allocate(
+        library: &Library,
+        call: &'static str,
+        destroy: Destroy<T>,
+        allocate: impl FnOnce(*mut *mut T) -> c_int,
+    ) -> Result<Self, Error> {
+        let mut object = ptr::null_mut();
+        check(call, allocate(&raw mut object))?;
+        Ok(Self {
+            object: NonNull::new(object).ok_or(Error::new(call, libc::EFAULT))?,
+            destroy,
+            released: false,
+            library: library.share(),
+        })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.object.as_ptr()
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// Releases the object. A second call does nothing: after a failed one the object
+    /// stays in existence until the device is closed (libcxi.md 10).
+    pub(crate) fn release(&mut self) -> Result<(), Error> {
+        if self.released {
+            return Ok(());
+        }
+        self.released = true;
+        // SAFETY: the object came from the matching allocation and is released only here, once.
+        check(self.destroy.call, unsafe {
+            (self.destroy.function)(self.object.as_ptr())
+        })
+    }
+}
+
+impl<T: Copy> Owned<T> {
+    /// A copy of the public part of the object.
+    pub(crate) fn read(&self) -> T {
+        // SAFETY: the object is alive and begins with its public part.
+        unsafe { self.object.as_ptr().read() }
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if let Err(error) = self.release() {
+            self.library.record_failed_release(error);
+        }
+    }
+}
+
+/// A handle that an owner type shares with the objects that depend on it.
+pub(crate) trait Release {
+    /// The function that releases the handle's main object.
+    const CALL: &'static str;
+
+    /// Releases what the handle owns itself, in the order of libcxi.md 10, all of it
+    /// even after a failure; the first failure is reported.
+    fn release(&mut self) -> Result<(), Error>;
+}
+
+/// Closes an owner. EBUSY while other objects depend on it, as libcxi would answer; it
+/// is then released after the last of them.
+pub(crate) fn close<H: Release>(handle: Rc<H>) -> Result<(), Error> {
+    match Rc::try_unwrap(handle) {
+        Ok(mut handle) => handle.release(),
+        Err(_) => Err(Error::new(H::CALL, libc::EBUSY)),
+    }
+}

@@ -1,0 +1,114 @@
+//! Portals table entries, and where they are mapped.
+
+use std::rc::Rc;
+
+use cxi_sys::*;
+
+use crate::error::Error;
+use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
+use crate::memory::{MemoryRegion, RegionHandle};
+use crate::owned::{Destroy, Owned};
+
+/// A portals table entry: the target of operations that name (NIC, PID, index).
+///
+/// It receives nothing until it is mapped, and enabled by a command of a
+/// [`TargetQueue`](crate::TargetQueue) (nic.md 8.2).
+pub struct PortalTableEntry {
+    // Mappings go before the entry, the entry before what it names (libcxi.md 10).
+    mappings: Vec<Mapping>,
+    object: Owned<cxil_pte>,
+    kept_mapped: Vec<Rc<RegionHandle>>,
+    _events: Rc<EventQueueHandle>,
+    _lni: Rc<LniHandle>,
+}
+
+/// An entry at one index of a domain.
+struct Mapping {
+    object: Owned<cxil_pte_map>,
+    _domain: Rc<DomainHandle>,
+}
+
+impl PortalTableEntry {
+    /// Makes an entry that reports to `events`, with matching lists or not. Errors:
+    /// libcxi.md 8.3.
+    pub fn new(lni: &Lni, events: &EventQueue, is_matching: bool) -> Result<Self, Error> {
+        let lni = lni.handle();
+        let events = events.handle();
+        let api = lni.library().api();
+        let mut options = cxi_pt_alloc_opts {
+            _bitfield_align_1: [],
+            _bitfield_1: Default::default(),
+            __bindgen_padding_0: [0; 5],
+        };
+        options.set_is_matching(is_matching.into());
+        let object = Owned::allocate(
+            lni.library(),
+            "cxil_alloc_pte",
+            Destroy {
+                call: "cxil_destroy_pte",
+                function: api.cxil_destroy_pte,
+            },
+            // SAFETY: the interface and the event queue are alive and stay so until the entry is
+            // destroyed, and `entry` is there to be filled.
+            |entry| unsafe {
+                (api.cxil_alloc_pte)(lni.as_ptr(), events.as_ptr(), &raw mut options, entry)
+            },
+        )?;
+        Ok(Self {
+            mappings: Vec::new(),
+            object,
+            kept_mapped: Vec::new(),
+            _events: Rc::clone(events),
+            _lni: Rc::clone(lni),
+        })
+    }
+
+    /// The number by which target commands and target events name the entry, 1 to 2047.
+    /// It is not the index at which the entry is mapped.
+    pub fn number(&self) -> u16 {
+        self.object.read().ptn as u16
+    }
+
+    /// Maps the entry at portal index `index` (below `pid_granule`, else EINVAL) of
+    /// `domain`. An index that is taken is not refused (libcxi.md 8.3).
+    pub fn map(&mut self, domain: &Domain, index: u32) -> Result<(), Error> {
+        let domain = domain.handle();
+        let library = self.object.library();
+        let api = library.api();
+        let object = Owned::allocate(
+            library,
+            "cxil_map_pte",
+            Destroy {
+                call: "cxil_unmap_pte",
+                function: api.cxil_unmap_pte,
+            },
+            // SAFETY: the entry and the domain are alive and stay so until the mapping is
+            // removed, and `mapping` is there to be filled.
+            |mapping| unsafe {
+                (api.cxil_map_pte)(self.object.as_ptr(), domain.as_ptr(), index, false, mapping)
+            },
+        )?;
+        self.mappings.push(Mapping {
+            object,
+            _domain: Rc::clone(domain),
+        });
+        Ok(())
+    }
+
+    /// Keeps `region` mapped until this entry is destroyed: its list entries name it.
+    pub fn keep_mapped(&mut self, region: &MemoryRegion) {
+        self.kept_mapped.push(Rc::clone(region.handle()));
+    }
+
+    /// Removes the mappings and destroys the entry with what is on its lists. Everything
+    /// is tried; the first failure is reported.
+    pub fn close(mut self) -> Result<(), Error> {
+        let unmapped = self
+            .mappings
+            .iter_mut()
+            .map(|mapping| mapping.object.release())
+            .fold(Ok(()), Result::and);
+        unmapped.and(self.object.release())
+    }
+}
