@@ -1,1 +1,142 @@
-//! s
+//! The control connection: TCP between client and server, as the legacy tools of SHS 13.0 and
+//! later speak it (wire.md).
+//!
+//! * `wire`, `option_block`: messages, bytes <-> records.
+//! * `connection`: listen, accept, connect, and the exchange of one message in each direction.
+//! * `terms`: run options <-> option block.
+//! * `handshake`: who is there, and what will be done.
+//! * This file: a session, from the first byte to the last barrier.
+//!
+//! The device is opened before all this (wire.md 1): a session is given the own fabric address.
+
+mod connection;
+mod handshake;
+mod option_block;
+mod terms;
+mod wire;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::error::Failure;
+use crate::plan::{Plan, RunOptions};
+use connection::{Connection, Incoming, LinkError, Listener};
+use handshake::Refusal;
+pub use wire::Address;
+
+/// How long a message may take where the peer has nothing else to do (wire.md 6).
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// What this side's NIC is known by on the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Address of the NIC.
+    pub nic: u32,
+    /// PID of the domain.
+    pub pid: u32,
+    /// VNI of the domain.
+    pub vni: u32,
+}
+
+/// What both sides know after the handshake.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreed {
+    /// The options of the run, on both sides those of the client.
+    pub run: RunOptions,
+    /// Fabric address of the peer.
+    pub peer: Address,
+}
+
+/// The connection to a peer that has the same tool and the same options.
+#[derive(Debug)]
+pub struct Session {
+    connection: Connection,
+}
+
+/// Listens on the plan's port, says so on `out`, and waits for a client.
+///
+/// A connection that does not even begin like a client (a port scan, a health probe, another
+/// protocol) is mentioned on stderr and otherwise ignored (defect T16 of tools.md).
+pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Agreed), Failure> {
+    let listener = Listener::bind(plan.port)?;
+    let port = listener.port();
+    writeln!(out, "Listening on port {port} for client to connect...")
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)?;
+    let block = terms::to_block(plan, port);
+    loop {
+        let mut connection = listener.accept()?;
+        match handshake::perform(&mut connection, plan.tool, &block, own) {
+            Ok((client, peer)) => {
+                let peer_name = connection.peer();
+                let run = terms::from_block(&client).map_err(|reason| {
+                    Failure::environment(format!("the client ({peer_name}) asks for what cannot be: {reason}"))
+                })?;
+                return Ok((Session { connection }, Agreed { run, peer }));
+            }
+            Err(Refusal::Stranger(reason)) => {
+                let note = format!("{}: ignored a connection from {}: {reason}\n", plan.program, connection.peer());
+                let _ = std::io::stderr().write_all(note.as_bytes());
+            }
+            Err(Refusal::Failed(failure)) => return Err(failure),
+        }
+    }
+}
+
+/// Connects to the server at `host` and `port`.
+pub fn join(plan: &Plan, host: &str, port: u16, own: Own) -> Result<(Session, Agreed), Failure> {
+    let mut connection = connection::connect(host, port)?;
+    let block = terms::to_block(plan, port);
+    match handshake::perform(&mut connection, plan.tool, &block, own) {
+        Ok((_, peer)) => Ok((Session { connection }, Agreed { run: plan.run, peer })),
+        Err(Refusal::Failed(failure)) => Err(failure),
+        Err(Refusal::Stranger(reason)) => {
+            let tool = plan.tool.legacy_name;
+            let message = format!("the peer ({}) did not answer as a {tool} server: {reason}", connection.peer());
+            Err(Failure::environment(message).with_hint("check address and --port; see what the other side printed"))
+        }
+    }
+}
+
+impl Session {
+    /// TCP address of the peer.
+    pub fn peer(&self) -> SocketAddr {
+        self.connection.peer()
+    }
+
+    /// Waits until the peer has come to the same point; `limit` ends the wait. The peer's end
+    /// is noticed at once, limit or not.
+    pub fn barrier(&mut self, point: &str, limit: Option<Duration>) -> Result<(), Failure> {
+        match self.connection.exchange(&[], 0, limit) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failure(error, &format!("at the {point} barrier"))),
+        }
+    }
+
+    /// The barrier after which both sides have all their resources. It has no limit: allocating
+    /// may take any time.
+    pub fn ready(&mut self) -> Result<(), Failure> {
+        self.barrier("ready", None)
+    }
+
+    /// Whether a message of the peer has arrived: whoever finds one does not wait in the next
+    /// barrier. Does not block.
+    pub fn has_message(&self) -> bool {
+        self.connection.incoming() == Incoming::Message
+    }
+
+    /// Whether the peer still holds its end of the connection. Does not block.
+    pub fn peer_alive(&self) -> bool {
+        self.connection.incoming() != Incoming::Closed
+    }
+
+    fn failure(&self, error: LinkError, doing: &str) -> Failure {
+        error.into_failure(self.peer(), doing)
+    }
+}
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

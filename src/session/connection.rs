@@ -1,0 +1,277 @@
+//! One TCP connection: listen, accept, connect, and the exchange that everything consists of
+//! (wire.md 1 to 3).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use super::ANSWER_LIMIT;
+use super::wire::{HEADER_SIZE, message};
+use crate::error::{Failure, cause};
+
+/// How long one address may take to accept a connection. TCP alone would try for two minutes.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why an exchange failed.
+#[derive(Debug)]
+pub enum LinkError {
+    /// The peer closed or reset the connection.
+    Closed,
+    /// Nothing came within this time.
+    Late(Duration),
+    /// The peer announced more than can be right.
+    TooLong {
+        /// Bytes announced.
+        length: u32,
+        /// Bytes expected at most.
+        most: usize,
+    },
+    /// Any other error of the socket.
+    Io(io::Error),
+}
+
+impl LinkError {
+    /// For the user: `doing` says what the exchange was for.
+    pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
+        let elsewhere = "see what the other side printed";
+        match self {
+            Self::Closed => {
+                Failure::environment(format!("the peer ({peer}) closed the connection {doing}: it failed or was killed"))
+                    .with_hint(elsewhere)
+            }
+            Self::Late(limit) => {
+                let limit = limit.as_secs();
+                Failure::environment(format!("the peer ({peer}) did not answer {doing} within {limit} s"))
+                    .with_hint(elsewhere)
+            }
+            Self::TooLong { length, most } => Failure::environment(format!(
+                "the peer ({peer}) announced {length} bytes {doing}, where {most} are the most"
+            ))
+            .with_hint("it is no CXI benchmark, or one of another release"),
+            Self::Io(error) => {
+                Failure::environment(format!("the connection to the peer ({peer}) failed {doing}: {}", cause(&error)))
+            }
+        }
+    }
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// What a look at the socket shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// Nothing has come.
+    Nothing,
+    /// Something has come.
+    Message,
+    /// Nothing will come any more.
+    Closed,
+}
+
+/// A connection to a peer.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// The client speaks first, always.
+    leads: bool,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+        Ok(Self { stream, peer, leads })
+    }
+
+    /// TCP address of the peer.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// One message in each direction, the client's first. Returns the peer's, of at most `most`
+    /// bytes; `limit` ends the wait for it.
+    pub fn exchange(&mut self, mine: &[u8], most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
+        if self.leads {
+            self.send(mine)?;
+            self.receive(most, limit)
+        } else {
+            let theirs = self.receive(most, limit)?;
+            self.send(mine)?;
+            Ok(theirs)
+        }
+    }
+
+    /// What has come so far; does not wait.
+    pub fn incoming(&self) -> Incoming {
+        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        let restored = self.stream.set_nonblocking(false);
+        match peeked {
+            Ok(0) => Incoming::Closed,
+            Ok(_) if restored.is_ok() => Incoming::Message,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Incoming::Nothing,
+            _ => Incoming::Closed,
+        }
+    }
+
+    /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
+    fn send(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        self.stream.write_all(&message(payload)).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkError::Late(ANSWER_LIMIT),
+            _ => error.into(),
+        })
+    }
+
+    fn receive(&mut self, most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
+        let wait = Wait { limit, since: Instant::now() };
+        let mut header = [0; HEADER_SIZE];
+        self.fill(&mut header, &wait)?;
+        let length = u32::from_le_bytes(header);
+        if length as usize > most {
+            return Err(LinkError::TooLong { length, most });
+        }
+        let mut payload = vec![0; length as usize];
+        self.fill(&mut payload, &wait)?;
+        Ok(payload)
+    }
+
+    /// Reads until `buffer` is full.
+    fn fill(&mut self, buffer: &mut [u8], wait: &Wait) -> Result<(), LinkError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            self.stream.set_read_timeout(wait.left()?)?;
+            match self.stream.read(&mut buffer[filled..]) {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(more) => filled += more,
+                // Too early or interrupted: what is left of the time decides.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A wait for one message, however many pieces it comes in.
+struct Wait {
+    limit: Option<Duration>,
+    since: Instant,
+}
+
+impl Wait {
+    /// Time left, if there is a limit.
+    fn left(&self) -> Result<Option<Duration>, LinkError> {
+        let Some(limit) = self.limit else { return Ok(None) };
+        match limit.checked_sub(self.since.elapsed()) {
+            Some(left) if !left.is_zero() => Ok(Some(left)),
+            _ => Err(LinkError::Late(limit)),
+        }
+    }
+}
+
+/// A server's socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    port: u16,
+}
+
+impl Listener {
+    /// Listens on `port` of all IPv4 interfaces; 0 is any free port.
+    pub fn bind(port: u16) -> Result<Self, Failure> {
+        // The standard library sets SO_REUSEADDR: a server starts again right after another.
+        let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+            .and_then(|socket| socket.local_addr().map(|own| Self { port: own.port(), socket }));
+        bound.map_err(|error| {
+            let failure = |reason: &str| Failure::environment(format!("cannot listen on TCP port {port}: {reason}"));
+            match error.kind() {
+                ErrorKind::AddrInUse => failure("another program listens there").with_hint(
+                    "end the server that was left there, or give both sides another --port (0 on a server: any free one)",
+                ),
+                ErrorKind::PermissionDenied => {
+                    failure(&cause(&error)).with_hint("ports below 1024 are reserved; choose another with --port")
+                }
+                _ => failure(&cause(&error)),
+            }
+        })
+    }
+
+    /// The port listened on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Waits for the next connection.
+    pub fn accept(&self) -> Result<Connection, Failure> {
+        loop {
+            let accepted = self.socket.accept().and_then(|(stream, peer)| Connection::new(stream, peer, false));
+            match accepted {
+                Ok(connection) => return Ok(connection),
+                // That one went away before it was accepted.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    let message = format!("cannot accept a connection on TCP port {}: {}", self.port, cause(&error));
+                    return Err(Failure::environment(message));
+                }
+            }
+        }
+    }
+}
+
+/// Connects to the first address of `host` that answers.
+pub fn connect(host: &str, port: u16) -> Result<Connection, Failure> {
+    let mut last = None;
+    for address in resolve(host, port)? {
+        let connected = TcpStream::connect_timeout(&address, CONNECT_LIMIT)
+            .and_then(|stream| Connection::new(stream, address, true));
+        match connected {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = Some((address, error)),
+        }
+    }
+    match last {
+        Some((address, error)) => Err(unconnected(host, address, &error)),
+        None => Err(Failure::environment(format!("'{host}' has no IPv4 address"))
+            .with_hint("the control connection is IPv4 only; give an IPv4 address of the server")),
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let addresses = (host, port).to_socket_addrs().map_err(|error| {
+        let text = cause(&error);
+        let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+        let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
+        match host.contains(':') {
+            true => failure.with_hint("the address stands alone: give the port with --port"),
+            false => failure.with_hint("check the name, or give the IPv4 address; this has nothing to do with the NIC"),
+        }
+    })?;
+    Ok(addresses.filter(SocketAddr::is_ipv4).collect())
+}
+
+fn unconnected(host: &str, address: SocketAddr, error: &io::Error) -> Failure {
+    let port = address.port();
+    let place = match address.ip() {
+        ip if ip.to_string() == host => format!("{host} port {port}"),
+        IpAddr::V4(ip) => format!("{host} ({ip}) port {port}"),
+        IpAddr::V6(ip) => format!("{host} ({ip}) port {port}"),
+    };
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Failure::environment(format!("nobody listens at {place}"))
+            .with_hint("start the server first, and give both sides the same --port"),
+        ErrorKind::TimedOut => {
+            let limit = CONNECT_LIMIT.as_secs();
+            Failure::environment(format!("no answer from {place} within {limit} s"))
+                .with_hint("is this the right host, is it up, and does every firewall let this port through?")
+        }
+        _ => Failure::environment(format!("cannot connect to {place}: {}", cause(error))),
+    }
+}
