@@ -24,7 +24,10 @@ pub struct DeviceName {
 }
 
 /// Where the user names no device.
-pub const DEFAULT_DEVICE: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
+pub const DEFAULT_DEVICE: DeviceName = DeviceName {
+    kind: DeviceKind::Hardware,
+    index: 0,
+};
 
 /// Software NICs of one machine.
 const SOFTWARE_NICS: u32 = 100;
@@ -43,7 +46,9 @@ impl FromStr for DeviceName {
         } else {
             return Err(DEVICE_NAMES);
         };
-        let index = decimal(index).and_then(|n| u32::try_from(n).ok()).ok_or(DEVICE_NAMES)?;
+        let index = decimal(index)
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or(DEVICE_NAMES)?;
         if kind == DeviceKind::Software && index >= SOFTWARE_NICS {
             return Err(DEVICE_NAMES);
         }
@@ -70,14 +75,36 @@ mod tests {
         for name in ["cxi0", "cxi12", "cxi4294967295", "soft0", "soft99"] {
             assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
         }
-        assert_eq!("soft7".parse(), Ok(DeviceName { kind: DeviceKind::Software, index: 7 }));
+        assert_eq!(
+            "soft7".parse(),
+            Ok(DeviceName {
+                kind: DeviceKind::Software,
+                index: 7
+            })
+        );
     }
 
     #[test]
     fn t24_nothing_else_is_a_device() {
         for name in [
-            "", "cxi", "soft", "cxi-1", "cxi+1", "cxi 1", "cxi1 ", "cxi01", "cxi00", "cxi4294967296", "soft100",
-            "soft00", "softx", "Cxi0", "hsn0", "0", "cxi0x", "cxi\u{661}",
+            "",
+            "cxi",
+            "soft",
+            "cxi-1",
+            "cxi+1",
+            "cxi 1",
+            "cxi1 ",
+            "cxi01",
+            "cxi00",
+            "cxi4294967296",
+            "soft100",
+            "soft00",
+            "softx",
+            "Cxi0",
+            "hsn0",
+            "0",
+            "cxi0x",
+            "cxi\u{661}",
         ] {
             assert!(name.parse::<DeviceName>().is_err(), "{name:?}");
         }

@@ -21,6 +21,8 @@ pub enum Kind {
     Environment,
     /// The NIC reported an error, or nothing at all. Exit status 1.
     Nic,
+    /// The peer went away: the cause is on the other side. Exit status 1.
+    Peer,
     /// The reader of our output went away (`cxidiag ... | head -n 1`). It has what it wanted, so
     /// this is no error: nothing is said, and the exit status is 0.
     OutputClosed,
@@ -39,7 +41,11 @@ pub struct Failure {
 
 impl Failure {
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// What the user asked for cannot be.
@@ -63,20 +69,20 @@ impl Failure {
             io::ErrorKind::BrokenPipe => Kind::OutputClosed,
             _ => Kind::Environment,
         };
-        Self::new(kind, format!("cannot write to standard output: {}", cause(&error)))
-    }
-
-    /// The peer went away in the middle of a run.
-    pub fn peer_lost() -> Self {
-        Self::environment("the peer closed the connection: it failed or was killed")
-            .with_hint("see what the other side printed")
-    }
-
-    /// No event came from the NIC; `what` was waited for, for `seconds`.
-    pub fn no_answer(what: &str, seconds: u64) -> Self {
-        Self::nic(format!("no {what} event within {seconds} s")).with_hint(
-            "check the link of both NICs and that the retry handler (cxi_rh) runs for each of them",
+        Self::new(
+            kind,
+            format!("cannot write to standard output: {}", cause(&error)),
         )
+    }
+
+    /// The peer went away; `message` says so in the words of the place.
+    pub fn peer(message: impl Into<String>) -> Self {
+        Self::new(Kind::Peer, message).with_hint("see what the other side printed")
+    }
+
+    /// Whether the cause is on the other side.
+    pub fn is_of_peer(&self) -> bool {
+        self.kind == Kind::Peer
     }
 
     /// Adds advice.
@@ -107,7 +113,7 @@ impl Failure {
     fn status(&self) -> u8 {
         match self.kind {
             Kind::OutputClosed => 0,
-            Kind::Environment | Kind::Nic => 1,
+            Kind::Environment | Kind::Nic | Kind::Peer => 1,
             Kind::Usage => 2,
         }
     }
@@ -145,7 +151,10 @@ mod tests {
         let failure = Failure::environment("no answer");
         assert_eq!(told(&failure), "cxidiag write-lat: no answer\n");
         let failure = failure.with_hint("ask again");
-        assert_eq!(told(&failure), "cxidiag write-lat: no answer\nhint: ask again\n");
+        assert_eq!(
+            told(&failure),
+            "cxidiag write-lat: no answer\nhint: ask again\n"
+        );
     }
 
     #[test]
@@ -153,6 +162,7 @@ mod tests {
         assert_eq!(Failure::usage("").status(), 2);
         assert_eq!(Failure::environment("").status(), 1);
         assert_eq!(Failure::nic("").status(), 1);
+        assert_eq!(Failure::peer("").status(), 1);
     }
 
     #[test]
@@ -161,6 +171,9 @@ mod tests {
         assert_eq!((told(&closed).as_str(), closed.status()), ("", 0));
         let full = Failure::output(io::Error::from_raw_os_error(28));
         assert_eq!(full.status(), 1);
-        assert_eq!(full.message, "cannot write to standard output: No space left on device");
+        assert_eq!(
+            full.message,
+            "cannot write to standard output: No space left on device"
+        );
     }
 }

@@ -45,10 +45,20 @@ use plan::Plan;
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (program, outcome) = match multicall::resolve(argv, bench::TOOLS) {
         Err((program, failure)) => (program, Err(failure)),
-        Ok(Call::Help) => (multicall::PROGRAM.into(), print(&cli::help::overview(bench::TOOLS))),
+        Ok(Call::Help) => (
+            multicall::PROGRAM.into(),
+            print(&cli::help::overview(bench::TOOLS)),
+        ),
         Ok(Call::Version) => (multicall::PROGRAM.into(), print(&cli::help::version())),
-        Ok(Call::List) => (multicall::PROGRAM.into(), print(&cli::help::list(bench::TOOLS))),
-        Ok(Call::Tool { tool, program, arguments }) => {
+        Ok(Call::List) => (
+            multicall::PROGRAM.into(),
+            print(&cli::help::list(bench::TOOLS)),
+        ),
+        Ok(Call::Tool {
+            tool,
+            program,
+            arguments,
+        }) => {
             let outcome = start(tool, &program, arguments);
             (program, outcome)
         }
@@ -62,7 +72,11 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(tool: &'static tool::Tool, program: &str, arguments: Vec<OsString>) -> Result<(), Failure> {
+fn start(
+    tool: &'static tool::Tool,
+    program: &str,
+    arguments: Vec<OsString>,
+) -> Result<(), Failure> {
     let typed = match cli::parse(tool, arguments)? {
         Request::Help => return print(&cli::help::usage(tool, program)),
         Request::Version => return print(&cli::help::tool_version(tool, program)),
@@ -77,5 +91,7 @@ fn start(tool: &'static tool::Tool, program: &str, arguments: Vec<OsString>) -> 
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(Failure::output)
 }

@@ -42,16 +42,25 @@ pub fn resolve(
 ) -> Result<Call, (String, Failure)> {
     let mut argv = argv.into_iter();
     let started = argv.next().unwrap_or_default();
-    let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
+    let name = Path::new(&started)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
-        return Ok(Call::Tool { tool, program: name.into_owned(), arguments: argv.collect() });
+        return Ok(Call::Tool {
+            tool,
+            program: name.into_owned(),
+            arguments: argv.collect(),
+        });
     }
     if name.starts_with(LEGACY) {
         let names = names(tools, |tool| tool.legacy_name);
         let message = format!("there is no tool of this name; there is {names}");
         return Err((name.into_owned(), Failure::usage(message)));
     }
-    let Some(first) = argv.next() else { return Ok(Call::Help) };
+    let Some(first) = argv.next() else {
+        return Ok(Call::Help);
+    };
     let complain = |message| Err((PROGRAM.to_owned(), Failure::usage(message)));
     let call = match first.to_str() {
         Some("-h" | "--help") => Call::Help,
@@ -63,10 +72,17 @@ pub fn resolve(
         _ => {
             let Some(tool) = tools.iter().find(|tool| OsStr::new(tool.name) == first) else {
                 let names = names(tools, |tool| tool.name);
-                return complain(format!("unknown tool '{}'; there is {names}", first.display()));
+                return complain(format!(
+                    "unknown tool '{}'; there is {names}",
+                    first.display()
+                ));
             };
             let program = format!("{PROGRAM} {}", tool.name);
-            return Ok(Call::Tool { tool, program, arguments: argv.collect() });
+            return Ok(Call::Tool {
+                tool,
+                program,
+                arguments: argv.collect(),
+            });
         }
     };
     match argv.next() {
@@ -98,13 +114,25 @@ mod tests {
     #[test]
     fn every_tool_by_subcommand_and_by_legacy_name() {
         for tool in TOOLS {
-            for argv in [&["/usr/bin/cxidiag", tool.name, "-n", "5"][..], &[tool.legacy_name, "-n", "5"]] {
-                let Ok(Call::Tool { tool: found, program, arguments }) = call(argv) else {
+            for argv in [
+                &["/usr/bin/cxidiag", tool.name, "-n", "5"][..],
+                &[tool.legacy_name, "-n", "5"],
+            ] {
+                let Ok(Call::Tool {
+                    tool: found,
+                    program,
+                    arguments,
+                }) = call(argv)
+                else {
                     panic!("{argv:?}");
                 };
                 assert_eq!(found.name, tool.name);
                 assert_eq!(arguments, ["-n", "5"]);
-                let words = if argv.len() == 4 { format!("cxidiag {}", tool.name) } else { tool.legacy_name.into() };
+                let words = if argv.len() == 4 {
+                    format!("cxidiag {}", tool.name)
+                } else {
+                    tool.legacy_name.into()
+                };
                 assert_eq!(program, words);
             }
         }
@@ -118,7 +146,10 @@ mod tests {
 
     #[test]
     fn a_renamed_program_takes_its_first_argument() {
-        assert!(matches!(call(&["cxidiag-0.1", TOOLS[0].name]), Ok(Call::Tool { .. })));
+        assert!(matches!(
+            call(&["cxidiag-0.1", TOOLS[0].name]),
+            Ok(Call::Tool { .. })
+        ));
     }
 
     #[test]
@@ -134,7 +165,10 @@ mod tests {
     fn an_unknown_name_says_which_names_exist() {
         let (program, message) = refusal(&["cxidiag", "write-lot"]);
         assert_eq!(program, "cxidiag");
-        assert!(message.contains("'write-lot'") && message.contains(TOOLS[0].name), "{message}");
+        assert!(
+            message.contains("'write-lot'") && message.contains(TOOLS[0].name),
+            "{message}"
+        );
         let (program, message) = refusal(&["/opt/cxi_write_lot", "10.1.1.8"]);
         assert_eq!(program, "cxi_write_lot");
         assert!(message.contains(TOOLS[0].legacy_name), "{message}");

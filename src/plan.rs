@@ -28,7 +28,8 @@ pub const MAX_GAP_US: u64 = u64::MAX / 1000;
 pub const MAX_REPORT_ALL: u64 = 1_000_000_000;
 
 /// What a size may be, for messages.
-pub const SIZES: &str = "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
+pub const SIZES: &str =
+    "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
 
 /// Which part this process plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +85,11 @@ impl RunOptions {
             return Err(invalid("duration", "0", "at least 1 second"));
         }
         if self.gap_us > MAX_GAP_US {
-            return Err(invalid("latency-gap", self.gap_us, format!("at most {MAX_GAP_US} microseconds")));
+            return Err(invalid(
+                "latency-gap",
+                self.gap_us,
+                format!("at most {MAX_GAP_US} microseconds"),
+            ));
         }
         let (min, max) = (self.min_size, self.max_size);
         let ordered = 1 <= min && min <= max && max <= MAX_SIZE;
@@ -104,7 +109,8 @@ impl RunOptions {
     /// The sizes to run, in bytes, in order: doubling from `min_size` while not above `max_size`.
     pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
         let max = self.max_size;
-        iter::successors(Some(self.min_size), |size| size.checked_mul(2)).take_while(move |size| *size <= max)
+        iter::successors(Some(self.min_size), |size| size.checked_mul(2))
+            .take_while(move |size| *size <= max)
     }
 }
 
@@ -151,7 +157,11 @@ impl Plan {
             }
         };
         // A server of our own listens wherever there is room.
-        let default_port = if role == Role::Loopback { 0 } else { DEFAULT_PORT };
+        let default_port = if role == Role::Loopback {
+            0
+        } else {
+            DEFAULT_PORT
+        };
         let port = typed.port.unwrap_or(default_port);
         if port == 0 && matches!(role, Role::Client { .. }) {
             let allowed = "a client needs the port of its server, 1 to 65535";
@@ -186,8 +196,15 @@ impl Plan {
         if self.ignored.is_empty() {
             return None;
         }
-        let options: Vec<String> = self.ignored.iter().map(|long| format!("--{long}")).collect();
-        Some(format!("ignored on a server, the client decides: {}", options.join(" ")))
+        let options: Vec<String> = self
+            .ignored
+            .iter()
+            .map(|long| format!("--{long}"))
+            .collect();
+        Some(format!(
+            "ignored on a server, the client decides: {}",
+            options.join(" ")
+        ))
     }
 
     /// Arguments (after the program name `cxidiag`) that start the server for a loopback run.
@@ -208,6 +225,10 @@ impl Plan {
 }
 
 /// The sentence for a value that an option does not take.
-pub fn invalid(long: &str, value: impl std::fmt::Display, allowed: impl std::fmt::Display) -> String {
+pub fn invalid(
+    long: &str,
+    value: impl std::fmt::Display,
+    allowed: impl std::fmt::Display,
+) -> String {
     format!("invalid value '{value}' for --{long}: {allowed}")
 }

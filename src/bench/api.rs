@@ -4,9 +4,10 @@
 //! nothing, keeps no statistics and opens no sockets: the loops are in `run`, the control
 //! connection in `session`, the text in `report`.
 
-use super::common::{Endpoint, Peer};
+use super::common::Endpoint;
 use crate::error::Failure;
 use crate::plan::RunOptions;
+use crate::session::Address;
 use crate::run::{Clock, Patience};
 
 /// One-sided latency: the client's NIC initiates, the server's NIC is the target and its
@@ -18,10 +19,10 @@ pub trait OneSidedLatency {
     type Target;
 
     /// Allocates the client's resources, for all sizes of the run.
-    fn initiator(endpoint: &Endpoint, peer: Peer, run: &RunOptions) -> Result<Self::Initiator, Failure>;
+    fn initiator(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self::Initiator, Failure>;
 
     /// Allocates the server's resources and opens them to the client.
-    fn target(endpoint: &Endpoint, peer: Peer, run: &RunOptions) -> Result<Self::Target, Failure>;
+    fn target(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self::Target, Failure>;
 
     /// Makes the transaction for `size` bytes and hands it to `measurement`.
     ///
@@ -33,6 +34,16 @@ pub trait OneSidedLatency {
         size: u64,
         measurement: M,
     ) -> Result<M::Output, Failure>;
+
+    /// Fails unless the target holds what a run with `size` bytes leaves there. For debug builds:
+    /// data really moves.
+    fn check(target: &Self::Target, size: u64) -> Result<(), Failure>;
+
+    /// Releases the client's resources.
+    fn close_initiator(initiator: Self::Initiator) -> Result<(), Failure>;
+
+    /// Releases the server's resources.
+    fn close_target(target: Self::Target) -> Result<(), Failure>;
 }
 
 /// One transaction, ready to be repeated.

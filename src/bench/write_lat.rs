@@ -3,16 +3,21 @@
 //! The client puts to a list entry of the server and waits for the ACK. The server's NIC raises no
 //! event: its software takes no part.
 
-use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
+use cxi::sys::{C_MAX_IDC_PAYLOAD_RES, C_MAX_IDC_PAYLOAD_UNR};
+use cxi::{EmitError, EventType, TransmitBatch};
 
 use super::api::{Measurement, OneSidedLatency};
-use super::common::{Access, Command, Completion, Endpoint, Initiator, Peer, Target, measure};
+use super::common::{Access, Command, Completion, Endpoint, Initiator, Target, measure};
 use crate::error::Failure;
 use crate::plan::RunOptions;
+use crate::session::Address;
 
 /// Byte that fills the client's buffer.
 const PATTERN: u8 = 0xA5;
+
+/// Room for the largest payload that travels in a command.
+const IDC_BYTES: usize = C_MAX_IDC_PAYLOAD_RES as usize;
 
 const COMPLETION: Completion = Completion { event: EventType::ACK, operation: "write" };
 
@@ -23,7 +28,7 @@ impl OneSidedLatency for WriteLat {
     type Initiator = Initiator;
     type Target = Target;
 
-    fn initiator(endpoint: &Endpoint, peer: Peer, run: &RunOptions) -> Result<Initiator, Failure> {
+    fn initiator(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Initiator, Failure> {
         let mut initiator = Initiator::new(endpoint, peer, run.max_size)?;
         initiator.buffer.fill(PATTERN);
         if run.use_idc {
@@ -32,7 +37,7 @@ impl OneSidedLatency for WriteLat {
         Ok(initiator)
     }
 
-    fn target(endpoint: &Endpoint, _: Peer, run: &RunOptions) -> Result<Target, Failure> {
+    fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
         Target::new(endpoint, run.max_size, Access::Put)
     }
 
@@ -44,9 +49,9 @@ impl OneSidedLatency for WriteLat {
     ) -> Result<M::Output, Failure> {
         let restricted = !run.unrestricted;
         // Each size decides for itself (defect T5 of tools.md).
-        let idc_limit = if restricted { IDC_MAX_RESTRICTED } else { IDC_MAX_UNRESTRICTED };
-        if run.use_idc && size <= idc_limit as u64 {
-            let put = IdcPut { header: initiator.idc_header(), payload: [PATTERN; IDC_MAX_RESTRICTED], length: size as usize };
+        let idc_limit = if restricted { C_MAX_IDC_PAYLOAD_RES } else { C_MAX_IDC_PAYLOAD_UNR };
+        if run.use_idc && size <= u64::from(idc_limit) {
+            let put = IdcPut { header: initiator.idc_header(), payload: [PATTERN; IDC_BYTES], length: size as usize };
             measure(initiator, put, COMPLETION, run.use_ll, measurement)
         } else if restricted {
             let put = NomatchPut(initiator.nomatch_put(size));
@@ -62,12 +67,20 @@ impl OneSidedLatency for WriteLat {
     fn check(target: &Target, size: u64) -> Result<(), Failure> {
         target.holds(PATTERN, size)
     }
+
+    fn close_initiator(initiator: Initiator) -> Result<(), Failure> {
+        initiator.close()
+    }
+
+    fn close_target(target: Target) -> Result<(), Failure> {
+        target.close()
+    }
 }
 
 /// The payload travels in the command.
 struct IdcPut {
     header: IdcHdr,
-    payload: [u8; IDC_MAX_RESTRICTED],
+    payload: [u8; IDC_BYTES],
     length: usize,
 }
 

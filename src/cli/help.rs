@@ -9,10 +9,23 @@ const EXPLANATION: usize = 26;
 /// Help for one tool; `program` is what the user started.
 pub fn usage(tool: &Tool, program: &str) -> String {
     let mut text = format!("{}\n\nUsage:\n", tool.about);
-    text += &entry(&format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client");
-    text += &entry(&format!("{program} ADDR [OPTIONS]"), "Connect to the server at ADDR and measure");
-    if tool.options.iter().any(|option| option.long == LOOPBACK.long) {
-        text += &entry(&format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine and measure");
+    text += &entry(
+        &format!("{program} [-d DEV] [-p PORT]"),
+        "Start a server and wait for a client",
+    );
+    text += &entry(
+        &format!("{program} ADDR [OPTIONS]"),
+        "Connect to the server at ADDR and measure",
+    );
+    if tool
+        .options
+        .iter()
+        .any(|option| option.long == LOOPBACK.long)
+    {
+        text += &entry(
+            &format!("{program} --loopback [OPTIONS]"),
+            "Run both sides on this machine and measure",
+        );
     }
     text += "\nOptions:\n";
     for option in tool.options {
@@ -30,38 +43,67 @@ pub fn overview(tools: &[Tool]) -> String {
         "Latency and bandwidth diagnostics for HPE Slingshot NICs\n\nUsage:\n  cxidiag TOOL [ADDR] [OPTIONS]\n\nTools:\n",
     );
     for tool in tools {
-        text += &entry(tool.name, &format!("{}\n(also when started as {})", tool.about, tool.legacy_name));
+        text += &entry(
+            tool.name,
+            &format!(
+                "{}\n(also when started as {})",
+                tool.about, tool.legacy_name
+            ),
+        );
     }
     text += "\nOptions:\n";
-    text += &entry("-h, --help", "Print this help and exit; after a tool, its help");
+    text += &entry(
+        "-h, --help",
+        "Print this help and exit; after a tool, its help",
+    );
     text += &entry("-V, --version", "Print the version and exit");
-    text += &entry("    --list", "Print each tool with its legacy name and exit");
+    text += &entry(
+        "    --list",
+        "Print each tool with its legacy name and exit",
+    );
     text
 }
 
 /// Each tool with its legacy name, for scripts: what a package makes its symlinks from.
 pub fn list(tools: &[Tool]) -> String {
-    tools.iter().map(|tool| format!("{} {}\n", tool.name, tool.legacy_name)).collect()
+    tools
+        .iter()
+        .map(|tool| format!("{} {}\n", tool.name, tool.legacy_name))
+        .collect()
 }
 
 /// Version of one tool. Under a legacy name it is the version of the legacy program that it
 /// stands in for, which is also what the peer compares.
 pub fn tool_version(tool: &Tool, program: &str) -> String {
-    let version = if program == tool.legacy_name { tool.wire_version } else { env!("CARGO_PKG_VERSION") };
+    let version = if program == tool.legacy_name {
+        tool.wire_version
+    } else {
+        env!("CARGO_PKG_VERSION")
+    };
     format!("{program} version: {version}\n")
 }
 
 /// Version of the program, with the build facts of `build.rs` as far as they are known.
 pub fn version() -> String {
-    let facts: Vec<&str> =
-        [option_env!("CXIDIAG_REVISION"), option_env!("CXIDIAG_DATE")].into_iter().flatten().collect();
-    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+    let facts: Vec<&str> = [option_env!("CXIDIAG_REVISION"), option_env!("CXIDIAG_DATE")]
+        .into_iter()
+        .flatten()
+        .collect();
+    let facts = if facts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", facts.join(", "))
+    };
     format!("cxidiag version: {}{facts}\n", env!("CARGO_PKG_VERSION"))
 }
 
 fn syntax(option: &OptionDef) -> String {
-    let short = option.short.map_or("    ".into(), |letter| format!("-{letter}, "));
-    let value = option.value.map_or(String::new(), |value| format!("={value}"));
+    let short = option
+        .short
+        .map_or("    ".into(), |letter| format!("-{letter}, "));
+    let value = option
+        .value
+        .map_or(String::new(), |value| format!("={value}"));
     format!("{short}--{}{value}", option.long)
 }
 
@@ -89,7 +131,9 @@ mod tests {
 
     #[test]
     fn help_fits_80_columns() {
-        let texts = TOOLS.iter().map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
+        let texts = TOOLS
+            .iter()
+            .map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
         for text in texts.chain([overview(TOOLS)]) {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
@@ -106,7 +150,10 @@ mod tests {
             for option in tool.options {
                 let explanation = (option.help)(tool);
                 let first = explanation.lines().next().unwrap();
-                let line = list.lines().find(|line| line.contains(&syntax(option))).unwrap();
+                let line = list
+                    .lines()
+                    .find(|line| line.contains(&syntax(option)))
+                    .unwrap();
                 assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
             }
         }
@@ -117,7 +164,11 @@ mod tests {
         let tool = &TOOLS[0];
         let legacy = format!("{} version: {}\n", tool.legacy_name, tool.wire_version);
         assert_eq!(tool_version(tool, tool.legacy_name), legacy);
-        let ours = format!("cxidiag {0} version: {1}\n", tool.name, env!("CARGO_PKG_VERSION"));
+        let ours = format!(
+            "cxidiag {0} version: {1}\n",
+            tool.name,
+            env!("CARGO_PKG_VERSION")
+        );
         assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), ours);
     }
 }

@@ -55,7 +55,9 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
             continue;
         }
         let value = match option.value {
-            Some(_) => matches.get_one::<OsString>(option.long).map_or(OsStr::new(""), |value| value),
+            Some(_) => matches
+                .get_one::<OsString>(option.long)
+                .map_or(OsStr::new(""), |value| value),
             None => OsStr::new(""),
         };
         (option.set)(&mut typed, value)
@@ -83,9 +85,23 @@ fn command(tool: &Tool) -> Command {
         .args_override_self(true)
         .version(tool.wire_version)
         .args(tool.options.iter().map(|option| argument(option)))
-        .arg(Arg::new("help").short('h').long("help").action(ArgAction::Help))
-        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version))
-        .arg(Arg::new(ADDRESS).num_args(0..).value_parser(ValueParser::os_string()))
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::Help),
+        )
+        .arg(
+            Arg::new("version")
+                .short('V')
+                .long("version")
+                .action(ArgAction::Version),
+        )
+        .arg(
+            Arg::new(ADDRESS)
+                .num_args(0..)
+                .value_parser(ValueParser::os_string()),
+        )
 }
 
 fn argument(option: &'static OptionDef) -> Arg {
@@ -130,21 +146,34 @@ fn complaint(error: &clap::Error, tool: &Tool) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => match candidates(option, tool).as_slice() {
             [] | [_] => format!("unknown option '{option}' (see --help)"),
-            several => format!("ambiguous option '{option}': it could be {}", several.join(", ")),
+            several => format!(
+                "ambiguous option '{option}': it could be {}",
+                several.join(", ")
+            ),
         },
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             format!("option '{option}' needs a value (see --help)")
         }
         ErrorKind::TooManyValues => {
-            format!("option '{option}' takes no value, but '{}' was given", context(ContextKind::InvalidValue))
+            format!(
+                "option '{option}' takes no value, but '{}' was given",
+                context(ContextKind::InvalidValue)
+            )
         }
-        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        _ => error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
     }
 }
 
 /// The long options that `abbreviation` could stand for.
 fn candidates(abbreviation: &str, tool: &Tool) -> Vec<String> {
-    let Some(start) = abbreviation.strip_prefix("--") else { return Vec::new() };
+    let Some(start) = abbreviation.strip_prefix("--") else {
+        return Vec::new();
+    };
     let own = tool.options.iter().map(|option| option.long);
     own.chain(["help", "version"])
         .filter(|long| long.starts_with(start))

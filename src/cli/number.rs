@@ -5,19 +5,26 @@ use std::ops::RangeInclusive;
 /// The number that `text` is in plain decimal digits: no sign, blank, prefix or leading zero,
 /// nothing behind it. A leading zero is refused because it means octal to the legacy tools.
 pub fn decimal(text: &str) -> Option<u64> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
 }
 
 /// The number that `text` is, if it lies in `range`; else what is allowed.
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
-    decimal(text).filter(|number| range.contains(number)).ok_or_else(|| {
-        if *range.end() == u64::MAX {
-            format!("expected a decimal number, {} or more", range.start())
-        } else {
-            format!("expected a decimal number from {} to {}", range.start(), range.end())
-        }
-    })
+    decimal(text)
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| {
+            if *range.end() == u64::MAX {
+                format!("expected a decimal number, {} or more", range.start())
+            } else {
+                format!(
+                    "expected a decimal number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+            }
+        })
 }
 
 #[cfg(test)]
@@ -29,8 +36,25 @@ mod tests {
     #[test]
     fn t24_only_plain_decimal_digits() {
         for text in [
-            "", " ", "8x", "x8", "0x8", "+8", "-8", " 8", "8 ", "8\n", "08", "00", "1e3", "1_000", "1,000", "1.0",
-            "\u{661}", "18446744073709551616", "99999999999999999999999",
+            "",
+            " ",
+            "8x",
+            "x8",
+            "0x8",
+            "+8",
+            "-8",
+            " 8",
+            "8 ",
+            "8\n",
+            "08",
+            "00",
+            "1e3",
+            "1_000",
+            "1,000",
+            "1.0",
+            "\u{661}",
+            "18446744073709551616",
+            "99999999999999999999999",
         ] {
             assert_eq!(decimal(text), None, "{text:?}");
         }
@@ -42,8 +66,14 @@ mod tests {
     fn the_ends_of_a_range_belong_to_it() {
         assert_eq!(within("1", 1..=65535), Ok(1));
         assert_eq!(within("65535", 1..=65535), Ok(65535));
-        assert_eq!(within("65536", 1..=65535), Err("expected a decimal number from 1 to 65535".into()));
-        assert_eq!(within("0", 1..=u64::MAX), Err("expected a decimal number, 1 or more".into()));
+        assert_eq!(
+            within("65536", 1..=65535),
+            Err("expected a decimal number from 1 to 65535".into())
+        );
+        assert_eq!(
+            within("0", 1..=u64::MAX),
+            Err("expected a decimal number, 1 or more".into())
+        );
     }
 
     proptest! {

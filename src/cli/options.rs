@@ -71,7 +71,9 @@ pub static PORT: OptionDef = OptionDef {
     long: "port",
     value: Some("PORT"),
     governs: Governs::ThisProcess,
-    help: |_| format!("TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"),
+    help: |_| {
+        format!("TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port")
+    },
     set: |typed, value| {
         let port = within(text(value)?, 0..=65535)
             .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
@@ -112,7 +114,12 @@ pub static WARMUP: OptionDef = OptionDef {
     long: "warmup",
     value: Some("WARMUP"),
     governs: Governs::Run,
-    help: |tool| format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup),
+    help: |tool| {
+        format!(
+            "Unmeasured iterations before each size (default: {})",
+            tool.defaults.warmup
+        )
+    },
     set: |typed, value| {
         typed.run.warmup = within(text(value)?, 0..=u64::MAX)?;
         Ok(())
@@ -125,7 +132,12 @@ pub static LATENCY_GAP: OptionDef = OptionDef {
     long: "latency-gap",
     value: Some("USEC"),
     governs: Governs::Run,
-    help: |tool| format!("Microseconds to wait after each iteration\n(default: {})", tool.defaults.gap_us),
+    help: |tool| {
+        format!(
+            "Microseconds to wait after each iteration\n(default: {})",
+            tool.defaults.gap_us
+        )
+    },
     set: |typed, value| {
         typed.run.gap_us = within(text(value)?, 0..=MAX_GAP_US)?;
         Ok(())
@@ -160,7 +172,12 @@ pub static UNRESTRICTED: OptionDef = OptionDef {
     long: "unrestricted",
     value: None,
     governs: Governs::Run,
-    help: |tool| format!("Use unrestricted (ordered) {}", tool.operations.to_lowercase()),
+    help: |tool| {
+        format!(
+            "Use unrestricted (ordered) {}",
+            tool.operations.to_lowercase()
+        )
+    },
     set: |typed, _| {
         typed.run.unrestricted = true;
         Ok(())
@@ -275,8 +292,23 @@ mod tests {
     #[test]
     fn t24_malformed_sizes() {
         for text in [
-            "", "0", "8x", "3:7", "8:4", "4294967296", "1:4294967296", "0:8", "1:", ":8", ":", "1:2:4", "1:abc",
-            "1: 8", "-8", "8:12", "6:6",
+            "",
+            "0",
+            "8x",
+            "3:7",
+            "8:4",
+            "4294967296",
+            "1:4294967296",
+            "0:8",
+            "1:",
+            ":8",
+            ":",
+            "1:2:4",
+            "1:abc",
+            "1: 8",
+            "-8",
+            "8:12",
+            "6:6",
         ] {
             assert_eq!(sizes(text), None, "{text:?}");
         }

@@ -29,7 +29,11 @@ impl Recorder {
         let samples = keep.map(reserve).transpose()?;
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
             .map_err(|error| Failure::environment(format!("cannot make a histogram: {error}")))?;
-        Ok(Self { statistics: Statistics::new(), histogram, samples })
+        Ok(Self {
+            statistics: Statistics::new(),
+            histogram,
+            samples,
+        })
     }
 
     /// Takes one sample (ns). Neither allocates nor formats.
@@ -71,10 +75,13 @@ impl Recorder {
 
 fn reserve(count: u64) -> Result<Vec<u64>, Failure> {
     let mut samples = Vec::new();
-    usize::try_from(count).ok().and_then(|count| samples.try_reserve_exact(count).ok()).ok_or_else(|| {
-        Failure::environment(format!("not enough memory to keep {count} latencies"))
-            .with_hint("ask for fewer iterations, or leave out --report-all")
-    })?;
+    usize::try_from(count)
+        .ok()
+        .and_then(|count| samples.try_reserve_exact(count).ok())
+        .ok_or_else(|| {
+            Failure::environment(format!("not enough memory to keep {count} latencies"))
+                .with_hint("ask for fewer iterations, or leave out --report-all")
+        })?;
     Ok(samples)
 }
 
@@ -85,13 +92,21 @@ mod tests {
     #[test]
     fn statistics_histogram_and_samples_see_the_same() {
         let mut recorder = Recorder::new(Some(3)).unwrap();
-        [2008, 2012, 2007].into_iter().for_each(|sample| recorder.record(sample));
+        [2008, 2012, 2007]
+            .into_iter()
+            .for_each(|sample| recorder.record(sample));
         assert_eq!(recorder.samples(), Some(&[2008, 2012, 2007][..]));
-        assert_eq!(recorder.statistics(), &[2008, 2012, 2007].into_iter().collect());
+        assert_eq!(
+            recorder.statistics(),
+            &[2008, 2012, 2007].into_iter().collect()
+        );
         assert_eq!(recorder.histogram().len(), 3);
         recorder.clear();
         assert_eq!(recorder.samples(), Some(&[][..]));
-        assert_eq!((recorder.statistics().count(), recorder.histogram().len()), (0, 0));
+        assert_eq!(
+            (recorder.statistics().count(), recorder.histogram().len()),
+            (0, 0)
+        );
     }
 
     #[test]
@@ -104,8 +119,13 @@ mod tests {
     #[test]
     fn nothing_is_trimmed() {
         let mut recorder = Recorder::new(None).unwrap();
-        [0, LONGEST * 2].into_iter().for_each(|sample| recorder.record(sample));
-        assert_eq!((recorder.statistics().min(), recorder.statistics().max()), (0, LONGEST * 2));
+        [0, LONGEST * 2]
+            .into_iter()
+            .for_each(|sample| recorder.record(sample));
+        assert_eq!(
+            (recorder.statistics().min(), recorder.statistics().max()),
+            (0, LONGEST * 2)
+        );
         assert_eq!(recorder.histogram().len(), 2);
     }
 
@@ -121,7 +141,11 @@ mod tests {
     fn t32_too_many_samples_are_one_clear_error() {
         for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
             let failure = Recorder::new(Some(count)).unwrap_err();
-            assert!(failure.message.contains(&count.to_string()), "{}", failure.message);
+            assert!(
+                failure.message.contains(&count.to_string()),
+                "{}",
+                failure.message
+            );
         }
     }
 }

@@ -18,7 +18,13 @@ pub struct Statistics {
 impl Statistics {
     /// Of no samples yet.
     pub const fn new() -> Self {
-        Self { count: 0, min: u64::MAX, max: 0, sum: 0, squares: 0 }
+        Self {
+            count: 0,
+            min: u64::MAX,
+            max: 0,
+            sum: 0,
+            squares: 0,
+        }
     }
 
     /// Takes one more sample (ns) into account.
@@ -68,13 +74,17 @@ impl Statistics {
         let (q, r) = self.split_mean();
         let deviations = self.squares - q * (self.sum + r);
         let n = self.count as f64;
-        let variance = (deviations - r) as f64 / n + (r as f64 / n) * ((u128::from(self.count) - r) as f64 / n);
+        let variance = (deviations - r) as f64 / n
+            + (r as f64 / n) * ((u128::from(self.count) - r) as f64 / n);
         variance.sqrt()
     }
 
     /// Whole part of the mean, and the rest of the sum.
     fn split_mean(&self) -> (u128, u128) {
-        (self.sum / u128::from(self.count), self.sum % u128::from(self.count))
+        (
+            self.sum / u128::from(self.count),
+            self.sum % u128::from(self.count),
+        )
     }
 }
 
@@ -87,7 +97,9 @@ impl Default for Statistics {
 impl FromIterator<u64> for Statistics {
     fn from_iter<I: IntoIterator<Item = u64>>(samples: I) -> Self {
         let mut statistics = Self::new();
-        samples.into_iter().for_each(|sample| statistics.add(sample));
+        samples
+            .into_iter()
+            .for_each(|sample| statistics.add(sample));
         statistics
     }
 }
@@ -122,7 +134,10 @@ mod tests {
         assert_eq!(statistics.mean(), 2090.5);
         assert_eq!(statistics.standard_deviation(), 0.5);
         // The legacy tools print 0.04 us.
-        assert_eq!(format!("{:.2}", statistics.standard_deviation() / 1000.0), "0.00");
+        assert_eq!(
+            format!("{:.2}", statistics.standard_deviation() / 1000.0),
+            "0.00"
+        );
     }
 
     #[test]
@@ -139,8 +154,17 @@ mod tests {
         let hour = 3_600_000_000_000_u64;
         let n = 1_000_000_000_u64;
         let sum = u128::from(n) * u128::from(hour);
-        let hours = Statistics { count: n, min: hour, max: hour, sum, squares: sum * u128::from(hour) };
-        assert_eq!((hours.mean(), hours.standard_deviation()), (hour as f64, 0.0));
+        let hours = Statistics {
+            count: n,
+            min: hour,
+            max: hour,
+            sum,
+            squares: sum * u128::from(hour),
+        };
+        assert_eq!(
+            (hours.mean(), hours.standard_deviation()),
+            (hour as f64, 0.0)
+        );
     }
 
     /// Numerator of the exact variance over n^2: the sum over all pairs i < j of (xi - xj)^2.

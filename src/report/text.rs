@@ -42,7 +42,13 @@ pub struct Summary<'a> {
 
 /// Writes the summary block, from its opening separator to its last line.
 pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let Summary { tool, run, own, peer, .. } = summary;
+    let Summary {
+        tool,
+        run,
+        own,
+        peer,
+        ..
+    } = summary;
     let (here, there) = match summary.side {
         Side::Server => ("server", "client"),
         Side::Client => ("client", "server"),
@@ -64,7 +70,11 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         }
     }
     line(out, "Warmup Iters", run.warmup)?;
-    line(out, "Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
+    line(
+        out,
+        "Inter-Iter Gap",
+        format_args!("{} microseconds", run.gap_us),
+    )?;
     if run.min_size == run.max_size {
         line(out, &format!("{} Size", tool.operation), run.min_size)?;
     } else {
@@ -73,15 +83,31 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     line(out, "IDC", on(run.use_idc))?;
     line(out, "LL Cmd Launch", on(run.use_ll))?;
-    line(out, "Results Reported", if run.report_all { "All" } else { "Summary" })?;
+    line(
+        out,
+        "Results Reported",
+        if run.report_all { "All" } else { "Summary" },
+    )?;
     line(out, "Hugepages", on(false))?;
     let Own { nic, pid, vni } = *own;
-    line(out, &format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
+    line(
+        out,
+        &format!("Local ({here})"),
+        format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"),
+    )?;
     let loopback = if peer.nic == nic { " (loopback)" } else { "" };
     let Address { nic, pid } = *peer;
-    line(out, &format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))?;
+    line(
+        out,
+        &format!("Remote ({there})"),
+        format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
+    )?;
     if summary.device.kind == DeviceKind::Software {
-        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
+        line(
+            out,
+            "Platform",
+            "software NIC (no Cassini hardware involved)",
+        )?;
     }
     Ok(())
 }
@@ -97,7 +123,11 @@ pub struct ClientTables<'a, W> {
 impl<'a, W: Write> ClientTables<'a, W> {
     /// Writes what stands before the first size.
     pub fn begin(out: &'a mut W, tool: &'a Tool, report_all: bool) -> io::Result<Self> {
-        let mut tables = Self { out, tool, report_all };
+        let mut tables = Self {
+            out,
+            tool,
+            report_all,
+        };
         if !report_all {
             tables.header()?;
         }
@@ -106,7 +136,12 @@ impl<'a, W: Write> ClientTables<'a, W> {
 
     /// Writes the result for `size` bytes. `samples` are the latencies in ns, which are written
     /// where each one is to be reported.
-    pub fn result(&mut self, size: u64, statistics: &Statistics, samples: Option<&[u64]>) -> io::Result<()> {
+    pub fn result(
+        &mut self,
+        size: u64,
+        statistics: &Statistics,
+        samples: Option<&[u64]>,
+    ) -> io::Result<()> {
         if self.report_all {
             separator(self.out, self.tool)?;
             // WriteNum it is in every tool.
@@ -194,7 +229,10 @@ mod tests {
         TOOLS.iter().find(|tool| tool.name == "write-lat").unwrap()
     }
 
-    const CXI0: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
+    const CXI0: DeviceName = DeviceName {
+        kind: DeviceKind::Hardware,
+        index: 0,
+    };
 
     /// Options and addresses of the example in the document.
     fn example(run: &RunOptions, side: Side) -> Summary<'_> {
@@ -208,13 +246,21 @@ mod tests {
             device: CXI0,
             svc_id: 1,
             run,
-            own: Own { nic, pid: 0, vni: 10 },
+            own: Own {
+                nic,
+                pid: 0,
+                vni: 10,
+            },
             peer: Address { nic: other, pid: 0 },
         }
     }
 
     fn five_iterations() -> RunOptions {
-        RunOptions { iters: 5, report_all: true, ..write_lat().defaults }
+        RunOptions {
+            iters: 5,
+            report_all: true,
+            ..write_lat().defaults
+        }
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -292,14 +338,26 @@ mod tests {
 
     #[test]
     fn a_duration_and_a_range_in_the_summary() {
-        let run = RunOptions { duration_s: Some(1), min_size: 1, max_size: 4096, ..write_lat().defaults };
+        let run = RunOptions {
+            duration_s: Some(1),
+            min_size: 1,
+            max_size: 4096,
+            ..write_lat().defaults
+        };
         let text = written(|out| summary(out, &example(&run, Side::Client)));
         // The document shows it for reads.
         let shown = seed("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024");
-        for line in ["Test Type        : Duration", "Duration         : 1 seconds", "Results Reported : Summary"] {
+        for line in [
+            "Test Type        : Duration",
+            "Duration         : 1 seconds",
+            "Results Reported : Summary",
+        ] {
             assert!(text.contains(line) && shown.contains(line), "{line}");
         }
-        assert!(text.contains("\nMin Write Size   : 1\nMax Write Size   : 4096\n"), "{text}");
+        assert!(
+            text.contains("\nMin Write Size   : 1\nMax Write Size   : 4096\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -308,11 +366,23 @@ mod tests {
         let mut what = example(&run, Side::Client);
         what.peer = Address { nic: 0x13, pid: 1 };
         let text = written(|out| summary(out, &what));
-        assert!(text.ends_with("Remote (server)  : NIC 0x12 PID 0 (loopback)\n".replace("12 PID 0", "13 PID 1").as_str()));
-        what.device = DeviceName { kind: DeviceKind::Software, index: 3 };
+        assert!(
+            text.ends_with(
+                "Remote (server)  : NIC 0x12 PID 0 (loopback)\n"
+                    .replace("12 PID 0", "13 PID 1")
+                    .as_str()
+            )
+        );
+        what.device = DeviceName {
+            kind: DeviceKind::Software,
+            index: 3,
+        };
         let text = written(|out| summary(out, &what));
         assert!(text.contains("\nDevice           : soft3\n"));
-        assert!(text.ends_with("\nPlatform         : software NIC (no Cassini hardware involved)\n"), "{text}");
+        assert!(
+            text.ends_with("\nPlatform         : software NIC (no Cassini hardware involved)\n"),
+            "{text}"
+        );
     }
 
     #[test]

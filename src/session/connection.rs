@@ -33,24 +33,25 @@ pub enum LinkError {
 impl LinkError {
     /// For the user: `doing` says what the exchange was for.
     pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
-        let elsewhere = "see what the other side printed";
         match self {
-            Self::Closed => {
-                Failure::environment(format!("the peer ({peer}) closed the connection {doing}: it failed or was killed"))
-                    .with_hint(elsewhere)
-            }
+            Self::Closed => Failure::peer(format!(
+                "the peer ({peer}) closed the connection {doing}: it failed or was killed"
+            )),
             Self::Late(limit) => {
                 let limit = limit.as_secs();
-                Failure::environment(format!("the peer ({peer}) did not answer {doing} within {limit} s"))
-                    .with_hint(elsewhere)
+                Failure::environment(format!(
+                    "the peer ({peer}) did not answer {doing} within {limit} s"
+                ))
+                .with_hint("see what the other side printed")
             }
             Self::TooLong { length, most } => Failure::environment(format!(
                 "the peer ({peer}) announced {length} bytes {doing}, where {most} are the most"
             ))
             .with_hint("it is no CXI benchmark, or one of another release"),
-            Self::Io(error) => {
-                Failure::environment(format!("the connection to the peer ({peer}) failed {doing}: {}", cause(&error)))
-            }
+            Self::Io(error) => Failure::environment(format!(
+                "the connection to the peer ({peer}) failed {doing}: {}",
+                cause(&error)
+            )),
         }
     }
 }
@@ -58,7 +59,9 @@ impl LinkError {
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Self::Closed,
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+                Self::Closed
+            }
             _ => Self::Io(error),
         }
     }
@@ -88,7 +91,11 @@ impl Connection {
     fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(ANSWER_LIMIT))?;
-        Ok(Self { stream, peer, leads })
+        Ok(Self {
+            stream,
+            peer,
+            leads,
+        })
     }
 
     /// TCP address of the peer.
@@ -98,7 +105,12 @@ impl Connection {
 
     /// One message in each direction, the client's first. Returns the peer's, of at most `most`
     /// bytes; `limit` ends the wait for it.
-    pub fn exchange(&mut self, mine: &[u8], most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
+    pub fn exchange(
+        &mut self,
+        mine: &[u8],
+        most: usize,
+        limit: Option<Duration>,
+    ) -> Result<Vec<u8>, LinkError> {
         if self.leads {
             self.send(mine)?;
             self.receive(most, limit)
@@ -111,26 +123,38 @@ impl Connection {
 
     /// What has come so far; does not wait.
     pub fn incoming(&self) -> Incoming {
-        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        let peeked = self
+            .stream
+            .set_nonblocking(true)
+            .and_then(|()| self.stream.peek(&mut [0]));
         let restored = self.stream.set_nonblocking(false);
         match peeked {
             Ok(0) => Incoming::Closed,
             Ok(_) if restored.is_ok() => Incoming::Message,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Incoming::Nothing,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Incoming::Nothing
+            }
             _ => Incoming::Closed,
         }
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
     fn send(&mut self, payload: &[u8]) -> Result<(), LinkError> {
-        self.stream.write_all(&message(payload)).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkError::Late(ANSWER_LIMIT),
-            _ => error.into(),
-        })
+        self.stream
+            .write_all(&message(payload))
+            .map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkError::Late(ANSWER_LIMIT),
+                _ => error.into(),
+            })
     }
 
     fn receive(&mut self, most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
-        let wait = Wait { limit, since: Instant::now() };
+        let wait = Wait {
+            limit,
+            since: Instant::now(),
+        };
         let mut header = [0; HEADER_SIZE];
         self.fill(&mut header, &wait)?;
         let length = u32::from_le_bytes(header);
@@ -152,7 +176,10 @@ impl Connection {
                 Ok(more) => filled += more,
                 // Too early or interrupted: what is left of the time decides.
                 Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -169,7 +196,9 @@ struct Wait {
 impl Wait {
     /// Time left, if there is a limit.
     fn left(&self) -> Result<Option<Duration>, LinkError> {
-        let Some(limit) = self.limit else { return Ok(None) };
+        let Some(limit) = self.limit else {
+            return Ok(None);
+        };
         match limit.checked_sub(self.since.elapsed()) {
             Some(left) if !left.is_zero() => Ok(Some(left)),
             _ => Err(LinkError::Late(limit)),
@@ -188,8 +217,12 @@ impl Listener {
     /// Listens on `port` of all IPv4 interfaces; 0 is any free port.
     pub fn bind(port: u16) -> Result<Self, Failure> {
         // The standard library sets SO_REUSEADDR: a server starts again right after another.
-        let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
-            .and_then(|socket| socket.local_addr().map(|own| Self { port: own.port(), socket }));
+        let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).and_then(|socket| {
+            socket.local_addr().map(|own| Self {
+                port: own.port(),
+                socket,
+            })
+        });
         bound.map_err(|error| {
             let failure = |reason: &str| Failure::environment(format!("cannot listen on TCP port {port}: {reason}"));
             match error.kind() {
@@ -212,13 +245,20 @@ impl Listener {
     /// Waits for the next connection.
     pub fn accept(&self) -> Result<Connection, Failure> {
         loop {
-            let accepted = self.socket.accept().and_then(|(stream, peer)| Connection::new(stream, peer, false));
+            let accepted = self
+                .socket
+                .accept()
+                .and_then(|(stream, peer)| Connection::new(stream, peer, false));
             match accepted {
                 Ok(connection) => return Ok(connection),
                 // That one went away before it was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let message = format!("cannot accept a connection on TCP port {}: {}", self.port, cause(&error));
+                    let message = format!(
+                        "cannot accept a connection on TCP port {}: {}",
+                        self.port,
+                        cause(&error)
+                    );
                     return Err(Failure::environment(message));
                 }
             }
@@ -239,19 +279,26 @@ pub fn connect(host: &str, port: u16) -> Result<Connection, Failure> {
     }
     match last {
         Some((address, error)) => Err(unconnected(host, address, &error)),
-        None => Err(Failure::environment(format!("'{host}' has no IPv4 address"))
-            .with_hint("the control connection is IPv4 only; give an IPv4 address of the server")),
+        None => Err(
+            Failure::environment(format!("'{host}' has no IPv4 address")).with_hint(
+                "the control connection is IPv4 only; give an IPv4 address of the server",
+            ),
+        ),
     }
 }
 
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let addresses = (host, port).to_socket_addrs().map_err(|error| {
         let text = cause(&error);
-        let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+        let reason = text
+            .strip_prefix("failed to lookup address information: ")
+            .unwrap_or(&text);
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
         match host.contains(':') {
             true => failure.with_hint("the address stands alone: give the port with --port"),
-            false => failure.with_hint("check the name, or give the IPv4 address; this has nothing to do with the NIC"),
+            false => failure.with_hint(
+                "check the name, or give the IPv4 address; this has nothing to do with the NIC",
+            ),
         }
     })?;
     Ok(addresses.filter(SocketAddr::is_ipv4).collect())
@@ -269,8 +316,9 @@ fn unconnected(host: &str, address: SocketAddr, error: &io::Error) -> Failure {
             .with_hint("start the server first, and give both sides the same --port"),
         ErrorKind::TimedOut => {
             let limit = CONNECT_LIMIT.as_secs();
-            Failure::environment(format!("no answer from {place} within {limit} s"))
-                .with_hint("is this the right host, is it up, and does every firewall let this port through?")
+            Failure::environment(format!("no answer from {place} within {limit} s")).with_hint(
+                "is this the right host, is it up, and does every firewall let this port through?",
+            )
         }
         _ => Failure::environment(format!("cannot connect to {place}: {}", cause(error))),
     }

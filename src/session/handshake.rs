@@ -41,13 +41,20 @@ pub fn perform(
     names(connection, tool, peer)?;
     versions(connection, tool, own.vni, peer)?;
     let theirs: [u8; OPTIONS_SIZE] = exact(connection, &block.encode(), "options")?;
-    let address = Address { nic: own.nic, pid: own.pid };
+    let address = Address {
+        nic: own.nic,
+        pid: own.pid,
+    };
     let address: [u8; ADDRESS_SIZE] = exact(connection, &address.encode(), "address")?;
     Ok((OptionBlock::decode(&theirs), Address::decode(&address)))
 }
 
 fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(), Refusal> {
-    let payload = match connection.exchange(&wire::string(tool.legacy_name), MAX_PAYLOAD, Some(ANSWER_LIMIT)) {
+    let payload = match connection.exchange(
+        &wire::string(tool.legacy_name),
+        MAX_PAYLOAD,
+        Some(ANSWER_LIMIT),
+    ) {
         Ok(payload) => payload,
         Err(error) => return Err(Refusal::Stranger(silence(&error))),
     };
@@ -74,7 +81,12 @@ fn silence(error: &LinkError) -> String {
     }
 }
 
-fn versions(connection: &mut Connection, tool: &Tool, vni: u32, peer: SocketAddr) -> Result<(), Failure> {
+fn versions(
+    connection: &mut Connection,
+    tool: &Tool,
+    vni: u32,
+    peer: SocketAddr,
+) -> Result<(), Failure> {
     let mine = announcement(tool, vni);
     let payload = connection
         .exchange(&wire::string(&mine), MAX_PAYLOAD, Some(ANSWER_LIMIT))
@@ -101,7 +113,11 @@ fn versions(connection: &mut Connection, tool: &Tool, vni: u32, peer: SocketAddr
 /// Our version as we send it. A legacy peer reads `2.4` and ignores the rest; another cxidiag
 /// learns our VNI from it, which the protocol does not tell (defect T15 of tools.md).
 fn announcement(tool: &Tool, vni: u32) -> String {
-    format!("{} cxidiag/{} vni={vni}", tool.wire_version, env!("CARGO_PKG_VERSION"))
+    format!(
+        "{} cxidiag/{} vni={vni}",
+        tool.wire_version,
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Major and minor number at the beginning of a version.
@@ -115,20 +131,30 @@ fn number(version: &str) -> Option<(u32, u32)> {
 fn announced_vni(version: &str) -> Option<u32> {
     let mut words = version.split_whitespace().skip(1);
     words.next().filter(|word| word.starts_with("cxidiag/"))?;
-    words.find_map(|word| word.strip_prefix("vni=")).and_then(|vni| vni.parse().ok())
+    words
+        .find_map(|word| word.strip_prefix("vni="))
+        .and_then(|vni| vni.parse().ok())
 }
 
 /// Where a version comes from (wire.md 9.1), and what follows.
 fn release(number: Option<(u32, u32)>) -> &'static str {
     match number {
-        Some((2, 0..=2)) => "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag",
-        Some((2, 3)) => "the peer's tool is of an unreleased state between SHS 12.0 and 13.0; update it, or use cxidiag",
+        Some((2, 0..=2)) => {
+            "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag"
+        }
+        Some((2, 3)) => {
+            "the peer's tool is of an unreleased state between SHS 12.0 and 13.0; update it, or use cxidiag"
+        }
         _ => "use the same release of the tool on both sides",
     }
 }
 
 /// An exchange of payloads of one fixed size.
-fn exact<const N: usize>(connection: &mut Connection, mine: &[u8; N], what: &str) -> Result<[u8; N], Failure> {
+fn exact<const N: usize>(
+    connection: &mut Connection,
+    mine: &[u8; N],
+    what: &str,
+) -> Result<[u8; N], Failure> {
     let peer = connection.peer();
     let payload = connection
         .exchange(mine, MAX_PAYLOAD, Some(ANSWER_LIMIT))
@@ -160,8 +186,17 @@ mod tests {
     #[test]
     fn a_vni_is_known_only_from_a_cxidiag() {
         assert_eq!(announced_vni("2.4.0 cxidiag/0.1.0 vni=10"), Some(10));
-        assert_eq!(announced_vni("2.4.0 cxidiag/9.9.9 future=1 vni=10 more"), Some(10));
-        for unknown in ["2.4.0", "2.4.0 vni=10", "2.4.0 other/1 vni=10", "2.4.0 cxidiag/1", "2.4.0 cxidiag/1 vni=x"] {
+        assert_eq!(
+            announced_vni("2.4.0 cxidiag/9.9.9 future=1 vni=10 more"),
+            Some(10)
+        );
+        for unknown in [
+            "2.4.0",
+            "2.4.0 vni=10",
+            "2.4.0 other/1 vni=10",
+            "2.4.0 cxidiag/1",
+            "2.4.0 cxidiag/1 vni=x",
+        ] {
             assert_eq!(announced_vni(unknown), None, "{unknown}");
         }
     }

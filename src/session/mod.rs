@@ -28,6 +28,9 @@ pub use wire::Address;
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// Begins the line in which a server tells its port.
+pub const LISTENING: &str = "Listening on port ";
+
 /// What this side's NIC is known by on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
@@ -61,7 +64,7 @@ pub struct Session {
 pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Agreed), Failure> {
     let listener = Listener::bind(plan.port)?;
     let port = listener.port();
-    writeln!(out, "Listening on port {port} for client to connect...")
+    writeln!(out, "{LISTENING}{port} for client to connect...")
         .and_then(|()| out.flush())
         .map_err(Failure::output)?;
     let block = terms::to_block(plan, port);
@@ -71,12 +74,18 @@ pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Ag
             Ok((client, peer)) => {
                 let peer_name = connection.peer();
                 let run = terms::from_block(&client).map_err(|reason| {
-                    Failure::environment(format!("the client ({peer_name}) asks for what cannot be: {reason}"))
+                    Failure::environment(format!(
+                        "the client ({peer_name}) asks for what cannot be: {reason}"
+                    ))
                 })?;
                 return Ok((Session { connection }, Agreed { run, peer }));
             }
             Err(Refusal::Stranger(reason)) => {
-                let note = format!("{}: ignored a connection from {}: {reason}\n", plan.program, connection.peer());
+                let note = format!(
+                    "{}: ignored a connection from {}: {reason}\n",
+                    plan.program,
+                    connection.peer()
+                );
                 let _ = std::io::stderr().write_all(note.as_bytes());
             }
             Err(Refusal::Failed(failure)) => return Err(failure),
@@ -84,17 +93,27 @@ pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Ag
     }
 }
 
-/// Connects to the server at `host` and `port`.
-pub fn join(plan: &Plan, host: &str, port: u16, own: Own) -> Result<(Session, Agreed), Failure> {
-    let mut connection = connection::connect(host, port)?;
-    let block = terms::to_block(plan, port);
+/// Connects to the server at `host`, on the plan's port.
+pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Failure> {
+    let mut connection = connection::connect(host, plan.port)?;
+    let block = terms::to_block(plan, plan.port);
     match handshake::perform(&mut connection, plan.tool, &block, own) {
-        Ok((_, peer)) => Ok((Session { connection }, Agreed { run: plan.run, peer })),
+        Ok((_, peer)) => Ok((
+            Session { connection },
+            Agreed {
+                run: plan.run,
+                peer,
+            },
+        )),
         Err(Refusal::Failed(failure)) => Err(failure),
         Err(Refusal::Stranger(reason)) => {
             let tool = plan.tool.legacy_name;
-            let message = format!("the peer ({}) did not answer as a {tool} server: {reason}", connection.peer());
-            Err(Failure::environment(message).with_hint("check address and --port; see what the other side printed"))
+            let message = format!(
+                "the peer ({}) did not answer as a {tool} server: {reason}",
+                connection.peer()
+            );
+            Err(Failure::environment(message)
+                .with_hint("check address and --port; see what the other side printed"))
         }
     }
 }
@@ -110,7 +129,7 @@ impl Session {
     pub fn barrier(&mut self, point: &str, limit: Option<Duration>) -> Result<(), Failure> {
         match self.connection.exchange(&[], 0, limit) {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.failure(error, &format!("at the {point} barrier"))),
+            Err(error) => Err(error.into_failure(self.peer(), &format!("at the {point} barrier"))),
         }
     }
 
@@ -131,8 +150,12 @@ impl Session {
         self.connection.incoming() != Incoming::Closed
     }
 
-    fn failure(&self, error: LinkError, doing: &str) -> Failure {
-        error.into_failure(self.peer(), doing)
+    /// Nothing if the peer is alive, else the failure to end with. Does not block.
+    pub fn check_peer(&self) -> Result<(), Failure> {
+        if self.peer_alive() {
+            return Ok(());
+        }
+        Err(LinkError::Closed.into_failure(self.peer(), "during the run"))
     }
 }
 

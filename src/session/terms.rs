@@ -63,8 +63,14 @@ pub fn from_block(block: &OptionBlock) -> Result<RunOptions, String> {
     let out_of_range = [
         ("clock", block.clock > MAX_CLOCK),
         ("hugepages", block.hugepages > MAX_HUGEPAGES),
-        ("GPU type", !(NO_GPU..=MAX_GPU_TYPE).contains(&block.host.gpu_type)),
-        ("atomic operation", block.atomic_op > MAX_ATOMIC_OP || block.atomic_op == UNUSED_ATOMIC_OP),
+        (
+            "GPU type",
+            !(NO_GPU..=MAX_GPU_TYPE).contains(&block.host.gpu_type),
+        ),
+        (
+            "atomic operation",
+            block.atomic_op > MAX_ATOMIC_OP || block.atomic_op == UNUSED_ATOMIC_OP,
+        ),
         ("CSWAP operation", block.cswap_op > MAX_CSWAP_OP),
         ("atomic type", block.atomic_type > MAX_ATOMIC_TYPE),
     ];
@@ -105,9 +111,17 @@ mod tests {
     fn a_plan_without_options_is_what_the_legacy_tool_sends() {
         // wire.md 4.6
         let block = asked();
-        assert_eq!((block.iters, block.warmup, block.iter_delay, block.duration), (100, 10, 1000, 0));
+        assert_eq!(
+            (block.iters, block.warmup, block.iter_delay, block.duration),
+            (100, 10, 1000, 0)
+        );
         assert_eq!((block.min_size, block.max_size), (8, 8));
-        assert_eq!(block.encode()[77..97], [6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0xff, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            block.encode()[77..97],
+            [
+                6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0xff, 0, 0, 0, 0, 0
+            ]
+        );
     }
 
     #[test]
@@ -115,45 +129,135 @@ mod tests {
         for arguments in [
             &["h"][..],
             &["h", "-n", "5", "--report-all"],
-            &["h", "-D", "3", "-s", "1:4096", "--warmup=0", "--latency-gap=7"],
-            &["h", "--unrestricted", "--no-idc", "--no-ll", "-d", "soft3", "-v", "7"],
+            &[
+                "h",
+                "-D",
+                "3",
+                "-s",
+                "1:4096",
+                "--warmup=0",
+                "--latency-gap=7",
+            ],
+            &[
+                "h",
+                "--unrestricted",
+                "--no-idc",
+                "--no-ll",
+                "-d",
+                "soft3",
+                "-v",
+                "7",
+            ],
         ] {
             let plan = plan(arguments);
-            assert_eq!(from_block(&to_block(&plan, 1)), Ok(plan.run), "{arguments:?}");
+            assert_eq!(
+                from_block(&to_block(&plan, 1)),
+                Ok(plan.run),
+                "{arguments:?}"
+            );
         }
     }
 
     #[test]
     fn t27_a_client_is_held_against_the_same_rules() {
-        let host = |gpu_type| HostBlock { gpu_type, ..asked().host };
+        let host = |gpu_type| HostBlock {
+            gpu_type,
+            ..asked().host
+        };
         let wrong = [
-            OptionBlock { iters: 0, ..asked() },
-            OptionBlock { min_size: 0, ..asked() },
-            OptionBlock { min_size: 16, ..asked() },
-            OptionBlock { max_size: 1 << 32, ..asked() },
-            OptionBlock { min_size: 1 << 50, max_size: 1 << 50, ..asked() },
-            OptionBlock { min_size: 3, max_size: 7, ..asked() },
-            OptionBlock { iter_delay: u64::MAX, ..asked() },
-            OptionBlock { iters: u64::MAX, report_all: true, ..asked() },
-            OptionBlock { clock: 2, ..asked() },
-            OptionBlock { hugepages: 3, ..asked() },
-            OptionBlock { hugepages: 1, ..asked() },
-            OptionBlock { atomic_op: 3, ..asked() },
-            OptionBlock { atomic_op: 13, ..asked() },
-            OptionBlock { cswap_op: 6, ..asked() },
-            OptionBlock { atomic_type: 200, ..asked() },
-            OptionBlock { host: host(-2), ..asked() },
-            OptionBlock { host: host(3), ..asked() },
+            OptionBlock {
+                iters: 0,
+                ..asked()
+            },
+            OptionBlock {
+                min_size: 0,
+                ..asked()
+            },
+            OptionBlock {
+                min_size: 16,
+                ..asked()
+            },
+            OptionBlock {
+                max_size: 1 << 32,
+                ..asked()
+            },
+            OptionBlock {
+                min_size: 1 << 50,
+                max_size: 1 << 50,
+                ..asked()
+            },
+            OptionBlock {
+                min_size: 3,
+                max_size: 7,
+                ..asked()
+            },
+            OptionBlock {
+                iter_delay: u64::MAX,
+                ..asked()
+            },
+            OptionBlock {
+                iters: u64::MAX,
+                report_all: true,
+                ..asked()
+            },
+            OptionBlock {
+                clock: 2,
+                ..asked()
+            },
+            OptionBlock {
+                hugepages: 3,
+                ..asked()
+            },
+            OptionBlock {
+                hugepages: 1,
+                ..asked()
+            },
+            OptionBlock {
+                atomic_op: 3,
+                ..asked()
+            },
+            OptionBlock {
+                atomic_op: 13,
+                ..asked()
+            },
+            OptionBlock {
+                cswap_op: 6,
+                ..asked()
+            },
+            OptionBlock {
+                atomic_type: 200,
+                ..asked()
+            },
+            OptionBlock {
+                host: host(-2),
+                ..asked()
+            },
+            OptionBlock {
+                host: host(3),
+                ..asked()
+            },
         ];
         for block in wrong {
             assert!(from_block(&block).is_err(), "{block:?}");
         }
-        assert!(from_block(&OptionBlock { iters: 0, duration: 1, ..asked() }).is_ok());
+        assert!(
+            from_block(&OptionBlock {
+                iters: 0,
+                duration: 1,
+                ..asked()
+            })
+            .is_ok()
+        );
     }
 
     #[test]
     fn t8_no_latency_by_latency_in_a_duration() {
-        let run = from_block(&OptionBlock { duration: 1, report_all: true, ..asked() }).unwrap();
+        let run = from_block(&OptionBlock {
+            duration: 1,
+            report_all: true,
+            ..asked()
+        })
+        .unwrap();
         assert!(!run.report_all);
     }
 

@@ -14,7 +14,9 @@ pub fn tool() -> &'static Tool {
 
 /// The plan for these arguments.
 pub fn plan(arguments: &[&str]) -> Plan {
-    let Ok(Request::Run(typed)) = cli::parse(tool(), arguments.iter().map(OsString::from).collect()) else {
+    let Ok(Request::Run(typed)) =
+        cli::parse(tool(), arguments.iter().map(OsString::from).collect())
+    else {
         panic!("{arguments:?}");
     };
     Plan::new(tool(), "cxidiag write-lat".into(), typed, None).unwrap()
@@ -22,6 +24,13 @@ pub fn plan(arguments: &[&str]) -> Plan {
 
 /// Bytes from hexadecimal digits; blanks and line ends do not count.
 pub fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    let digits: Vec<u8> = text
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .map(|digit| digit as u8)
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
 }

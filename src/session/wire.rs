@@ -28,7 +28,11 @@ pub fn string(text: &str) -> Vec<u8> {
 pub fn parse_string(payload: &[u8]) -> Option<&str> {
     let (&nul, text) = payload.split_last()?;
     let printable = text.iter().all(|byte| (0x20..0x7f).contains(byte));
-    if nul == 0 && printable { str::from_utf8(text).ok() } else { None }
+    if nul == 0 && printable {
+        str::from_utf8(text).ok()
+    } else {
+        None
+    }
 }
 
 /// Fabric address of one side.
@@ -52,7 +56,10 @@ impl Address {
     /// From a payload.
     pub fn decode(bytes: &[u8; ADDRESS_SIZE]) -> Self {
         let [a, b, c, d, e, f, g, h] = *bytes;
-        Self { nic: u32::from_le_bytes([a, b, c, d]), pid: u32::from_le_bytes([e, f, g, h]) }
+        Self {
+            nic: u32::from_le_bytes([a, b, c, d]),
+            pid: u32::from_le_bytes([e, f, g, h]),
+        }
     }
 }
 
@@ -65,7 +72,10 @@ mod tests {
 
     #[test]
     fn messages_of_wire_md_4_6() {
-        assert_eq!(message(&string("cxi_write_lat")), hex("0e000000 6378695f77726974655f6c617400"));
+        assert_eq!(
+            message(&string("cxi_write_lat")),
+            hex("0e000000 6378695f77726974655f6c617400")
+        );
         assert_eq!(message(&string("2.4.0")), hex("06000000 322e342e3000"));
         let address = Address { nic: 0x13, pid: 0 };
         assert_eq!(message(&address.encode()), hex("08000000 1300000000000000"));
@@ -77,7 +87,14 @@ mod tests {
     fn only_a_terminated_printable_string_is_one() {
         assert_eq!(parse_string(b"2.4.0\0"), Some("2.4.0"));
         assert_eq!(parse_string(b"\0"), Some(""));
-        for payload in [&b""[..], b"2.4.0", b"2.4\0.0\0", b"\0\0", b"2.4\n\0", b"\xff\0"] {
+        for payload in [
+            &b""[..],
+            b"2.4.0",
+            b"2.4\0.0\0",
+            b"\0\0",
+            b"2.4\n\0",
+            b"\xff\0",
+        ] {
             assert_eq!(parse_string(payload), None, "{payload:?}");
         }
     }

@@ -1,20 +1,12 @@
 //! A process's place on the fabric: device, service, VNI, interface, address.
 
 use cxi::{Device, Domain, Lni, Service};
-use cxi_sys::C_PID_ANY;
+use cxi::sys::C_PID_ANY;
 
 use crate::advice;
 use crate::error::Failure;
 use crate::plan::Plan;
-
-/// Where the other side is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Address of its NIC.
-    pub nic: u32,
-    /// PID of its domain.
-    pub pid: u32,
-}
+use crate::session::Own;
 
 /// An address on the fabric and what hangs on it. Everything that a benchmark allocates keeps
 /// the interface alive by itself; the address lasts as long as this value.
@@ -65,9 +57,9 @@ impl Endpoint {
         &self.domain
     }
 
-    /// This side's address, as the peer sees it.
-    pub fn address(&self) -> Peer {
-        Peer { nic: self.device.info().nid, pid: self.domain.pid() }
+    /// This side's address on the fabric.
+    pub fn address(&self) -> Own {
+        Own { nic: self.device.info().nid, pid: self.domain.pid(), vni: self.domain.vni() }
     }
 
     /// What the user should know before the run, in lines.

@@ -2,8 +2,14 @@
 
 mod endpoint;
 mod initiator;
+mod memory;
+mod operation;
 mod target;
 
-pub use endpoint::{Endpoint, Peer};
+pub use endpoint::Endpoint;
 pub use initiator::Initiator;
-pub use target::Target;
+pub use operation::{Command, Completion, measure};
+pub use target::{Access, Target};
+
+/// Index at which the target's portals table entry is mapped in its domain.
+const PORTAL_INDEX: u32 = 0;

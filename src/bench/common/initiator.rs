@@ -1,0 +1,112 @@
+//! The initiating side of a one-sided benchmark (tools.md 3.2).
+
+use cxi::records::{CStateCmd, FullDmaCmd, IdcHdr, NomatchDmaCmd};
+use cxi::sys::{
+    C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
+};
+use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
+
+use super::memory::{EVENT_PAGE, map, refused};
+use super::{Endpoint, PORTAL_INDEX};
+use crate::error::Failure;
+use crate::session::Address;
+
+/// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
+const TRANSMIT_SLOTS: u32 = 5;
+
+/// Transmit queue, event queue and buffer, aimed at the peer's portal.
+pub struct Initiator {
+    /// Where commands go.
+    pub transmit: TransmitQueue,
+    /// Where their events arrive.
+    pub events: EventQueue,
+    /// What DMA commands read from and write to.
+    pub buffer: MemoryRegion,
+    dfa: u32,
+    index_ext: u8,
+}
+
+impl Initiator {
+    /// Allocates the resources; the buffer has `length` bytes, rounded up to pages, all zero.
+    pub fn new(endpoint: &Endpoint, peer: Address, length: u64) -> Result<Self, Failure> {
+        let info = endpoint.device().info();
+        let vni = endpoint.domain().vni();
+        let profile = CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
+            .map_err(refused("allocate a communication profile"))?;
+        // No combining of events: each is written at once.
+        let events = EventQueue::new(endpoint.lni(), EVENT_PAGE, CXI_EQ_EC_DISABLE.into())
+            .map_err(refused("allocate the initiator's event queue"))?;
+        let buffer = map(endpoint.lni(), length)?;
+        let mut transmit = TransmitQueue::new(&profile, TRANSMIT_SLOTS, &events, None)
+            .map_err(refused("allocate the transmit queue"))?;
+        transmit.keep_mapped(&buffer).map_err(refused("use the buffer"))?;
+        Ok(Self {
+            transmit,
+            events,
+            buffer,
+            dfa: address::dfa(peer.nic, peer.pid, PORTAL_INDEX, info.pid_bits),
+            index_ext: address::index_ext(PORTAL_INDEX),
+        })
+    }
+
+    /// Issues the context of all immediate data commands that follow.
+    pub fn set_idc_context(&mut self, restricted: bool) -> Result<(), Failure> {
+        let mut context = CStateCmd::new();
+        context
+            .set_index_ext(self.index_ext)
+            .set_event_send_disable(true)
+            .set_restricted(restricted)
+            .set_eq(self.events.number());
+        let mut batch = self.transmit.batch();
+        batch
+            .emit_c_state(&context)
+            .map_err(|error| Failure::nic(format!("cannot issue the context of immediate data commands: {error}")))?;
+        batch.commit_doorbell();
+        Ok(())
+    }
+
+    /// An immediate data PUT to the start of the peer's entry.
+    pub fn idc_header(&self) -> IdcHdr {
+        let mut header = IdcHdr::new();
+        header.set_dfa(self.dfa);
+        header
+    }
+
+    /// A restricted PUT of the first `size` bytes of the buffer to the start of the peer's entry.
+    pub fn nomatch_put(&self, size: u64) -> NomatchDmaCmd {
+        let mut command = NomatchDmaCmd::new();
+        command
+            .set_opcode(C_CMD_NOMATCH_PUT as u8)
+            .set_restricted(true)
+            .set_index_ext(self.index_ext)
+            .set_lac(self.buffer.lac())
+            .set_event_send_disable(true)
+            .set_dfa(self.dfa)
+            .set_local_addr(self.buffer.iova(0))
+            .set_request_len(size as u32)
+            .set_eq(self.events.number());
+        command
+    }
+
+    /// The same, unrestricted: ordered, one message.
+    pub fn full_put(&self, size: u64) -> FullDmaCmd {
+        let mut command = FullDmaCmd::new();
+        command
+            .set_opcode(C_CMD_PUT as u8)
+            .set_index_ext(self.index_ext)
+            .set_lac(self.buffer.lac())
+            .set_event_send_disable(true)
+            .set_dfa(self.dfa)
+            .set_local_addr(self.buffer.iova(0))
+            .set_request_len(size as u32)
+            .set_eq(self.events.number());
+        command
+    }
+
+    /// Releases the resources and reports what fails.
+    pub fn close(self) -> Result<(), Failure> {
+        self.transmit.close().map_err(refused("release the transmit queue"))?;
+        self.events.close().map_err(refused("release the initiator's event queue"))?;
+        self.buffer.close().map_err(refused("release the buffer"))
+    }
+}

@@ -1,0 +1,153 @@
+//! Both sides in one command: a server as a second process, on a free port of this machine.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::net::Ipv4Addr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+
+use crate::error::{Failure, cause};
+use crate::plan::{Plan, Role};
+use crate::session::LISTENING;
+
+/// Tells a server that it belongs to a loopback run: the process id of its client.
+const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
+
+/// Starts a server for `plan` and carries out the client's part, `client`, against it.
+pub fn run(plan: &Plan, client: impl FnOnce(&Plan) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut server = Server::start(plan)?;
+    let plan = Plan {
+        role: Role::Client { address: Ipv4Addr::LOCALHOST.to_string() },
+        port: server.port,
+        ..plan.clone()
+    };
+    match client(&plan) {
+        Ok(()) => server.finish(),
+        Err(failure) => Err(server.explain(failure)),
+    }
+}
+
+/// In a server that was started by [`run`]: it ends with its client, however that one ends.
+pub fn end_with_parent() -> Result<(), Failure> {
+    let Ok(parent) = env::var(PARENT) else {
+        return Ok(());
+    };
+    let refused = |error: rustix::io::Errno| {
+        Failure::environment(format!("cannot bind the server to its client: {}", cause(&error.into())))
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(refused)?;
+    // The client may have ended before that.
+    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.to_string()) != Some(parent) {
+        return Err(Failure::environment("the client of this loopback run has ended"));
+    }
+    Ok(())
+}
+
+/// The second process. It does not outlive this value.
+struct Server {
+    child: Child,
+    /// Kept open: a server whose output nobody reads ends.
+    stdout: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Server {
+    fn start(plan: &Plan) -> Result<Self, Failure> {
+        let cannot = |error: std::io::Error| {
+            Failure::environment(format!("cannot start the server of the loopback run: {}", cause(&error)))
+        };
+        let mut child = Command::new(env::current_exe().map_err(cannot)?)
+            .args(plan.server_arguments())
+            .env(PARENT, getpid().as_raw_nonzero().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(cannot)?;
+        let stdout = child.stdout.take().map(BufReader::new);
+        let stdout = stdout.ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
+        let mut server = Self { child, stdout, port: 0 };
+        let mut line = String::new();
+        server.stdout.read_line(&mut line).map_err(cannot)?;
+        match port(&line) {
+            Some(port) => server.port = port,
+            None => return Err(server.explain(Failure::environment("the server of the loopback run did not start"))),
+        }
+        Ok(server)
+    }
+
+    /// Waits until the server has ended, too.
+    fn finish(mut self) -> Result<(), Failure> {
+        let said = self.last_words();
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(server_failed(&said)),
+        }
+    }
+
+    /// The failure of the client, or that of the server if it came first.
+    fn explain(mut self, failure: Failure) -> Failure {
+        // A server that has not failed by itself still waits for its client.
+        if !failure.is_of_peer() {
+            let _ = self.child.kill();
+        }
+        match self.last_words() {
+            said if said.is_empty() => failure,
+            said => server_failed(&said),
+        }
+    }
+
+    fn last_words(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut said);
+        }
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only for a process that has ended and been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The port in the line that a server prints when it listens.
+fn port(line: &str) -> Option<u16> {
+    line.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
+}
+
+/// What a server said on stderr as a failure of this process.
+fn server_failed(said: &str) -> Failure {
+    let mut lines = said.lines();
+    let first = lines.next().unwrap_or("it said nothing");
+    let message = first.split_once(": ").map_or(first, |(_program, message)| message);
+    let failure = Failure::environment(format!("the server of the loopback run failed: {message}"));
+    match lines.find_map(|line| line.strip_prefix("hint: ")) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_read_from_the_line_of_the_server() {
+        assert_eq!(port("Listening on port 49194 for client to connect...\n"), Some(49194));
+        assert_eq!(port(""), None);
+        assert_eq!(port("Listening on port x for client\n"), None);
+    }
+
+    #[test]
+    fn what_the_server_said_is_passed_on() {
+        let failure = server_failed("cxidiag write-lat: cannot open device soft0: full\nhint: look\n");
+        assert_eq!(failure.message, "the server of the loopback run failed: cannot open device soft0: full");
+        assert_eq!(failure.hint.as_deref(), Some("look"));
+        assert!(server_failed("").message.ends_with("it said nothing"));
+    }
+}
