@@ -11,7 +11,7 @@ use cxi_sys::records::*;
 use cxi_sys::*;
 
 use crate::bus::{Bus, MappedQueue};
-use crate::encode;
+use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::launch::Producer;
@@ -153,8 +153,8 @@ impl TransmitBatch<'_> {
     pub fn emit_c_state(&mut self, command: &CStateCmd) -> Result<(), EmitError> {
         let c_state = CState {
             payload_limit: match command.restricted() {
-                true => C_MAX_IDC_PAYLOAD_RES as usize,
-                false => C_MAX_IDC_PAYLOAD_UNR as usize,
+                true => IDC_MAX_RESTRICTED,
+                false => IDC_MAX_UNRESTRICTED,
             },
             events: self.events_of(
                 command.eq(),
@@ -168,7 +168,8 @@ impl TransmitBatch<'_> {
     }
 
     /// Puts `payload`, which travels in the command (nic.md 3.5). It is at most 224 bytes
-    /// if the C_STATE in force is restricted, else 192.
+    /// ([`IDC_MAX_RESTRICTED`]) if the C_STATE in force is restricted, else 192
+    /// ([`IDC_MAX_UNRESTRICTED`]).
     #[inline]
     pub fn emit_idc_put(&mut self, header: &IdcHdr, payload: &[u8]) -> Result<(), EmitError> {
         let c_state = self.c_state.ok_or(EmitError::NoCState)?;

@@ -7,6 +7,12 @@
 use cxi_sys::records::*;
 use cxi_sys::*;
 
+/// Largest payload in bytes of an immediate data command, restricted (nic.md 3.2).
+pub const IDC_MAX_RESTRICTED: usize = C_MAX_IDC_PAYLOAD_RES as usize;
+
+/// Largest payload in bytes of an immediate data command, unrestricted (nic.md 3.2).
+pub const IDC_MAX_UNRESTRICTED: usize = C_MAX_IDC_PAYLOAD_UNR as usize;
+
 /// Half-slots of a command of size code `code`.
 pub(crate) const fn halves(code: c_cmd_size) -> u32 {
     1 << code
@@ -33,8 +39,8 @@ pub(crate) fn c_state(template: &CStateCmd) -> CStateCmd {
     command
 }
 
-/// The header of an immediate data put with `payload` bytes (at most 224), and the half-slots of the
-/// whole command.
+/// The header of an immediate data put with `payload` bytes (at most 224), and the
+/// half-slots of the whole command.
 #[inline]
 pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     let length = IdcHdr::SIZE + payload;

@@ -127,3 +127,7 @@ impl<B: Bus> Producer<B> {
         u32::from(self.header(at).cmd_size()) == C_CMD_SIZE_256B
     }
 }
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -11,7 +11,7 @@
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
 //! | [`PortalTableEntry`] | where operations arrive |
 //! | [`address`] | fabric addresses and match ids |
-//! | [`now_ns`] | the clock |
+//! | [`clock`] | the clock of the measurements |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
@@ -37,7 +37,7 @@
 
 pub mod address;
 mod bus;
-mod clock;
+pub mod clock;
 mod command_queue;
 mod device;
 mod encode;
@@ -54,11 +54,11 @@ mod portal;
 mod ring;
 mod service;
 
-pub use clock::now_ns;
 pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
 pub use cxi_sys as sys;
 pub use cxi_sys::records;
 pub use device::{Device, DeviceInfo, devices};
+pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode};
 pub use event::{Event, Record};
 pub use event_queue::EventQueue;

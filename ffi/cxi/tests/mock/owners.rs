@@ -1,0 +1,211 @@
+//! Nothing is left behind, and nothing is released under what depends on it.
+
+use std::any::Any;
+
+use proptest::prelude::*;
+
+use cxi::{Device, Error, EventQueue, Library, Lni, MemoryRegion, Pages};
+
+use crate::api::{self, Kind};
+use crate::{World, hardware};
+
+fn assert_nothing_is_left(library: &Library) {
+    assert_eq!(api::live(), []);
+    assert_eq!(api::violations(), Vec::<String>::new());
+    assert_eq!(library.failed_release(), None);
+}
+
+#[test]
+fn each_allocation_that_fails_leaves_nothing() {
+    let calls = [
+        "cxil_open_device",
+        "cxil_alloc_lni",
+        "cxil_alloc_domain",
+        "cxil_alloc_cp",
+        "cxil_map",
+        "cxil_map",
+        "cxil_alloc_evtq",
+        "cxil_alloc_cmdq",
+        "cxil_alloc_cmdq",
+        "cxil_alloc_pte",
+        "cxil_map_pte",
+    ];
+    for (index, call) in calls.into_iter().enumerate() {
+        api::reset();
+        api::fail_allocation(index);
+        let library = Library::from_api(api::api());
+        let error = World::new(&library).err().expect("one allocation fails");
+        assert_eq!((error.call(), error.errno()), (call, libc::ENOSPC));
+        assert_nothing_is_left(&library);
+    }
+    let world = hardware();
+    assert_eq!(api::allocations(), calls.len());
+    assert_eq!(api::live().len(), calls.len());
+    drop(world);
+    assert_eq!(api::live(), []);
+}
+
+#[test]
+fn a_library_that_leaves_out_pointers_is_refused() {
+    api::reset();
+    let library = Library::from_api(api::api());
+    let device = Device::open(&library, 0).unwrap();
+    let lni = Lni::new(&device, 1).unwrap();
+    api::omit_pointers();
+    let error = EventQueue::new(&lni, 1, 0).err().unwrap();
+    assert_eq!(
+        (error.call(), error.errno()),
+        ("cxil_alloc_evtq", libc::EFAULT)
+    );
+    let error = cxi::TargetQueue::new(&lni, 1, None).err().unwrap();
+    assert_eq!(
+        (error.call(), error.errno()),
+        ("cxil_alloc_cmdq", libc::EFAULT)
+    );
+    drop((device, lni));
+    assert_nothing_is_left(&library);
+}
+
+proptest! {
+    #[test]
+    fn owners_may_be_dropped_in_any_order(order in Just([0, 1, 2, 3, 4, 5, 6, 7, 8]).prop_shuffle()) {
+        api::reset();
+        let library = Library::from_api(api::api());
+        let world = World::new(&library).unwrap();
+        let mut owners: [Option<Box<dyn Any>>; 9] = [
+            Some(Box::new(world.device)),
+            Some(Box::new(world.lni)),
+            Some(Box::new(world.domain)),
+            Some(Box::new(world.profile)),
+            Some(Box::new(world.buffer)),
+            Some(Box::new(world.events)),
+            Some(Box::new(world.transmit)),
+            Some(Box::new(world.target)),
+            Some(Box::new(world.portal)),
+        ];
+        for index in order {
+            owners[index] = None;
+        }
+        assert_nothing_is_left(&library);
+    }
+}
+
+#[test]
+fn closing_in_order_releases_everything_in_order() {
+    let world = hardware();
+    world.portal.close().unwrap();
+    world.transmit.close().unwrap();
+    world.target.close().unwrap();
+    world.events.close().unwrap();
+    world.buffer.close().unwrap();
+    world.profile.close().unwrap();
+    world.domain.close().unwrap();
+    world.lni.close().unwrap();
+    world.device.close().unwrap();
+    let order = [
+        Kind::Mapping,
+        Kind::Portal,
+        Kind::CommandQueue,
+        Kind::CommandQueue,
+        Kind::EventQueue,
+        Kind::Region,
+        Kind::Region,
+        Kind::Profile,
+        Kind::Domain,
+        Kind::Lni,
+        Kind::Device,
+    ];
+    assert_eq!(api::released(), order);
+    assert_eq!(api::violations(), Vec::<String>::new());
+}
+
+#[test]
+fn closing_too_early_is_busy_and_happens_after_the_last_user() {
+    let world = hardware();
+    let busy = |result: Result<(), Error>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.errno(), libc::EBUSY);
+        error.call()
+    };
+    assert_eq!(busy(world.device.close()), "cxil_close_device");
+    assert_eq!(busy(world.lni.close()), "cxil_destroy_lni");
+    assert_eq!(busy(world.domain.close()), "cxil_destroy_domain");
+    assert_eq!(busy(world.profile.close()), "cxil_destroy_cp");
+    assert_eq!(busy(world.buffer.close()), "cxil_unmap");
+    assert_eq!(busy(world.events.close()), "cxil_destroy_evtq");
+    assert_eq!(api::released(), []);
+    world.portal.close().unwrap();
+    world.transmit.close().unwrap();
+    world.target.close().unwrap();
+    assert_eq!(api::live(), []);
+    assert_eq!(api::violations(), Vec::<String>::new());
+}
+
+#[test]
+fn close_reports_what_the_library_refused() {
+    type Close = fn(World) -> Result<(), Error>;
+    let cases: [(Kind, &str, Close); 5] = [
+        (Kind::Mapping, "cxil_unmap_pte", |world| {
+            world.portal.close()
+        }),
+        (Kind::Portal, "cxil_destroy_pte", |world| {
+            world.portal.close()
+        }),
+        (Kind::CommandQueue, "cxil_destroy_cmdq", |world| {
+            world.transmit.close()
+        }),
+        (Kind::EventQueue, "cxil_destroy_evtq", |world| {
+            drop((world.portal, world.transmit, world.target));
+            world.events.close()
+        }),
+        (Kind::Lni, "cxil_destroy_lni", |world| {
+            drop((world.portal, world.transmit, world.target, world.events));
+            drop((world.buffer, world.profile, world.domain));
+            world.lni.close()
+        }),
+    ];
+    for (kind, call, close) in cases {
+        let world = hardware();
+        api::fail_release(kind);
+        let error = close(world).unwrap_err();
+        assert_eq!(error.call(), call);
+        assert_eq!(error.errno(), libc::EIO, "{call}");
+    }
+}
+
+#[test]
+fn a_failed_release_on_drop_is_recorded_and_does_not_stop_the_rest() {
+    api::reset();
+    let library = Library::from_api(api::api());
+    let world = World::new(&library).unwrap();
+    api::fail_release(Kind::Domain);
+    drop(world);
+    let error = library.failed_release().unwrap();
+    assert_eq!(
+        (error.call(), error.errno()),
+        ("cxil_destroy_domain", libc::EIO)
+    );
+    // The domain keeps its interface; the device is closed and ends both.
+    assert_eq!(api::live(), [Kind::Lni, Kind::Domain]);
+    assert_eq!(api::released().last(), Some(&Kind::Device));
+}
+
+#[test]
+fn pages_that_cannot_be_unmapped_are_leaked() {
+    for close in [true, false] {
+        api::reset();
+        let library = Library::from_api(api::api());
+        let device = Device::open(&library, 0).unwrap();
+        let lni = Lni::new(&device, 1).unwrap();
+        let region = MemoryRegion::map(&lni, Pages::anonymous(4096).unwrap(), 0).unwrap();
+        let address = api::region_address();
+        api::fail_release(Kind::Region);
+        if close {
+            assert_eq!(region.close().unwrap_err().call(), "cxil_unmap");
+        } else {
+            drop(region);
+            assert_eq!(library.failed_release().unwrap().call(), "cxil_unmap");
+        }
+        assert!(api::is_mapped(address));
+    }
+}

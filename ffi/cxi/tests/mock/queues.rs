@@ -1,0 +1,250 @@
+//! The rules of queues, memory and device, as a user of the interface meets them.
+
+use cxi::records::{CStateCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd};
+use cxi::sys::*;
+use cxi::{
+    Device, EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Library, Member,
+};
+use cxi::{ReturnCode, devices};
+
+use crate::api;
+use crate::{World, hardware};
+
+fn c_state(world: &World, restricted: bool) -> CStateCmd {
+    let mut command = CStateCmd::new();
+    command.set_event_send_disable(true);
+    command.set_restricted(restricted);
+    command.set_eq(world.events.number());
+    command
+}
+
+fn put(world: &World) -> NomatchDmaCmd {
+    let mut command = NomatchDmaCmd::new();
+    command.set_opcode(C_CMD_NOMATCH_PUT as u8);
+    command.set_event_send_disable(true);
+    command.set_eq(world.events.number());
+    command
+}
+
+#[test]
+fn a_fresh_queue_has_the_librarys_size_and_its_status_set() {
+    let world = hardware();
+    assert_eq!(world.transmit.slots(), 64);
+    assert_eq!(world.transmit.status().rd_ptr(), 4);
+    assert_eq!(
+        ReturnCode(world.transmit.status().return_code()),
+        ReturnCode::OK
+    );
+    assert_eq!(api::status_word(0), 4 | 1 << 48);
+}
+
+#[test]
+fn a_doorbell_goes_to_the_write_pointer_and_low_latency_to_the_window() {
+    let mut world = hardware();
+    let command = put(&world);
+    let mut batch = world.transmit.batch();
+    batch.emit_nomatch_dma(&command).unwrap();
+    batch.commit_doorbell();
+    assert_eq!(api::launch_word(0, 0), 5);
+    assert_eq!(api::launch_word(0, 1024 + 256), 0);
+
+    let mut batch = world.transmit.batch();
+    batch.emit_nomatch_dma(&command).unwrap();
+    batch.commit_low_latency();
+    assert_eq!(api::launch_word(0, 0), 5);
+    assert_eq!(api::launch_word(0, 1024 + 320), api::ring_word(0, 320));
+    assert_eq!(api::ring_word(0, 320) as u8, 0x81);
+}
+
+#[test]
+fn a_dropped_batch_leaves_no_trace() {
+    let mut world = hardware();
+    let command = put(&world);
+    let c_state = c_state(&world, true);
+    let mut batch = world.transmit.batch();
+    batch.emit_c_state(&c_state).unwrap();
+    batch.emit_nomatch_dma(&command).unwrap();
+    drop(batch);
+    world.transmit.batch().commit_doorbell();
+    assert_eq!(api::launch_word(0, 0), 0);
+    // Its C_STATE is not in force, and its event is not counted.
+    let capacity = world.events.capacity();
+    let mut batch = world.transmit.batch();
+    let refused = batch.emit_idc_put(&IdcHdr::new(), &[]);
+    assert_eq!(refused, Err(EmitError::NoCState));
+    for _ in 0..capacity {
+        batch.emit_nomatch_dma(&command).unwrap();
+    }
+}
+
+#[test]
+fn immediate_data_needs_a_c_state_and_keeps_to_its_limit() {
+    let mut world = hardware();
+    for (restricted, limit) in [(true, IDC_MAX_RESTRICTED), (false, IDC_MAX_UNRESTRICTED)] {
+        let c_state = c_state(&world, restricted);
+        let mut batch = world.transmit.batch();
+        batch.emit_c_state(&c_state).unwrap();
+        batch.commit_doorbell();
+        let mut batch = world.transmit.batch();
+        batch.emit_idc_put(&IdcHdr::new(), &vec![1; limit]).unwrap();
+        let length = limit + 1;
+        assert_eq!(
+            batch.emit_idc_put(&IdcHdr::new(), &vec![1; length]),
+            Err(EmitError::PayloadTooLong { length, limit })
+        );
+    }
+}
+
+#[test]
+fn the_payload_follows_the_header() {
+    let mut world = hardware();
+    let c_state = c_state(&world, true);
+    let mut batch = world.transmit.batch();
+    batch.emit_c_state(&c_state).unwrap();
+    batch.emit_idc_put(&IdcHdr::new(), &[0x11; 8]).unwrap();
+    batch.commit_doorbell();
+    assert_eq!(api::ring_word(0, 9 * 32) as u16, 0x1810);
+    assert_eq!(api::ring_word(0, 9 * 32 + 16), 0x1111_1111_1111_1111);
+}
+
+#[test]
+fn operations_in_flight_never_exceed_the_event_queue() {
+    let mut world = hardware();
+    // 4 KiB of slots, less status, gap and one consumed in part.
+    assert_eq!(world.events.capacity(), 61);
+    let command = put(&world);
+    let mut batch = world.transmit.batch();
+    for _ in 0..61 {
+        batch.emit_nomatch_dma(&command).unwrap();
+    }
+    assert_eq!(
+        batch.emit_nomatch_dma(&command),
+        Err(EmitError::EventQueueFull)
+    );
+    batch.commit_doorbell();
+    let emit = |world: &mut World| world.transmit.batch().emit_nomatch_dma(&command);
+    assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
+
+    // An event of others gives nothing back; one of ours does, once acknowledged.
+    api::deliver(C_EVENT_LINK);
+    api::deliver(C_EVENT_ACK);
+    assert_eq!(world.events.poll().unwrap().event_type(), EventType::LINK);
+    world.events.acknowledge();
+    assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
+    assert_eq!(world.events.poll().unwrap().event_type(), EventType::ACK);
+    assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
+    world.events.acknowledge();
+    assert_eq!(emit(&mut world), Ok(()));
+}
+
+#[test]
+fn commands_without_a_success_event_are_not_counted() {
+    let mut world = hardware();
+    let mut silent = put(&world);
+    silent.set_event_success_disable(true);
+    let mut elsewhere = put(&world);
+    elsewhere.set_eq(world.events.number() + 1);
+    let mut nowhere = put(&world);
+    nowhere.set_eq(C_EQ_NONE as u16);
+    let mut batch = world.transmit.batch();
+    assert_eq!(
+        batch.emit_nomatch_dma(&elsewhere),
+        Err(EmitError::OtherEventQueue)
+    );
+    for _ in 0..50 {
+        batch.emit_nomatch_dma(&silent).unwrap();
+        batch.emit_nomatch_dma(&nowhere).unwrap();
+    }
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let mut world = hardware();
+    let mut batch = world.target.batch();
+    for _ in 0..59 {
+        batch.emit_target(&TargetCmd::new()).unwrap();
+    }
+    assert_eq!(
+        batch.emit_set_state(&SetStateCmd::new()),
+        Err(EmitError::QueueFull)
+    );
+    batch.commit_doorbell();
+    assert_eq!(api::launch_word(1, 0), 63);
+}
+
+#[test]
+fn the_software_nic_runs_after_a_commit_and_while_the_queue_is_empty() {
+    api::reset();
+    let mut world = World::new(&Library::from_api(api::api_with_progress())).unwrap();
+    world.transmit.batch().commit_doorbell();
+    world.transmit.batch().commit_low_latency();
+    world.target.batch().commit_doorbell();
+    assert_eq!(api::progress_calls(), 3);
+    assert!(world.events.poll().is_none());
+    assert_eq!(api::progress_calls(), 4);
+    // What it delivers is seen by the same poll.
+    api::on_progress(|| api::deliver(C_EVENT_ACK));
+    assert!(world.events.poll().is_some());
+    assert_eq!(api::progress_calls(), 5);
+    // An event that is there is taken without it.
+    api::deliver(C_EVENT_ACK);
+    assert!(world.events.poll().is_some());
+    assert_eq!(api::progress_calls(), 5);
+}
+
+#[test]
+fn memory_is_addressed_from_the_start_of_the_mapping() {
+    let world = hardware();
+    assert_eq!(world.buffer.iova(0), api::IOVA);
+    assert_eq!(world.buffer.iova(8), api::IOVA + 8);
+    assert_eq!(world.buffer.lac(), 5);
+}
+
+#[test]
+fn memory_is_filled_and_copied() {
+    let world = hardware();
+    world.buffer.fill(0xa5);
+    world.buffer.copy_in(3, b"words and bytes");
+    let mut bytes = [0; 17];
+    world.buffer.copy_out(2, &mut bytes);
+    assert_eq!(&bytes, b"\xa5words and bytes\xa5");
+    let mut last = [0];
+    world.buffer.copy_out(world.buffer.len() - 1, &mut last);
+    assert_eq!(last, [0xa5]);
+}
+
+#[test]
+#[should_panic(expected = "not inside the region")]
+fn memory_outside_is_out_of_reach() {
+    let world = hardware();
+    world.buffer.copy_out(world.buffer.len() - 1, &mut [0; 2]);
+}
+
+#[test]
+fn a_device_tells_what_it_is() {
+    api::reset();
+    let library = Library::from_api(api::api());
+    let device = Device::open(&library, 1).unwrap();
+    let info = device.info();
+    assert_eq!((info.name.as_str(), info.nid), ("mock1", 0x12346));
+    assert_eq!((info.pid_bits, info.pid_granule), (9, 256));
+    assert!(info.link_up);
+    let list = devices(&library).unwrap();
+    assert_eq!(list.len(), 2);
+    assert_eq!(list[1], *info);
+}
+
+#[test]
+fn a_service_tells_who_may_use_it() {
+    let world = hardware();
+    let service = world.device.service(1).unwrap();
+    assert!(service.enabled && service.restricted_vnis && service.restricted_members);
+    assert_eq!(service.vnis, [1, 10]);
+    assert_eq!(service.members, [Member::User(1000)]);
+    assert_eq!(service.vni_range().unwrap(), Some(64..=127));
+    let error = world.device.service(2).err().unwrap();
+    assert_eq!(
+        (error.call(), error.errno()),
+        ("cxil_get_svc", libc::EINVAL)
+    );
+}
