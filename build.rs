@@ -20,7 +20,9 @@ fn main() {
         }
         seconds = seconds.or_else(|| run("git", &["show", "--no-patch", "--format=%ct", "HEAD"]));
     }
-    if let Some(date) = seconds.and_then(|s| run("date", &["--utc", &format!("--date=@{s}"), "+%F"])) {
+    if let Some(date) =
+        seconds.and_then(|s| run("date", &["--utc", &format!("--date=@{s}"), "+%F"]))
+    {
         println!("cargo::rustc-env=CXIDIAG_DATE={date}");
     }
 }
@@ -29,7 +31,9 @@ fn main() {
 /// somebody else's.
 fn in_own_checkout() -> bool {
     let top = run("git", &["rev-parse", "--show-toplevel"]);
-    let here = env::var("CARGO_MANIFEST_DIR").ok().and_then(|here| Path::new(&here).canonicalize().ok());
+    let here = env::var("CARGO_MANIFEST_DIR")
+        .ok()
+        .and_then(|here| Path::new(&here).canonicalize().ok());
     matches!((top, here), (Some(top), Some(here)) if Path::new(&top) == here)
 }
 

@@ -232,3 +232,186 @@ pub fn invalid(
 ) -> String {
     format!("invalid value '{value}' for --{long}: {allowed}")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bench::TOOLS;
+    use crate::cli::{self, Request};
+
+    fn planned(arguments: &[&str]) -> Result<Plan, Failure> {
+        let tool = &TOOLS[0];
+        let arguments = arguments.iter().map(OsString::from).collect();
+        let Request::Run(typed) = cli::parse(tool, arguments)? else {
+            panic!("a run was asked for");
+        };
+        Plan::new(tool, format!("cxidiag {}", tool.name), typed, None)
+    }
+
+    fn refusal(arguments: &[&str]) -> String {
+        planned(arguments).unwrap_err().message
+    }
+
+    #[test]
+    fn who_is_who() {
+        assert_eq!(planned(&[]).unwrap().role, Role::Server);
+        assert_eq!(planned(&["--loopback"]).unwrap().role, Role::Loopback);
+        let client = Role::Client {
+            address: "cxi-nid0".into(),
+        };
+        assert_eq!(planned(&["cxi-nid0"]).unwrap().role, client);
+        assert!(refusal(&["cxi-nid0", "--loopback"]).contains("'cxi-nid0'"));
+    }
+
+    #[test]
+    fn defaults() {
+        let plan = planned(&["h"]).unwrap();
+        assert_eq!(plan.device.to_string(), "cxi0");
+        assert_eq!((plan.svc_id, plan.port), (1, 49194));
+        assert_eq!(plan.run, plan.tool.defaults);
+        assert_eq!(plan.libcxi, None);
+    }
+
+    #[test]
+    fn port_0_is_for_servers() {
+        assert_eq!(planned(&["-p", "0"]).unwrap().port, 0);
+        assert_eq!(planned(&["--loopback"]).unwrap().port, 0);
+        assert!(refusal(&["h", "-p", "0"]).contains("'0' for --port"));
+    }
+
+    #[test]
+    fn a_server_ignores_run_options_and_names_them() {
+        let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
+        assert_eq!(plan.run, plan.tool.defaults);
+        let note = "ignored on a server, the client decides: --iters --size --report-all";
+        assert_eq!(plan.note().as_deref(), Some(note));
+        assert_eq!(
+            planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
+            None
+        );
+        assert_eq!(planned(&["h", "-n", "7"]).unwrap().note(), None);
+    }
+
+    #[test]
+    fn t8_a_duration_reports_no_single_latencies() {
+        let run = planned(&["h", "-D", "1", "--report-all"]).unwrap().run;
+        assert_eq!((run.duration_s, run.report_all), (Some(1), false));
+        assert!(
+            planned(&["h", "-n", "5", "--report-all"])
+                .unwrap()
+                .run
+                .report_all
+        );
+    }
+
+    #[test]
+    fn t32_no_more_latencies_than_can_be_kept() {
+        assert!(planned(&["h", "-n", "1000000000", "--report-all"]).is_ok());
+        for iters in ["1000000001", "18446744073709551615"] {
+            let message = refusal(&["h", "-n", iters, "--report-all"]);
+            assert!(
+                message.contains(iters) && message.contains("1000000000"),
+                "{message}"
+            );
+            assert!(planned(&["h", "-n", iters]).is_ok());
+            assert!(planned(&["h", "-n", iters, "--report-all", "-D", "1"]).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_library_is_for_hardware() {
+        let tool = &TOOLS[0];
+        let named = |device: &str, typed: Option<&str>| {
+            let mut all = Typed::nothing(tool.defaults);
+            all.device = device.parse().ok();
+            all.libcxi = typed.map(PathBuf::from);
+            Plan::new(tool, String::new(), all, Some("/of/environment".into()))
+        };
+        assert_eq!(
+            named("cxi0", None).unwrap().libcxi,
+            Some("/of/environment".into())
+        );
+        assert_eq!(
+            named("cxi0", Some("/typed")).unwrap().libcxi,
+            Some("/typed".into())
+        );
+        assert!(named("soft0", None).is_ok());
+        let message = named("soft0", Some("/typed")).unwrap_err().message;
+        assert!(
+            message.contains("/typed") && message.contains("soft0"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn sizes_double() {
+        let sizes = |text| {
+            planned(&["h", "-s", text])
+                .unwrap()
+                .run
+                .sizes()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sizes("7"), [7]);
+        assert_eq!(sizes("1:8"), [1, 2, 4, 8]);
+        assert_eq!(sizes("4294967295"), [4294967295]);
+        assert_eq!(sizes("1:2147483648").len(), 32);
+    }
+
+    #[test]
+    fn the_server_of_a_loopback_run_gets_this_process_part_of_the_options() {
+        let typed = [
+            "--loopback",
+            "-d",
+            "cxi3",
+            "-v",
+            "7",
+            "--libcxi",
+            "/a b",
+            "-n",
+            "9",
+        ];
+        let plan = planned(&typed).unwrap();
+        let arguments = plan.server_arguments();
+        assert_eq!(arguments[0], plan.tool.name);
+        let words: Vec<&str> = arguments[1..]
+            .iter()
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        let server = planned(&words).unwrap();
+        assert_eq!(server.role, Role::Server);
+        assert_eq!(
+            (server.device, server.svc_id, server.port),
+            (plan.device, 7, 0)
+        );
+        assert_eq!(server.libcxi, plan.libcxi);
+        assert_eq!(server.note(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn checked_options_can_be_carried_out(
+            iters in prop_oneof![Just(0), Just(5), any::<u64>()],
+            duration_s in prop::option::of(0_u32..3),
+            gap_us: u64,
+            min_size in prop_oneof![(0_u32..33).prop_map(|power| 1_u64 << power), any::<u64>(), Just(0)],
+            max_size in prop_oneof![(0_u32..33).prop_map(|power| 1_u64 << power), any::<u64>(), Just(7)],
+            report_all: bool,
+        ) {
+            let wanted = RunOptions {
+                iters, duration_s, gap_us, min_size, max_size, report_all, ..TOOLS[0].defaults
+            };
+            if let Ok(run) = wanted.checked() {
+                prop_assert!(run.duration_s.is_some_and(|seconds| seconds > 0) || run.iters > 0);
+                prop_assert!(run.gap_us.checked_mul(1000).is_some());
+                prop_assert!(!run.report_all || run.iters <= MAX_REPORT_ALL);
+                let sizes: Vec<u64> = run.sizes().collect();
+                prop_assert_eq!(sizes[0], min_size);
+                prop_assert!(sizes.iter().all(|size| (1..=MAX_SIZE).contains(size)));
+                prop_assert_eq!(*sizes.last().unwrap(), max_size);
+            }
+        }
+    }
+}

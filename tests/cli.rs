@@ -1,0 +1,423 @@
+//! The command line, as users meet it: help, versions, dispatch, and one clear line for
+//! everything that cannot be. Nothing here gets as far as opening a device.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
+
+/// What a program left.
+struct Outcome {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(program: &Path, arguments: &[impl AsRef<OsStr>]) -> Outcome {
+    let output = Command::new(program)
+        .args(arguments)
+        .env_remove("CXIDIAG_LIBCXI")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Outcome {
+        status: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn cxidiag(arguments: &[&str]) -> Outcome {
+    run(Path::new(CXIDIAG), arguments)
+}
+
+/// The program under another name; the link lives as long as this value.
+struct Link(PathBuf);
+
+impl Link {
+    fn new(test: &str, name: &str) -> Self {
+        let directory =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let link = directory.join(name);
+        symlink(CXIDIAG, &link).unwrap();
+        Self(link)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+/// Asserts that `arguments` are refused as wrong usage, by one line that begins with `program`
+/// and contains all of `words`, perhaps with a hint, and nothing else.
+#[track_caller]
+fn refused(outcome: &Outcome, program: &str, words: &[&str]) {
+    assert_eq!(outcome.status, 2, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    match lines.as_slice() {
+        [_] => {}
+        [_, hint] => assert!(hint.starts_with("hint: "), "{}", outcome.stderr),
+        _ => panic!("{:?}", outcome.stderr),
+    }
+    let rest = lines[0].strip_prefix(&format!("{program}: "));
+    let rest = rest.unwrap_or_else(|| panic!("{:?}", outcome.stderr));
+    for word in words {
+        assert!(rest.contains(word), "no {word:?} in {rest:?}");
+    }
+}
+
+#[track_caller]
+fn write_lat_refuses(arguments: &[&str], words: &[&str]) {
+    let outcome = cxidiag(&[&["write-lat"], arguments].concat());
+    refused(&outcome, "cxidiag write-lat", words);
+}
+
+#[test]
+fn malformed_sizes() {
+    let sizes = [
+        "8x",
+        "0",
+        "3:7",
+        "8:4",
+        "4294967296",
+        "1:4294967296",
+        "0:8",
+        "1:",
+        ":8",
+        "1:abc",
+        "-8",
+        "+8",
+        " 8",
+        "0x8",
+        "010",
+        "",
+    ];
+    for size in sizes {
+        let words = [
+            &format!("'{size}'"),
+            "--size",
+            "1 to 4294967295",
+            "powers of 2",
+        ];
+        write_lat_refuses(&["10.1.1.8", &format!("--size={size}")], &words);
+        write_lat_refuses(&["10.1.1.8", "-s", size], &words);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_or_malformed() {
+    let huge = "18446744073709551616";
+    let cases: [(&str, &[&str], &str); 8] = [
+        ("iters", &["0", "-3", "5x", "0x10", "", huge], "1 or more"),
+        (
+            "duration",
+            &["0", "-1", "4294967296", "1s"],
+            "1 to 4294967295",
+        ),
+        ("warmup", &["-1", "x", huge], "0 or more"),
+        (
+            "latency-gap",
+            &["-1", "1.5", "18446744073709552"],
+            "0 to 18446744073709551",
+        ),
+        (
+            "port",
+            &["65536", "70000", "-1", "http", "", "0x50"],
+            "1 to 65535",
+        ),
+        (
+            "svc-id",
+            &["0", "-1", "2147483648", "one"],
+            "1 to 2147483647",
+        ),
+        (
+            "device",
+            &["cxi", "cxi-1", "soft100", "soft01", "hsn0", "0", ""],
+            "cxiN",
+        ),
+        ("libcxi", &[""], "path"),
+    ];
+    for (option, values, allowed) in cases {
+        for value in values {
+            let words = [&format!("'{value}'"), &*format!("--{option}"), allowed];
+            write_lat_refuses(&["10.1.1.8", &format!("--{option}={value}")], &words);
+        }
+    }
+}
+
+#[test]
+fn the_port_of_a_client_is_not_0() {
+    write_lat_refuses(&["10.1.1.8", "-p", "0"], &["'0'", "--port", "1 to 65535"]);
+}
+
+#[test]
+fn a_negative_value_is_a_value() {
+    write_lat_refuses(&["10.1.1.8", "-n", "-3"], &["'-3'", "--iters"]);
+    write_lat_refuses(&["10.1.1.8", "-n-3"], &["'-3'", "--iters"]);
+    write_lat_refuses(
+        &["10.1.1.8", "--iters", "--report-all"],
+        &["'--report-all'", "--iters"],
+    );
+}
+
+#[test]
+fn one_address_at_most() {
+    write_lat_refuses(
+        &["10.1.1.8", "10.1.1.9"],
+        &["unexpected argument", "'10.1.1.9'"],
+    );
+    write_lat_refuses(
+        &["10.1.1.8", "-n", "5", "--", "-x"],
+        &["unexpected argument", "'-x'"],
+    );
+    write_lat_refuses(&[""], &["invalid address ''"]);
+    write_lat_refuses(&["--loopback", "10.1.1.8"], &["--loopback", "'10.1.1.8'"]);
+}
+
+#[test]
+fn unknown_options() {
+    write_lat_refuses(&["--foo"], &["unknown option", "'--foo'", "--help"]);
+    write_lat_refuses(&["--foo=1"], &["unknown option", "'--foo'"]);
+    write_lat_refuses(&["-x"], &["unknown option", "'-x'"]);
+    write_lat_refuses(&["-n5x"], &["'5x'", "--iters"]);
+    // Options of other tools and of later versions.
+    write_lat_refuses(&["--use-hp=2M"], &["unknown option", "'--use-hp'"]);
+    write_lat_refuses(&["-t", "0"], &["unknown option", "'-t'"]);
+}
+
+#[test]
+fn values_missing_and_surplus() {
+    write_lat_refuses(&["10.1.1.8", "-n"], &["--iters", "needs a value"]);
+    write_lat_refuses(&["10.1.1.8", "--size"], &["--size", "needs a value"]);
+    write_lat_refuses(&["10.1.1.8", "--no-idc=yes"], &["--no-idc", "'yes'"]);
+}
+
+/// Each form is read, if the complaint is about what stands behind it.
+#[test]
+fn all_forms_of_an_option() {
+    for form in [
+        &["-n5"][..],
+        &["-n", "5"],
+        &["--iters=5"],
+        &["--iters", "5"],
+        &["--ite", "5"],
+        &["--i=5"],
+        &["-n", "0", "-n", "5"],
+        &["10.1.1.8", "-n", "5"],
+        &["-n", "5", "10.1.1.8", "--no-i", "-D", "1"],
+        &[
+            "--unres", "--dev", "soft1", "--lat=0", "--w=1", "--re", "--no-l",
+        ],
+        &["-dsoft1", "-v1", "-p1"],
+    ] {
+        write_lat_refuses(&[form, &["--size=8x"]].concat(), &["'8x'", "--size"]);
+    }
+}
+
+#[test]
+fn ambiguous_abbreviations() {
+    write_lat_refuses(
+        &["--no"],
+        &["ambiguous option", "'--no'", "--no-idc", "--no-ll"],
+    );
+    write_lat_refuses(
+        &["--l=1"],
+        &[
+            "ambiguous option",
+            "'--l'",
+            "--latency-gap",
+            "--libcxi",
+            "--loopback",
+        ],
+    );
+}
+
+#[test]
+fn t32_more_latencies_than_can_be_kept() {
+    write_lat_refuses(
+        &["10.1.1.8", "--report-all", "-n", "18446744073709551615"],
+        &["--report-all", "18446744073709551615", "1000000000"],
+    );
+}
+
+#[test]
+fn no_library_for_the_software_nic() {
+    write_lat_refuses(
+        &["--loopback", "-d", "soft0", "--libcxi=/x"],
+        &["--libcxi=/x", "soft0", "cxiN"],
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let strange = OsStr::from_bytes(b"\xff8");
+    let outcome = run(
+        Path::new(CXIDIAG),
+        &[OsStr::new("write-lat"), OsStr::new("-s"), strange],
+    );
+    refused(&outcome, "cxidiag write-lat", &["--size"]);
+    let outcome = run(Path::new(CXIDIAG), &[OsStr::new("write-lat"), strange]);
+    refused(&outcome, "cxidiag write-lat", &["invalid address"]);
+    let outcome = run(Path::new(CXIDIAG), &[strange]);
+    refused(&outcome, "cxidiag", &["unknown tool", "write-lat"]);
+}
+
+#[test]
+fn help() {
+    for arguments in [
+        &["write-lat", "--help"][..],
+        &["write-lat", "-h", "--foo"],
+        &["write-lat", "-n0", "--he"],
+    ] {
+        let outcome = cxidiag(arguments);
+        assert_eq!(
+            (outcome.status, outcome.stderr.as_str()),
+            (0, ""),
+            "{arguments:?}"
+        );
+        assert!(
+            outcome
+                .stdout
+                .contains("\nUsage:\n  cxidiag write-lat [-d DEV] [-p PORT]\n"),
+            "{}",
+            outcome.stdout
+        );
+        assert!(
+            outcome
+                .stdout
+                .contains("\n  cxidiag write-lat ADDR [OPTIONS]\n")
+        );
+        assert!(
+            outcome
+                .stdout
+                .contains("\n  cxidiag write-lat --loopback [OPTIONS]\n")
+        );
+    }
+}
+
+/// The syntax of every option in the usage text of the user's document stands in ours, those
+/// apart that a later version adds.
+#[test]
+fn help_shows_the_options_of_the_document() {
+    let document = include_str!("fixtures/seed-latency.txt");
+    let (_, usage) = document
+        .split_once("  cxi_write_lat [-d DEV] [-p PORT]\n")
+        .unwrap();
+    let (usage, _) = usage.split_once("```").unwrap();
+    let later = ["--tx-gpu", "--rx-gpu", "--gpu-type", "--use-hp"];
+    let help = cxidiag(&["write-lat", "--help"]).stdout;
+    let mut options = 0;
+    for line in usage
+        .lines()
+        .filter(|line| line.trim_start().starts_with('-'))
+    {
+        let syntax = line[..line.len().min(26)].trim_end();
+        if !later.iter().any(|option| syntax.contains(option)) {
+            assert!(
+                help.lines().any(|ours| ours.starts_with(syntax)),
+                "{syntax:?}"
+            );
+            options += 1;
+        }
+    }
+    assert_eq!(options, 14);
+}
+
+#[test]
+fn the_program_itself() {
+    let help = cxidiag(&["--help"]);
+    assert_eq!((help.status, help.stderr.as_str()), (0, ""));
+    assert!(help.stdout.contains("\n  write-lat "), "{}", help.stdout);
+    let alone = cxidiag(&[]);
+    assert_eq!((alone.status, alone.stdout), (0, help.stdout));
+    let list = cxidiag(&["--list"]);
+    assert!(
+        list.stdout
+            .lines()
+            .any(|line| line == "write-lat cxi_write_lat"),
+        "{}",
+        list.stdout
+    );
+    for option in ["-V", "--version"] {
+        let version = cxidiag(&[option]);
+        let expected = format!("cxidiag version: {}", env!("CARGO_PKG_VERSION"));
+        assert!(version.stdout.starts_with(&expected), "{}", version.stdout);
+        assert_eq!((version.status, version.stdout.lines().count()), (0, 1));
+    }
+}
+
+#[test]
+fn unknown_tools() {
+    refused(
+        &cxidiag(&["write-lot"]),
+        "cxidiag",
+        &["'write-lot'", "write-lat"],
+    );
+    refused(
+        &cxidiag(&["--foo"]),
+        "cxidiag",
+        &["unknown option", "'--foo'"],
+    );
+    refused(
+        &cxidiag(&["--version", "x"]),
+        "cxidiag",
+        &["unexpected argument", "'x'"],
+    );
+    let link = Link::new("unknown", "cxi_write_lot");
+    refused(
+        &run(&link.0, &["10.1.1.8"]),
+        "cxi_write_lot",
+        &["cxi_write_lat"],
+    );
+}
+
+#[test]
+fn a_legacy_name_is_the_tool() {
+    let link = Link::new("legacy", "cxi_write_lat");
+    let version = run(&link.0, &["-V"]);
+    assert_eq!(
+        (version.status, version.stdout.as_str()),
+        (0, "cxi_write_lat version: 2.4.0\n")
+    );
+    let help = run(&link.0, &["-h"]).stdout;
+    let ours = cxidiag(&["write-lat", "-h"]).stdout;
+    assert_eq!(help, ours.replace("cxidiag write-lat", "cxi_write_lat"));
+    refused(
+        &run(&link.0, &["-s", "8x"]),
+        "cxi_write_lat",
+        &["'8x'", "--size"],
+    );
+    let version = cxidiag(&["write-lat", "--version"]).stdout;
+    assert_eq!(
+        version,
+        format!("cxidiag write-lat version: {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn any_other_name_is_the_program() {
+    let link = Link::new("other", "diag");
+    assert_eq!(run(&link.0, &["write-lat", "-V"]).status, 0);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = Command::new(CXIDIAG)
+        .arg("--help")
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}
