@@ -131,3 +131,19 @@ impl Bus for MappedQueue {
         fence::after_launch();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::tests::has_store_fence;
+
+    #[test]
+    fn the_fence_before_a_launch_is_an_instruction() {
+        assert!(has_store_fence(MappedQueue::before_launch));
+    }
+
+    #[test]
+    fn the_fence_after_a_launch_is_an_instruction() {
+        assert!(has_store_fence(MappedQueue::after_launch));
+    }
+}

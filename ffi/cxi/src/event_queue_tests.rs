@@ -165,6 +165,31 @@ fn after_a_wrap_two_pieces_are_zeroed() {
     assert_eq!(consumer.memory.steps, steps);
 }
 
+#[test]
+fn only_what_a_command_was_counted_for_completes_it() {
+    let completes = |event_type, byte_12| {
+        let mut consumer = consumer(64);
+        let mut bytes = event(16, event_type, 1, 0);
+        bytes[12] = byte_12;
+        consumer.memory.put(64, &bytes);
+        completes_operation(&consumer.take().unwrap())
+    };
+    assert!(completes(C_EVENT_ACK, 0));
+    assert!(completes(C_EVENT_SEND, 0));
+    assert!(completes(C_EVENT_REPLY, 0));
+    // The NIC's own get, of a rendezvous.
+    assert!(!completes(C_EVENT_REPLY, 1 << 4));
+    assert!(!completes(C_EVENT_PUT, 0));
+    assert!(!completes(C_EVENT_COMMAND_FAILURE, 0));
+}
+
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn the_fence_before_an_acknowledgement_is_an_instruction() {
+    use crate::fence::tests::has_store_fence;
+    assert!(has_store_fence(MappedEvents::before_acknowledge));
+}
+
 /// A NIC that writes events by nic.md 5: packed, never across a slot, only into bytes
 /// that were zeroed in slots that were released.
 struct Nic {

@@ -47,3 +47,41 @@ fn store_fence() {
         std::arch::asm!("dmb oshst", options(nostack, preserves_flags))
     };
 }
+
+/// Reading the machine code: on x86_64 no test of behaviour could notice that a fence is
+/// missing.
+#[cfg(test)]
+pub(crate) mod tests {
+    #[cfg(target_arch = "x86_64")]
+    const STORE_FENCE: &[u8] = &[0x0f, 0xae, 0xf8];
+    #[cfg(target_arch = "x86_64")]
+    const RETURN: &[u8] = &[0xc3];
+    #[cfg(target_arch = "aarch64")]
+    const STORE_FENCE: &[u8] = &0xd503_32bf_u32.to_le_bytes();
+    #[cfg(target_arch = "aarch64")]
+    const RETURN: &[u8] = &0xd65f_03c0_u32.to_le_bytes();
+
+    /// Whether a function that does nothing else contains `sfence`, or `dmb oshst`.
+    pub(crate) fn has_store_fence<T>(function: fn(&mut T)) -> bool {
+        let start = function as *const u8;
+        let code: Vec<u8> = (0..64)
+            .map(|offset| {
+                // SAFETY: the program's code is readable, and goes on behind this function.
+                unsafe { start.wrapping_add(offset).read_volatile() }
+            })
+            .collect();
+        let find = |wanted: &[u8]| code.windows(wanted.len()).position(|bytes| bytes == wanted);
+        let end = find(RETURN).expect("the function is short");
+        find(STORE_FENCE).is_some_and(|fence| fence < end)
+    }
+
+    #[test]
+    fn a_function_without_a_fence_is_recognised() {
+        fn with(_: &mut u8) {
+            super::store_fence();
+        }
+        fn without(_: &mut u8) {}
+        assert!(has_store_fence(with));
+        assert!(!has_store_fence(without));
+    }
+}

@@ -142,6 +142,21 @@ fn closing_too_early_is_busy_and_happens_after_the_last_user() {
 }
 
 #[test]
+fn queues_and_portals_keep_the_memory_that_they_were_given() {
+    let world = hardware();
+    drop(world.portal);
+    assert_eq!(world.buffer.close().unwrap_err().errno(), libc::EBUSY);
+    drop(world.transmit);
+    assert_eq!(api::released().last(), Some(&Kind::Region));
+
+    let world = hardware();
+    drop(world.transmit);
+    assert_eq!(world.buffer.close().unwrap_err().errno(), libc::EBUSY);
+    drop(world.portal);
+    assert_eq!(api::released().last(), Some(&Kind::Region));
+}
+
+#[test]
 fn close_reports_what_the_library_refused() {
     type Close = fn(World) -> Result<(), Error>;
     let cases: [(Kind, &str, Close); 5] = [

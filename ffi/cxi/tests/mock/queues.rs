@@ -57,6 +57,30 @@ fn a_doorbell_goes_to_the_write_pointer_and_low_latency_to_the_window() {
 }
 
 #[test]
+fn two_slots_go_to_the_windows_of_two_slots() {
+    let mut world = hardware();
+    let c_state = c_state(&world, true);
+    let mut batch = world.transmit.batch();
+    batch.emit_idc_put(&IdcHdr::new(), &[1; 112]).unwrap_err();
+    batch.emit_c_state(&c_state).unwrap();
+    batch.commit_doorbell();
+    // Slot 5 is skipped, 6 and 7 follow; then 8 and 9, aligned.
+    for (window, slot) in [(3072, 6), (2048, 8)] {
+        let mut batch = world.transmit.batch();
+        batch.emit_idc_put(&IdcHdr::new(), &[1; 112]).unwrap();
+        batch.commit_low_latency();
+        for offset in (0..128).step_by(8) {
+            assert_eq!(
+                api::launch_word(0, window + slot * 64 + offset),
+                api::ring_word(0, slot * 64 + offset)
+            );
+        }
+        assert_eq!(api::ring_word(0, slot * 64) as u16, 0x8018);
+    }
+    assert_eq!(api::launch_word(0, 0), 5);
+}
+
+#[test]
 fn a_dropped_batch_leaves_no_trace() {
     let mut world = hardware();
     let command = put(&world);
@@ -135,6 +159,30 @@ fn operations_in_flight_never_exceed_the_event_queue() {
     assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
     world.events.acknowledge();
     assert_eq!(emit(&mut world), Ok(()));
+
+    // Each event counts once, however often it is acknowledged.
+    world.events.acknowledge();
+    let mut batch = world.transmit.batch();
+    assert_eq!(batch.emit_nomatch_dma(&command), Ok(()));
+    assert_eq!(
+        batch.emit_nomatch_dma(&command),
+        Err(EmitError::EventQueueFull)
+    );
+}
+
+#[test]
+fn a_send_event_counts_too() {
+    let mut world = hardware();
+    let mut command = put(&world);
+    command.set_event_send_disable(false);
+    let mut batch = world.transmit.batch();
+    for _ in 0..30 {
+        batch.emit_nomatch_dma(&command).unwrap();
+    }
+    assert_eq!(
+        batch.emit_nomatch_dma(&command),
+        Err(EmitError::EventQueueFull)
+    );
 }
 
 #[test]
