@@ -1,4 +1,4 @@
-//! argv[0] or first argument -> tool. Knows no tool by name: it is given the registry.
+//! `argv[0]` or first argument -> tool. Knows no tool by name: it is given the registry.
 //!
 //! Started under the legacy name of a tool (a symlink `cxi_write_lat`) the program is that tool;
 //! under any other name its first argument names the tool.

@@ -323,3 +323,32 @@ fn unconnected(host: &str, address: SocketAddr, error: &io::Error) -> Failure {
         _ => Failure::environment(format!("cannot connect to {place}: {}", cause(error))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// O_NONBLOCK in the octal flags that Linux shows for a descriptor.
+    const NONBLOCKING: u32 = 0o4000;
+
+    #[test]
+    fn a_look_leaves_the_socket_blocking() {
+        let listener = Listener::bind(0).unwrap();
+        let client = connect("127.0.0.1", listener.port()).unwrap();
+        let _server = listener.accept().unwrap();
+        assert_eq!(client.incoming(), Incoming::Nothing);
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", client.stream.as_raw_fd()));
+        let info = info.unwrap();
+        let flags = info
+            .lines()
+            .find_map(|line| line.strip_prefix("flags:"))
+            .unwrap();
+        assert_eq!(
+            u32::from_str_radix(flags.trim(), 8).unwrap() & NONBLOCKING,
+            0
+        );
+    }
+}

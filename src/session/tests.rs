@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::testing::{hex, plan};
@@ -56,7 +57,7 @@ fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
         };
         serve(&plan, own, &mut out)
     });
-    (server, told.recv().unwrap())
+    (server, told.recv_timeout(ANSWER_LIMIT).unwrap())
 }
 
 fn client(port: u16, arguments: &[&str], own: Own) -> Met {
@@ -371,9 +372,11 @@ fn a_barrier_with_a_payload_is_none() {
     assert!(failure.message.contains("announced 1 bytes"), "{failure}");
 }
 
-/// Asks until it is so: what was sent is on its way for a moment.
+/// Asks until it is so: what was sent is on its way for a moment. Gives up in the end.
 fn comes_true(condition: impl Fn() -> bool) {
+    let since = Instant::now();
     while !condition() {
+        assert!(since.elapsed() < ANSWER_LIMIT, "it never comes true");
         thread::yield_now();
     }
 }
