@@ -57,6 +57,7 @@ pub struct TransmitQueue {
     /// The last C_STATE committed.
     c_state: Option<CState>,
     progress: Progress,
+    // The queue goes before what its commands report to (libcxi.md 10).
     handle: QueueHandle,
     completions: Rc<EventQueueHandle>,
 }

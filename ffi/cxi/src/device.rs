@@ -94,7 +94,8 @@ impl DeviceInfo {
 
 /// The characters up to the NUL, or all of them.
 fn text(field: &[c_char]) -> String {
-    let bytes: Vec<u8> = field.iter().map(|&c| c as u8).collect();
+    // `c_char` is signed on x86_64 and not on aarch64.
+    let bytes: Vec<u8> = field.iter().flat_map(|c| c.to_ne_bytes()).collect();
     match CStr::from_bytes_until_nul(&bytes) {
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(_) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -2,7 +2,6 @@
 
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
-use std::rc::Rc;
 
 use cxi_sys::{
     CXI_SVC_MEMBER_GID, CXI_SVC_MEMBER_IGNORE, CXI_SVC_MEMBER_UID, cxi_svc_desc,
@@ -24,6 +23,7 @@ pub enum Member {
 }
 
 /// A service: the right to use a NIC, with limits (libcxi.md 3).
+#[derive(Clone, Debug)]
 pub struct Service {
     /// Number of the service; 1 is the default service.
     pub id: u32,
@@ -44,11 +44,11 @@ pub struct Service {
     pub traffic_classes: [bool; 5],
     /// Whether it is the driver's own.
     pub system: bool,
-    device: Rc<DeviceHandle>,
+    vni_range: Result<Option<RangeInclusive<u16>>, Error>,
 }
 
 impl Service {
-    pub(crate) fn read(device: &Rc<DeviceHandle>, id: u32) -> Result<Self, Error> {
+    pub(crate) fn read(device: &DeviceHandle, id: u32) -> Result<Self, Error> {
         let mut c = MaybeUninit::<cxi_svc_desc>::zeroed();
         // SAFETY: the device is open, and the descriptor is there to be filled.
         check("cxil_get_svc", unsafe {
@@ -66,23 +66,30 @@ impl Service {
             restricted_traffic_classes: c.restricted_tcs() != 0,
             traffic_classes: c.tcs,
             system: c.is_system_svc() != 0,
-            device: Rc::clone(device),
+            vni_range: match c.restricted_vnis() {
+                0 => vni_range(device, id),
+                _ => Ok(None),
+            },
         })
     }
 
-    /// The range of VNIs of a service without a VNI list; `None` from a library older
-    /// than that (libcxi.md 3.3).
+    /// The range of VNIs of a service that is not restricted to a list; `None` for one
+    /// that is, and from a library too old to tell (libcxi.md 3.3).
     pub fn vni_range(&self) -> Result<Option<RangeInclusive<u16>>, Error> {
-        let Some(get_range) = self.device.library().api().cxil_svc_get_vni_range else {
-            return Ok(None);
-        };
-        let (mut min, mut max) = (0, 0);
-        // SAFETY: the device is open, and both places are there to be filled.
-        check("cxil_svc_get_vni_range", unsafe {
-            get_range(self.device.as_ptr(), self.id, &raw mut min, &raw mut max)
-        })?;
-        Ok(Some(min..=max))
+        self.vni_range.clone()
     }
+}
+
+fn vni_range(device: &DeviceHandle, id: u32) -> Result<Option<RangeInclusive<u16>>, Error> {
+    let Some(get_range) = device.library().api().cxil_svc_get_vni_range else {
+        return Ok(None);
+    };
+    let (mut min, mut max) = (0, 0);
+    // SAFETY: the device is open, and both places are there to be filled.
+    check("cxil_svc_get_vni_range", unsafe {
+        get_range(device.as_ptr(), id, &raw mut min, &raw mut max)
+    })?;
+    Ok(Some(min..=max))
 }
 
 fn member(c: &cxi_svc_desc__bindgen_ty_1) -> Option<Member> {

@@ -323,14 +323,15 @@ unsafe extern "C" fn close_device(device: *mut cxil_dev) {
 }
 
 unsafe extern "C" fn get_svc(_: *mut cxil_dev, id: c_uint, out: *mut cxi_svc_desc) -> c_int {
-    if id != 1 {
+    if !(1..=2).contains(&id) {
         return -libc::EINVAL;
     }
     // SAFETY: all zeroes is a valid value of this plain structure.
     let mut service: cxi_svc_desc = unsafe { std::mem::zeroed() };
     service.svc_id = id;
     service.set_enable(1);
-    service.set_restricted_vnis(1);
+    // Service 2 has a range.
+    service.set_restricted_vnis((id == 1).into());
     service.num_vld_vnis = 2;
     service.vnis = [1, 10, 99, 99];
     service.set_restricted_members(1);

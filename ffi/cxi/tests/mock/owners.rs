@@ -4,7 +4,7 @@ use std::any::Any;
 
 use proptest::prelude::*;
 
-use cxi::{Device, Error, EventQueue, Library, Lni, MemoryRegion, Pages};
+use cxi::{Device, Error, EventQueue, Library, Lni, MemoryRegion, Pages, TransmitQueue};
 
 use crate::api::{self, Kind};
 use crate::{World, hardware};
@@ -139,6 +139,20 @@ fn closing_too_early_is_busy_and_happens_after_the_last_user() {
     world.target.close().unwrap();
     assert_eq!(api::live(), []);
     assert_eq!(api::violations(), Vec::<String>::new());
+}
+
+/// libcxi does not know where commands report to (libcxi.md 8.2).
+#[test]
+fn a_transmit_queue_goes_before_the_event_queue_that_it_reports_to() {
+    let world = hardware();
+    let transmit = TransmitQueue::new(&world.profile, 1, &world.events, None).unwrap();
+    drop(world);
+    assert!(!api::released().contains(&Kind::EventQueue));
+    drop(transmit);
+    let released = api::released();
+    let place = |kind| released.iter().rposition(|&released| released == kind);
+    assert!(place(Kind::CommandQueue) < place(Kind::EventQueue));
+    assert_eq!(api::live(), []);
 }
 
 #[test]

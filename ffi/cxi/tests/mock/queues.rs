@@ -289,8 +289,11 @@ fn a_service_tells_who_may_use_it() {
     assert!(service.enabled && service.restricted_vnis && service.restricted_members);
     assert_eq!(service.vnis, [1, 10]);
     assert_eq!(service.members, [Member::User(1000)]);
-    assert_eq!(service.vni_range().unwrap(), Some(64..=127));
-    let error = world.device.service(2).err().unwrap();
+    assert_eq!(service.vni_range(), Ok(None));
+    let ranged = world.device.service(2).unwrap();
+    assert!(!ranged.restricted_vnis);
+    assert_eq!(ranged.vni_range(), Ok(Some(64..=127)));
+    let error = world.device.service(3).err().unwrap();
     assert_eq!(
         (error.call(), error.errno()),
         ("cxil_get_svc", libc::EINVAL)
