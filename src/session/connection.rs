@@ -67,17 +67,6 @@ impl From<io::Error> for LinkError {
     }
 }
 
-/// What a look at the socket shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Incoming {
-    /// Nothing has come.
-    Nothing,
-    /// Something has come.
-    Message,
-    /// Nothing will come any more.
-    Closed,
-}
-
 /// A connection to a peer.
 #[derive(Debug)]
 pub struct Connection {
@@ -121,23 +110,18 @@ impl Connection {
         }
     }
 
-    /// What has come so far; does not wait.
-    pub fn incoming(&self) -> Incoming {
+    /// Whether the peer still holds its end, or has left something to read. Does not wait.
+    pub fn is_open(&self) -> bool {
         let peeked = self
             .stream
             .set_nonblocking(true)
             .and_then(|()| self.stream.peek(&mut [0]));
         let restored = self.stream.set_nonblocking(false);
-        match peeked {
-            Ok(0) => Incoming::Closed,
-            Ok(_) if restored.is_ok() => Incoming::Message,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Incoming::Nothing
-            }
-            _ => Incoming::Closed,
-        }
+        let open = match peeked {
+            Ok(bytes) => bytes > 0,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        open && restored.is_ok()
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
@@ -339,7 +323,7 @@ mod tests {
         let listener = Listener::bind(0).unwrap();
         let client = connect("127.0.0.1", listener.port()).unwrap();
         let _server = listener.accept().unwrap();
-        assert_eq!(client.incoming(), Incoming::Nothing);
+        assert!(client.is_open());
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", client.stream.as_raw_fd()));
         let info = info.unwrap();
         let flags = info

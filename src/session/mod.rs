@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::error::Failure;
 use crate::plan::{Plan, RunOptions};
-use connection::{Connection, Incoming, LinkError, Listener};
+use connection::{Connection, Listener};
 use handshake::Refusal;
 pub use wire::Address;
 
@@ -139,23 +139,9 @@ impl Session {
         self.barrier("ready", None)
     }
 
-    /// Whether a message of the peer has arrived: whoever finds one does not wait in the next
-    /// barrier. Does not block.
-    pub fn has_message(&self) -> bool {
-        self.connection.incoming() == Incoming::Message
-    }
-
     /// Whether the peer still holds its end of the connection. Does not block.
     pub fn peer_alive(&self) -> bool {
-        self.connection.incoming() != Incoming::Closed
-    }
-
-    /// Nothing if the peer is alive, else the failure to end with. Does not block.
-    pub fn check_peer(&self) -> Result<(), Failure> {
-        if self.peer_alive() {
-            return Ok(());
-        }
-        Err(LinkError::Closed.into_failure(self.peer(), "during the run"))
+        self.connection.is_open()
     }
 }
 
