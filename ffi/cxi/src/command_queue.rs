@@ -71,10 +71,10 @@ struct CState {
 }
 
 impl TransmitQueue {
-    /// Makes a queue for at least `slots` commands of 64 bytes, whose operations report
-    /// to `completions`, a queue of the same interface (else EINVAL). Refused commands are reported to `failures` as COMMAND_FAILURE,
-    /// if given; [`status`](Self::status) tells them in any case. Errors: libcxi.md 8.2;
-    /// the library rounds up, at most 65536.
+    /// Makes a queue of at least `slots` slots of 64 bytes (at most 65536), 5 of which are
+    /// never used. Its operations report to `completions`, a queue of the same interface
+    /// (else EINVAL). Refused commands are reported to `failures` as COMMAND_FAILURE, if
+    /// given; [`status`](Self::status) tells them in any case. Errors: libcxi.md 8.2.
     pub fn new(
         profile: &CommunicationProfile,
         slots: u32,
@@ -285,8 +285,8 @@ pub struct TargetQueue {
 }
 
 impl TargetQueue {
-    /// Makes a queue for at least `slots` commands. Refused commands are reported to
-    /// `failures`, if given. Errors: libcxi.md 8.2.
+    /// Makes a queue of at least `slots` slots, as [`TransmitQueue::new`] does. Refused
+    /// commands are reported to `failures`, if given. Errors: libcxi.md 8.2.
     pub fn new(lni: &Lni, slots: u32, failures: Option<&EventQueue>) -> Result<Self, Error> {
         let lni = lni.handle();
         let options = cxi_cq_alloc_opts {

@@ -56,6 +56,7 @@ mod service;
 
 pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
 pub use cxi_sys as sys;
+pub use cxi_sys::LoadError;
 pub use cxi_sys::records;
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
