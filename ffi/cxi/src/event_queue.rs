@@ -124,6 +124,7 @@ impl EventQueue {
     #[inline]
     pub fn acknowledge(&mut self) {
         self.consumer.acknowledge();
+        // Saturating: the failure of a command whose success is silent was not counted.
         let in_flight = &self.handle.in_flight;
         in_flight.set(in_flight.get().saturating_sub(self.completed));
         self.completed = 0;
