@@ -1,0 +1,444 @@
+//! Event queues: writing records where software finds them (nic.md 5).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxi_sys::records::{EqStatus, EqSwState};
+use cxi_sys::{C_EE_CFG_ECB_SIZE, CXI_EQ_DROP_STATUS_DISABLE};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::pages::Pages;
+
+const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
+
+/// A filler of 16 bytes: type NULL, with a return code, without which no reader would pass it.
+const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
+
+/// Fill levels at which software wants the status block written (nic.md 5.1, 5.5), in percent.
+#[derive(Clone, Copy, Default)]
+pub struct Thresholds {
+    pub base: u32,
+    pub delta: u32,
+    pub count: u32,
+}
+
+/// An event queue of this process.
+pub struct EventQueue {
+    pub lni: usize,
+    /// The mapping that holds the buffer; none for a passthrough queue.
+    pub md: Option<usize>,
+    pub flags: u64,
+    /// Slots that events of incoming messages may not use.
+    reserved: usize,
+    thresholds: Thresholds,
+    /// Threshold of the last status write, counted from 1; 0 below all of them.
+    level: u32,
+    buffer: usize,
+    slots: usize,
+    /// Byte offset of the next event.
+    write: usize,
+    /// Slot that software reads, as last seen.
+    read: usize,
+    software: Arc<Pages>,
+    /// Sequence bit of the last drop, and the events dropped in all.
+    drop_sequence: bool,
+    pub dropped: u64,
+}
+
+impl EventQueue {
+    /// A queue over `len` zeroed bytes at `buffer`, whose software-state register is the first
+    /// word of `software`.
+    ///
+    /// # Safety
+    /// The buffer stays mapped and writable, and is not used for anything else, while the queue exists.
+    pub unsafe fn new(
+        lni: usize,
+        md: Option<usize>,
+        buffer: usize,
+        len: usize,
+        software: Arc<Pages>,
+    ) -> Self {
+        Self {
+            lni,
+            md,
+            flags: 0,
+            reserved: 0,
+            thresholds: Thresholds::default(),
+            level: 0,
+            buffer,
+            slots: len / SLOT,
+            write: SLOT,
+            read: 1,
+            software,
+            drop_sequence: false,
+            dropped: 0,
+        }
+    }
+
+    /// Sets the options of creation.
+    pub fn configure(&mut self, flags: u64, reserved: usize, thresholds: Thresholds) {
+        self.flags = flags;
+        self.reserved = reserved;
+        self.thresholds = thresholds;
+    }
+
+    /// Writes an event, or drops it when there is no room. Its last byte becomes visible last.
+    ///
+    /// Small events are packed back to back (nic.md 15, question 6); one that would straddle a slot
+    /// boundary starts in the next slot, and NULL events fill the rest of this one.
+    pub fn post<const N: usize>(&mut self, event: &[u8; N]) -> bool {
+        let rest = self.rest_of_slot();
+        let fits = rest >= N;
+        let room = if fits {
+            self.has_room(self.write, 0)
+        } else {
+            self.has_room(self.step(rest), 0)
+        };
+        let end = self.write + if fits { N } else { rest };
+        if !room
+            || !self.is_clear(self.write, end)
+            || (!fits && !self.is_clear(self.step(rest), self.step(rest) + N))
+        {
+            self.drop_event();
+            return false;
+        }
+        if !fits {
+            for _ in 0..rest / 16 {
+                self.put(&NULL_EVENT);
+            }
+        }
+        let (words, _) = event.as_chunks::<8>();
+        let mut record = [0; 8];
+        for (word, bytes) in record.iter_mut().zip(words) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        self.put(&record[..N / 8]);
+        if self.thresholds.count != 0 {
+            self.report_level();
+        }
+        true
+    }
+
+    /// Whether the event of an incoming message would find room beside the reserved slots.
+    pub fn accepts(&mut self, len: usize) -> bool {
+        let rest = self.rest_of_slot();
+        let at = if rest >= len {
+            self.write
+        } else {
+            self.step(rest)
+        };
+        self.has_room(at, self.reserved)
+    }
+
+    /// Bytes left in the slot that is being filled.
+    fn rest_of_slot(&self) -> usize {
+        SLOT - self.write % SLOT
+    }
+
+    fn step(&self, len: usize) -> usize {
+        let next = self.write + len;
+        if next == self.slots * SLOT {
+            SLOT
+        } else {
+            next
+        }
+    }
+
+    /// Whether the slot of byte `at` may be written: a slot already begun may; a new one must leave
+    /// one slot empty before the one that software reads (nic.md 5.4), and `reserved` beyond that.
+    #[inline]
+    fn has_room(&mut self, at: usize, reserved: usize) -> bool {
+        if !at.is_multiple_of(SLOT) {
+            return true;
+        }
+        if self.free_slots(at / SLOT) > reserved {
+            return true;
+        }
+        self.refresh();
+        self.free_slots(at / SLOT) > reserved
+    }
+
+    /// Slots that may be filled from slot `from` on.
+    fn free_slots(&self, from: usize) -> usize {
+        let ring = self.slots - 1;
+        (self.read + ring - from - 1) % ring
+    }
+
+    /// Reads how far software has come. 0, the value before the first acknowledgement, means slot 1
+    /// (nic.md 15, question 26); a slot that does not exist is ignored.
+    fn refresh(&mut self) {
+        let state = self.software_state();
+        let read = (state.rd_ptr() as usize).max(1);
+        if read < self.slots {
+            self.read = read;
+        }
+    }
+
+    fn software_state(&self) -> EqSwState {
+        EqSwState::from_bytes(self.software.word(0).load(Ordering::Acquire).to_le_bytes())
+    }
+
+    /// Zeroed memory is what tells readers where the events end, so no other byte is ever written.
+    fn is_clear(&self, from: usize, to: usize) -> bool {
+        (from..to)
+            .step_by(8)
+            .all(|at| self.word(at).load(Ordering::Relaxed) == 0)
+    }
+
+    #[inline]
+    fn put(&mut self, record: &[u64]) {
+        let Some((last, first)) = record.split_last() else {
+            return;
+        };
+        for (index, value) in first.iter().enumerate() {
+            self.word(self.write + 8 * index)
+                .store(*value, Ordering::Relaxed);
+        }
+        self.word(self.write + 8 * first.len())
+            .store(*last, Ordering::Release);
+        self.write = self.step(8 * record.len());
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset < self.slots * SLOT);
+        let word = std::ptr::with_exposed_provenance_mut(self.buffer + offset);
+        // SAFETY: inside the buffer that `new` was promised; it is page aligned and offsets are multiples of 8.
+        unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    /// Notes a drop and tells software in the status block (nic.md 5.6).
+    fn drop_event(&mut self) {
+        self.dropped += 1;
+        if self.software_state().event_drop_seq_no() == self.drop_sequence {
+            self.drop_sequence = !self.drop_sequence;
+        }
+        if self.flags & u64::from(CXI_EQ_DROP_STATUS_DISABLE) == 0 {
+            self.write_status(0);
+        }
+    }
+
+    /// Writes the status block when the fill level has passed another threshold. The thresholds
+    /// are read as base, base - delta, ...: the rule of nic.md 5.1 keeps just these within 0..100.
+    fn report_level(&mut self) {
+        let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
+        let Thresholds { base, delta, count } = self.thresholds;
+        let level = (0..count)
+            .filter(|step| used >= base.saturating_sub(step * delta))
+            .count() as u32;
+        if level > self.level {
+            self.write_status(level);
+        }
+        self.level = level;
+    }
+
+    fn write_status(&mut self, level: u32) {
+        self.refresh();
+        let now = clock_gettime(ClockId::Realtime);
+        let (seconds, nanoseconds) = (now.tv_sec as u64, now.tv_nsec as u32);
+        let mut status = EqStatus::new();
+        status
+            .set_timestamp_ns_cpy(nanoseconds)
+            .set_timestamp_sec_cpy(seconds)
+            .set_timestamp_ns(nanoseconds)
+            .set_timestamp_sec(seconds)
+            .set_thld_sts(level > 0)
+            .set_thld_id(level.saturating_sub(1) as u8)
+            .set_unackd_dropped_event(
+                self.software_state().event_drop_seq_no() != self.drop_sequence,
+            )
+            .set_event_drop_seq_no(self.drop_sequence)
+            .set_event_slots_free(self.free_slots(self.write / SLOT) as u32)
+            .set_event_slots_rsrvd(self.reserved as u32)
+            .set_wr_ptr((self.write / SLOT) as u32);
+        // A reader takes the block when the copies in front agree with the times at the end.
+        let (words, _) = status.bytes().as_chunks::<8>();
+        for (index, bytes) in words.iter().enumerate().rev() {
+            self.word(8 * index)
+                .store(u64::from_le_bytes(*bytes), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 4096;
+    const SLOTS: usize = LEN / SLOT;
+
+    struct Rig {
+        memory: Arc<Pages>,
+        software: Arc<Pages>,
+        queue: EventQueue,
+    }
+
+    fn rig() -> Rig {
+        let memory = Arc::new(Pages::anonymous(LEN).unwrap());
+        let software = Arc::new(Pages::anonymous(LEN).unwrap());
+        let buffer = memory.at(0, LEN).expose_provenance();
+        // SAFETY: `memory` lives as long as the queue and is used for nothing else.
+        let queue = unsafe { EventQueue::new(0, None, buffer, LEN, software.clone()) };
+        Rig {
+            memory,
+            software,
+            queue,
+        }
+    }
+
+    fn event<const N: usize>(mark: u8) -> [u8; N] {
+        let mut event = [mark; N];
+        event[14] = (N / 16).ilog2() as u8 + 1;
+        event[N - 1] = 1;
+        event
+    }
+
+    impl Rig {
+        fn byte(&self, offset: usize) -> u8 {
+            self.memory
+                .word(offset & !7)
+                .load(Ordering::Relaxed)
+                .to_le_bytes()[offset % 8]
+        }
+
+        /// Zeroes all slots and releases everything before slot `read`, as software does.
+        fn release(&self, read: u64) {
+            for offset in (SLOT..LEN).step_by(8) {
+                self.memory.word(offset).store(0, Ordering::Relaxed);
+            }
+            self.software.word(0).store(read, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn small_events_are_packed_and_never_straddle() {
+        let mut rig = rig();
+        assert!(rig.queue.post(&event::<16>(0xa1)));
+        assert!(rig.queue.post(&event::<32>(0xb2)));
+        assert!(rig.queue.post(&event::<32>(0xc3)));
+        assert_eq!((rig.byte(64), rig.byte(80)), (0xa1, 0xb2));
+        assert_eq!(
+            (rig.byte(112 + 14), rig.byte(112 + 15)),
+            (0x7d, 0x01),
+            "filler"
+        );
+        assert_eq!(rig.byte(128), 0xc3);
+    }
+
+    #[test]
+    fn usable_slots_are_all_but_two() {
+        let mut rig = rig();
+        for mark in 0..SLOTS - 2 {
+            assert!(rig.queue.post(&event::<64>(mark as u8 | 1)), "event {mark}");
+        }
+        assert!(!rig.queue.post(&event::<16>(1)));
+        assert_eq!(rig.queue.dropped, 1);
+    }
+
+    #[test]
+    fn drops_are_told_in_the_status_block_until_acknowledged() {
+        let mut rig = rig();
+        while rig.queue.post(&event::<64>(1)) {}
+        let flags = rig.byte(15);
+        assert_eq!(flags & 0x11, 0x11, "unacknowledged, sequence 1");
+        rig.queue.post(&event::<64>(1));
+        assert_eq!(
+            rig.byte(15) & 0x10,
+            0x10,
+            "sequence unchanged until acknowledged"
+        );
+        let mut state = EqSwState::new();
+        state.set_rd_ptr(1).set_event_drop_seq_no(true);
+        rig.software
+            .word(0)
+            .store(u64::from_le_bytes(*state.bytes()), Ordering::Release);
+        rig.queue.post(&event::<64>(1));
+        assert_eq!(
+            rig.byte(15) & 0x11,
+            0x01,
+            "the next drop has the other sequence bit"
+        );
+    }
+
+    #[test]
+    fn drop_status_can_be_disabled() {
+        let mut rig = rig();
+        rig.queue.configure(
+            u64::from(CXI_EQ_DROP_STATUS_DISABLE),
+            0,
+            Thresholds::default(),
+        );
+        while rig.queue.post(&event::<64>(1)) {}
+        assert_eq!(rig.byte(15), 0);
+    }
+
+    #[test]
+    fn wraps_to_byte_64_when_released() {
+        let mut rig = rig();
+        for _ in 0..SLOTS - 2 {
+            assert!(rig.queue.post(&event::<64>(7)));
+        }
+        rig.release(SLOTS as u64 - 1);
+        assert!(rig.queue.post(&event::<64>(0x11)), "last slot");
+        assert!(rig.queue.post(&event::<64>(0x22)), "first slot");
+        assert_eq!((rig.byte(LEN - SLOT), rig.byte(SLOT)), (0x11, 0x22));
+        assert_eq!(rig.byte(0), 0, "the status slot is no event");
+    }
+
+    #[test]
+    fn bytes_that_software_has_not_cleared_are_left_alone() {
+        let mut rig = rig();
+        rig.memory.word(64 + 56).store(5, Ordering::Relaxed);
+        assert!(!rig.queue.post(&event::<64>(1)));
+        assert_eq!(rig.byte(64), 0);
+        assert!(rig.queue.post(&event::<32>(1)), "these bytes are clear");
+    }
+
+    #[test]
+    fn reserved_slots_are_kept_from_incoming_messages() {
+        let mut rig = rig();
+        rig.queue.configure(0, SLOTS - 4, Thresholds::default());
+        for _ in 0..2 {
+            assert!(rig.queue.accepts(64));
+            assert!(rig.queue.post(&event::<64>(1)));
+        }
+        assert!(!rig.queue.accepts(64));
+        assert!(
+            rig.queue.post(&event::<64>(1)),
+            "not reserved against the NIC's own events"
+        );
+    }
+
+    #[test]
+    fn thresholds_report_rising_levels() {
+        let mut rig = rig();
+        rig.queue.configure(
+            0,
+            0,
+            Thresholds {
+                base: 90,
+                delta: 40,
+                count: 2,
+            },
+        );
+        let mut levels = vec![];
+        for _ in 0..SLOTS - 2 {
+            rig.queue.post(&event::<64>(1));
+            let level = (rig.byte(14) & 1, rig.byte(14) >> 4 & 3);
+            if levels.last() != Some(&level) {
+                levels.push(level);
+            }
+        }
+        assert_eq!(levels, [(0, 0), (1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_read_pointer_beyond_the_queue_is_ignored() {
+        let mut rig = rig();
+        rig.software.word(0).store(SLOTS as u64, Ordering::Release);
+        for _ in 0..SLOTS - 2 {
+            assert!(rig.queue.post(&event::<64>(1)));
+        }
+        assert!(!rig.queue.post(&event::<64>(1)));
+    }
+}

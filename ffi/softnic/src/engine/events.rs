@@ -1,0 +1,182 @@
+//! Event records: which fields, and in which of the formats (nic.md 6).
+
+use cxi_sys::records::{
+    CmdHeader, EventCmdFail, EventInitiatorLong, EventInitiatorShort, EventTargetLong,
+    EventTargetShort,
+};
+use cxi_sys::*;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::ReturnCode;
+use super::event_queue::EventQueue;
+use super::table::Table;
+
+/// An event at the initiator: ACK or SEND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Initiator {
+    pub kind: c_event_type,
+    pub user_ptr: u64,
+    pub mlength: u32,
+    pub ptl_list: u8,
+    pub tgt_error: bool,
+    pub return_code: ReturnCode,
+}
+
+/// An event at the target: PUT, LINK or UNLINK.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    pub kind: c_event_type,
+    pub ptlte_index: u16,
+    pub ptl_list: u8,
+    pub buffer_id: u16,
+    pub vni: u16,
+    pub initiator: u32,
+    pub match_bits: u64,
+    pub header_data: u64,
+    pub rlength: u32,
+    pub mlength: u32,
+    pub remote_offset: u64,
+    pub start: u64,
+    pub return_code: ReturnCode,
+}
+
+/// Use of the list entry pool, reported in long target events: in use, allocated.
+pub type PoolUse = (u16, u16);
+
+/// Delivers an initiator event to queue `eq`; nothing if that is 0.
+#[inline]
+pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
+    let Some(queue) = eqs.get_mut(usize::from(eq)) else {
+        return;
+    };
+    let mut short = EventInitiatorShort::new();
+    short
+        .set_user_ptr(event.user_ptr)
+        .set_mlength(event.mlength)
+        .set_ptl_list(event.ptl_list)
+        .set_tgt_error(event.tgt_error)
+        .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
+        .set_event_type(event.kind as u8);
+    if queue.flags & u64::from(CXI_EQ_INIT_LONG) == 0 {
+        short.set_return_code(event.return_code as u8);
+        queue.post(short.bytes());
+        return;
+    }
+    let mut bytes = [0; EventInitiatorLong::SIZE];
+    bytes[..EventInitiatorShort::SIZE].copy_from_slice(short.bytes());
+    let mut long = EventInitiatorLong::from_bytes(bytes);
+    let (seconds, nanoseconds) = timestamp(queue);
+    long.set_event_size(C_EVENT_SIZE_32_BYTE as u8)
+        .set_timestamp_sec(seconds)
+        .set_timestamp_ns(nanoseconds)
+        .set_return_code(event.return_code as u8);
+    queue.post(long.bytes());
+}
+
+/// Bytes that a target event takes: LINK and UNLINK are always long, and so is what a short event
+/// cannot express, which is a failure, a truncation, or a length beyond 20 bits (nic.md 6.3).
+pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> usize {
+    let short = event.kind == C_EVENT_PUT
+        && event.return_code == C_RC_OK
+        && event.rlength == event.mlength
+        && event.rlength < 1 << 20
+        && queue.flags & u64::from(CXI_EQ_TGT_LONG) == 0
+        && !use_long_event;
+    if short {
+        EventTargetShort::SIZE
+    } else {
+        EventTargetLong::SIZE
+    }
+}
+
+/// Delivers a target event.
+pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool: PoolUse) {
+    let mut long = EventTargetLong::new();
+    long.set_header_data(event.header_data)
+        .set_initiator(event.initiator)
+        .set_ptlte_index(event.ptlte_index)
+        .set_event_type(event.kind as u8)
+        .set_ptl_list(event.ptl_list)
+        .set_match_bits(event.match_bits)
+        .set_buffer_id(event.buffer_id)
+        .set_vni(event.vni);
+    if target_size(queue, event, use_long_event) == EventTargetShort::SIZE {
+        // Up to the VNI both formats are the same.
+        let mut bytes = [0; EventTargetShort::SIZE];
+        bytes.copy_from_slice(&long.bytes()[..EventTargetShort::SIZE]);
+        let mut short = EventTargetShort::from_bytes(bytes);
+        short
+            .set_event_size(C_EVENT_SIZE_32_BYTE as u8)
+            .set_length(event.rlength)
+            .set_return_code(event.return_code as u8);
+        queue.post(short.bytes());
+        return;
+    }
+    let (seconds, nanoseconds) = timestamp(queue);
+    long.set_event_size(C_EVENT_SIZE_64_BYTE as u8)
+        .set_timestamp_ns(nanoseconds)
+        .set_timestamp_sec_low(seconds as u8)
+        .set_mlength(event.mlength)
+        .set_rlength(event.rlength)
+        .set_remote_offset(event.remote_offset)
+        .set_start(event.start)
+        .set_lpe_stat_1(pool.0)
+        .set_lpe_stat_2(pool.1)
+        .set_return_code(event.return_code as u8);
+    queue.post(long.bytes());
+}
+
+/// Delivers a STATE_CHANGE. `reason` is given when the NIC changed the state by itself.
+pub fn state_change(
+    queue: &mut EventQueue,
+    ptlte_index: u16,
+    state: c_ptlte_state,
+    reason: Option<c_sc_reason>,
+    code: ReturnCode,
+) {
+    let mut event = EventTargetLong::new();
+    let (seconds, nanoseconds) = timestamp(queue);
+    event
+        .set_ptlte_state(state as u8)
+        .set_sc_reason(reason.unwrap_or(0) as u8)
+        .set_sc_nic_auto(reason.is_some())
+        .set_ptlte_index(ptlte_index)
+        .set_event_size(C_EVENT_SIZE_64_BYTE as u8)
+        .set_event_type(C_EVENT_STATE_CHANGE as u8)
+        .set_timestamp_ns(nanoseconds)
+        .set_timestamp_sec_low(seconds as u8)
+        .set_return_code(code as u8);
+    queue.post(event.bytes());
+}
+
+/// Delivers a COMMAND_FAILURE about the command in `slot` of a command queue.
+pub fn command_failure(
+    queue: &mut EventQueue,
+    number: usize,
+    is_target: bool,
+    slot: u16,
+    header: CmdHeader,
+    code: ReturnCode,
+) {
+    let mut event = EventCmdFail::new();
+    event
+        .set_cq_id(number as u16)
+        .set_is_target(is_target)
+        .set_fail_loc(slot)
+        .set_cmd_type(header.cmd_type())
+        .set_cmd_size(header.cmd_size())
+        .set_opcode(header.opcode())
+        .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
+        .set_event_type(C_EVENT_COMMAND_FAILURE as u8)
+        .set_return_code(code as u8);
+    queue.post(event.bytes());
+}
+
+/// Seconds and nanoseconds for an event; zero unless the queue was made with TIMESTAMP_EVENTS.
+fn timestamp(queue: &EventQueue) -> (u64, u32) {
+    if queue.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) == 0 {
+        return (0, 0);
+    }
+    let now = clock_gettime(ClockId::Realtime);
+    (now.tv_sec as u64, now.tv_nsec as u32)
+}

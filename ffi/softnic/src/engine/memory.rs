@@ -1,0 +1,198 @@
+//! Addresses as the NIC sees them (libcxi.md 7).
+//!
+//! A command or list entry names memory by (logical address context, I/O virtual address). An
+//! LNI has eight contexts; mappings with the same flags share one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxi_sys::{
+    C_RC_INVALID_AC, C_RC_NO_TRANSLATION, C_RC_PAGE_PERM_ERROR, CXI_MAP_READ, CXI_MAP_WRITE,
+};
+
+use super::ReturnCode;
+use crate::pages::page_size;
+
+/// Logical address contexts of one LNI (nic.md 0).
+pub const CONTEXTS: usize = 8;
+
+/// What the NIC is about to do with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// One mapped range.
+struct Mapping {
+    iova: u64,
+    va: usize,
+    len: usize,
+}
+
+struct Context {
+    flags: u32,
+    /// First address not given out yet.
+    next: u64,
+    /// By ascending `iova`: addresses are given out upward and never twice.
+    mappings: Vec<Mapping>,
+}
+
+/// The address contexts of one LNI.
+#[derive(Default)]
+pub struct AddressSpace {
+    contexts: [Option<Context>; CONTEXTS],
+}
+
+impl AddressSpace {
+    /// Maps `len` bytes at `va`, both multiples of the page size. Answers (lac, iova), or `None`
+    /// when a ninth kind of mapping would need a ninth context.
+    ///
+    /// Nothing in an address resembles the virtual one. A page that is never mapped follows each
+    /// range, and a range that was unmapped is not given out again while the context lives, so
+    /// that a stale or overrunning address always meets `NO_TRANSLATION`, not other memory.
+    pub fn map(&mut self, va: usize, len: usize, flags: u32) -> Option<(u8, u64)> {
+        let same = |context: &Option<Context>| context.as_ref().is_some_and(|c| c.flags == flags);
+        let lac = match self.contexts.iter().position(same) {
+            Some(lac) => lac,
+            None => self.contexts.iter().position(Option::is_none)?,
+        };
+        let context = self.contexts[lac].get_or_insert_with(|| Context {
+            flags,
+            next: (lac as u64 + 1) << 44,
+            mappings: Vec::new(),
+        });
+        let iova = context.next;
+        context.next += (len + page_size()) as u64;
+        context.mappings.push(Mapping { iova, va, len });
+        Some((lac as u8, iova))
+    }
+
+    /// Removes a mapping; the last one takes its context along.
+    pub fn unmap(&mut self, lac: u8, iova: u64) {
+        let slot = &mut self.contexts[usize::from(lac)];
+        if let Some(context) = slot {
+            context.mappings.retain(|mapping| mapping.iova != iova);
+            if context.mappings.is_empty() {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Virtual address of `iova`, from which `len` bytes (at least one) may be accessed.
+    #[inline]
+    pub fn translate(
+        &self,
+        lac: u8,
+        iova: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<usize, ReturnCode> {
+        let context = self
+            .contexts
+            .get(usize::from(lac))
+            .and_then(Option::as_ref)
+            .ok_or(C_RC_INVALID_AC)?;
+        let after = context
+            .mappings
+            .partition_point(|mapping| mapping.iova <= iova);
+        let mapping = after
+            .checked_sub(1)
+            .map(|at| &context.mappings[at])
+            .ok_or(C_RC_NO_TRANSLATION)?;
+        let skip = iova - mapping.iova;
+        if skip >= mapping.len as u64 || len > mapping.len as u64 - skip {
+            return Err(C_RC_NO_TRANSLATION);
+        }
+        let right = match access {
+            Access::Read => CXI_MAP_READ,
+            Access::Write => CXI_MAP_WRITE,
+        };
+        if context.flags & right == 0 {
+            return Err(C_RC_PAGE_PERM_ERROR);
+        }
+        Ok(mapping.va + skip as usize)
+    }
+}
+
+/// Copies payload. An aligned 8-byte word is written in one piece, because programs poll such words.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `len` bytes, and they do not overlap. Both may be
+/// accessed by others meanwhile, as memory under a NIC's hands always is.
+#[inline]
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    if len == 8 && to.addr().is_multiple_of(8) {
+        // SAFETY: the caller vouches for 8 readable bytes.
+        let value = unsafe { from.cast::<u64>().read_unaligned() };
+        // SAFETY: aligned, and the caller vouches for 8 writable bytes.
+        let word = unsafe { AtomicU64::from_ptr(to.cast()) };
+        word.store(value, Ordering::Relaxed);
+    } else {
+        // SAFETY: the caller's promise is the one needed here.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
+
+    #[test]
+    fn every_byte_of_a_mapping_and_none_beside_it() {
+        let page = page_size();
+        let mut space = AddressSpace::default();
+        let (lac, first) = space.map(0x10_0000, 2 * page, RW).unwrap();
+        let (lac2, second) = space.map(0x50_0000, page, RW).unwrap();
+        assert_eq!((lac, lac2), (0, 0), "same flags, same context");
+        let at = |iova, len| space.translate(0, iova, len, Access::Write);
+        assert_eq!(at(first, 2 * page as u64), Ok(0x10_0000));
+        assert_eq!(at(first + 7, 1), Ok(0x10_0007));
+        assert_eq!(at(second, page as u64), Ok(0x50_0000));
+        assert_eq!(at(first + 1, 2 * page as u64), Err(C_RC_NO_TRANSLATION));
+        assert_eq!(
+            at(first + 2 * page as u64, 1),
+            Err(C_RC_NO_TRANSLATION),
+            "guard page"
+        );
+        assert_eq!(at(first - 1, 1), Err(C_RC_NO_TRANSLATION));
+        assert_eq!(at(u64::MAX >> 7, 1), Err(C_RC_NO_TRANSLATION));
+    }
+
+    #[test]
+    fn rights_belong_to_the_context() {
+        let page = page_size();
+        let mut space = AddressSpace::default();
+        let (lac, iova) = space.map(0x10_0000, page, CXI_MAP_READ).unwrap();
+        assert_eq!(
+            space.translate(lac, iova, 1, Access::Write),
+            Err(C_RC_PAGE_PERM_ERROR)
+        );
+        assert_eq!(space.translate(lac, iova, 1, Access::Read), Ok(0x10_0000));
+        assert_eq!(
+            space.translate(1, iova, 1, Access::Read),
+            Err(C_RC_INVALID_AC)
+        );
+        let (other, _) = space.map(0x10_0000, page, RW).unwrap();
+        assert_eq!(other, 1);
+    }
+
+    #[test]
+    fn eight_contexts_and_no_address_twice() {
+        let page = page_size();
+        let mut space = AddressSpace::default();
+        for flags in 0..8 {
+            assert_eq!(space.map(0, page, flags << 8).unwrap().0, flags as u8);
+        }
+        assert_eq!(space.map(0, page, 8 << 8), None);
+        let (lac, first) = space.map(0, page, 0).unwrap();
+        space.unmap(lac, first);
+        let (_, second) = space.map(0, page, 0).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(
+            space.translate(lac, first, 1, Access::Read),
+            Err(C_RC_NO_TRANSLATION)
+        );
+    }
+}

@@ -1,0 +1,294 @@
+//! The NIC itself: a state machine between command queues, memory, event queues and a [`Wire`].
+//!
+//! It does nothing by itself: each [`Engine::poll`] takes in what software and the wire have
+//! brought, does a bounded amount of work, and returns. It never blocks.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `ring` | command queue memory: doorbell, low-latency windows, status |
+//! | `transmit` | initiator commands |
+//! | `portal` | portals table entries, list entries, target commands |
+//! | `deliver` | incoming packets |
+//! | `transactions` | puts that wait for their response |
+//! | `events`, `event_queue` | event records, and the rings they are written to |
+//! | `memory` | address contexts, translation |
+//! | `packet` | what goes over the wire |
+
+mod deliver;
+pub mod event_queue;
+mod events;
+pub mod memory;
+pub mod packet;
+pub mod portal;
+pub mod ring;
+pub mod table;
+pub mod transactions;
+pub mod transmit;
+
+use std::collections::VecDeque;
+
+use cxi_sys::*;
+
+use deliver::Message;
+use event_queue::EventQueue;
+use memory::AddressSpace;
+use packet::{Kind, Packet, Peer, Wire};
+use portal::{PortalMap, Portals, Pte, TargetQueue};
+use table::Table;
+use transactions::Transactions;
+use transmit::{Surroundings, TransmitQueue};
+
+/// A return code, `C_RC_*` (nic.md 7).
+pub type ReturnCode = c_return_code;
+
+/// Bits of a PID on this NIC (libcxi.md 2.2).
+pub const PID_BITS: u32 = 9;
+
+/// Communication profiles of one LNI.
+pub const PROFILES: usize = C_COMM_PROF_PER_CQ as usize;
+
+/// Packets handled in one poll before command queues get their turn again.
+const RECEIVE_BURST: usize = 64;
+
+/// Packets that found no room, tried again in one poll.
+const RETRY_BURST: usize = 16;
+
+/// A communication profile, shared by those who asked for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub vni: u16,
+    pub tc: u32,
+    pub tc_type: u32,
+    pub users: usize,
+}
+
+/// A logical network interface: what one client owns.
+#[derive(Default)]
+pub struct Lni {
+    pub profiles: [Option<Profile>; PROFILES],
+    pub space: AddressSpace,
+}
+
+impl Lni {
+    /// The VNI behind an LCID.
+    #[inline]
+    fn profile(&self, lcid: u8) -> Option<u16> {
+        Some(self.profiles.get(usize::from(lcid))?.as_ref()?.vni)
+    }
+}
+
+/// A PID on a VNI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    pub lni: usize,
+    pub vni: u16,
+    pub pid: u16,
+}
+
+/// Memory mapped for the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Md {
+    pub lni: usize,
+    pub lac: u8,
+    pub iova: u64,
+    pub va: usize,
+    pub len: usize,
+    pub flags: u32,
+}
+
+/// One open NIC.
+pub struct Engine<W> {
+    pub wire: W,
+    pub lnis: Table<Lni>,
+    pub domains: Table<Domain>,
+    pub mds: Table<Md>,
+    pub eqs: Table<EventQueue>,
+    pub tx: Table<TransmitQueue>,
+    pub tgt: Table<TargetQueue>,
+    pub ptes: Table<Pte>,
+    pub maps: Table<PortalMap>,
+    /// List entries in use.
+    pub entries: usize,
+    pub transactions: Transactions,
+    messages: Vec<Message>,
+    /// Packets without payload that found no room. Bounded: at most one for each transaction of
+    /// every NIC that sends to us, and one for each of our own. So incoming packets are always
+    /// taken, and two NICs that put at each other never wait for each other.
+    waiting: VecDeque<(Peer, Packet)>,
+}
+
+impl<W: Wire> Engine<W> {
+    /// A NIC without any object. The limits are those of libcxi.md 11; numbers are private to
+    /// this open device, where hardware has one pool for all its users.
+    pub fn new(wire: W) -> Self {
+        Self {
+            wire,
+            lnis: Table::new(1, C_NUM_RGIDS as usize),
+            domains: Table::new(1, usize::MAX),
+            mds: Table::new(1, usize::MAX),
+            eqs: Table::new(1, C_NUM_EQS as usize),
+            tx: Table::new(0, C_NUM_TRANSMIT_CQS as usize),
+            tgt: Table::new(0, C_NUM_TARGET_CQS as usize),
+            ptes: Table::new(1, C_NUM_PTLTES as usize),
+            maps: Table::new(0, 2560),
+            entries: 0,
+            transactions: Transactions::default(),
+            messages: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Does what there is to do, up to a bound. True if there was anything.
+    #[inline]
+    pub fn poll(&mut self) -> bool {
+        let mut worked = self.retry();
+        let mut nic = Surroundings {
+            wire: &mut self.wire,
+            lnis: &self.lnis,
+            eqs: &mut self.eqs,
+            transactions: &mut self.transactions,
+            waiting: &mut self.waiting,
+        };
+        for number in 0..self.tx.len() {
+            if let Some(queue) = self.tx.get_mut(number) {
+                worked |= queue.run(number, &mut nic);
+            }
+        }
+        let mut portals = Portals {
+            ptes: &mut self.ptes,
+            eqs: &mut self.eqs,
+            entries: &mut self.entries,
+        };
+        for number in 0..self.tgt.len() {
+            if let Some(queue) = self.tgt.get_mut(number) {
+                worked |= queue.run(number, &mut portals);
+            }
+        }
+        for _ in 0..RECEIVE_BURST {
+            if !self.receive() {
+                break;
+            }
+            worked = true;
+        }
+        if worked {
+            self.wire.flush();
+        }
+        worked
+    }
+
+    /// Sends what found no room before.
+    #[inline]
+    fn retry(&mut self) -> bool {
+        let mut worked = false;
+        for _ in 0..self.waiting.len().min(RETRY_BURST) {
+            let Some((peer, packet)) = self.waiting.pop_front() else {
+                break;
+            };
+            // SAFETY: packets that wait have no payload.
+            let sent = unsafe { self.wire.send(peer, &packet, std::ptr::null()) };
+            if sent {
+                worked = true;
+            } else {
+                self.waiting.push_back((peer, packet));
+            }
+        }
+        worked
+    }
+
+    /// Whether something is under way that the death of another NIC would leave unfinished.
+    pub fn depends_on_others(&self) -> bool {
+        self.transactions.any() || !self.messages.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Finds NICs that died on us. To be called about every 100 ms: it asks only about those whose
+    /// transactions have not moved since the last call, so that traffic that flows costs nothing.
+    pub fn probe(&mut self) {
+        let mut suspects: Vec<Peer> = self.messages.iter().map(|message| message.peer).collect();
+        suspects.extend(self.waiting.iter().map(|(peer, _)| *peer));
+        for (_, transaction) in self.transactions.iter_mut() {
+            if transaction.probed {
+                suspects.push(transaction.peer);
+            }
+            transaction.probed = true;
+        }
+        suspects.sort_unstable();
+        suspects.dedup();
+        for peer in suspects {
+            if !self.wire.is_alive(peer) {
+                self.bury(peer);
+            }
+        }
+    }
+
+    /// Ends everything that waits for a NIC that is gone. Hardware would try for about 30 s first
+    /// (libcxi.md 12.3); we give its answer, not its wait.
+    fn bury(&mut self, peer: Peer) {
+        self.waiting.retain(|(to, _)| *to != peer);
+        // What has arrived of their puts stays without an event, like a message whose connection timed out.
+        self.messages.retain(|message| message.peer != peer);
+        for queue in self.tx.values_mut() {
+            if queue
+                .transfer
+                .as_ref()
+                .is_some_and(|transfer| transfer.peer == peer)
+            {
+                queue.transfer = None;
+            }
+        }
+        let lost: Vec<u32> = self
+            .transactions
+            .iter_mut()
+            .filter(|(_, t)| t.peer == peer)
+            .map(|(tag, _)| tag)
+            .collect();
+        for tag in lost {
+            self.undeliverable(tag);
+        }
+        self.wire.forget(peer);
+    }
+
+    fn undeliverable(&mut self, tag: u32) {
+        let Some(transaction) = self.transactions.get_mut(tag) else {
+            return;
+        };
+        transaction.local_error = Some(C_RC_UNDELIVERABLE);
+        self.complete(&Packet {
+            kind: Kind::Response,
+            tag,
+            ..Packet::default()
+        });
+    }
+
+    /// Takes a transmit queue out. Puts already sent still complete; one half sent is given up.
+    pub fn remove_transmit_queue(&mut self, number: usize) {
+        let Some(queue) = self.tx.remove(number) else {
+            return;
+        };
+        if let Some(transfer) = queue.transfer {
+            transfer.abort(None, &mut self.transactions, &mut self.waiting);
+        }
+        for (_, transaction) in self.transactions.iter_mut() {
+            if transaction.queue == Some(number) {
+                transaction.queue = None;
+            }
+        }
+    }
+
+    /// Takes an event queue out. What is under way reports to nobody then.
+    pub fn remove_event_queue(&mut self, number: usize) {
+        self.eqs.remove(number);
+        for (_, transaction) in self.transactions.iter_mut() {
+            if usize::from(transaction.eq) == number {
+                transaction.eq = 0;
+            }
+        }
+    }
+
+    /// Takes a portals table entry out, with all on its lists (nic.md 8.1).
+    pub fn remove_pte(&mut self, number: usize) {
+        if let Some(pte) = self.ptes.remove(number) {
+            self.entries -= pte.priority.len();
+        }
+        self.cancel_messages(number);
+    }
+}

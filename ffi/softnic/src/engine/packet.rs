@@ -1,0 +1,227 @@
+//! What NICs say to each other, and the wire that carries it.
+//!
+//! The header is one cache line. It is ours, not Slingshot's: the fabric connects software NICs
+//! only. A payload of up to 16 bytes without match bits and header data rides in the header,
+//! so that a small put costs the transfer of a single line.
+
+use super::ReturnCode;
+
+/// Most payload bytes in one packet: the Portals MTU (nic.md 0).
+pub const MTU: usize = 2048;
+
+/// Most payload bytes that fit in the header.
+pub const INLINE: usize = 16;
+
+/// Another NIC as the wire knows it. Numbers of vanished NICs are used again.
+pub type Peer = usize;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Part of a put, or all of it.
+    #[default]
+    Put = 1,
+    /// The rest of this put will not come: its sender could not read its own memory, or gave up.
+    Abort = 2,
+    /// A put is complete, or was refused.
+    Response = 3,
+}
+
+/// Header of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    pub kind: Kind,
+    /// Restricted transport (nic.md 3.10.1).
+    pub restricted: bool,
+    /// The payload is in `tail`.
+    pub inline: bool,
+    /// Payload bytes in this packet.
+    pub length: u16,
+    /// Instance of the sending NIC; the wire fills it in.
+    pub source: u64,
+    /// The sender's transaction.
+    pub tag: u32,
+    pub vni: u16,
+    pub pid: u16,
+    pub index: u16,
+    /// Response only.
+    pub return_code: u8,
+    /// Response only: the list that matched.
+    pub ptl_list: u8,
+    pub initiator: u32,
+    pub remote_offset: u64,
+    /// Bytes of the whole message; in a response those accepted.
+    pub total: u32,
+    /// Where in the message the payload belongs.
+    pub offset: u32,
+    /// Match bits and header data, or the inline payload.
+    pub tail: [u64; 2],
+}
+
+const RESTRICTED: u64 = 1 << 40;
+const INLINE_FLAG: u64 = 1 << 41;
+
+impl Packet {
+    /// The packet as the eight words of a cell's header. The low half of the first is left to the wire.
+    #[inline]
+    pub fn to_words(self) -> [u64; 8] {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        [
+            (self.kind as u64) << 32
+                | flag(self.restricted, RESTRICTED)
+                | flag(self.inline, INLINE_FLAG)
+                | u64::from(self.length) << 48,
+            self.source,
+            u64::from(self.tag) | u64::from(self.vni) << 32 | u64::from(self.pid) << 48,
+            u64::from(self.index)
+                | u64::from(self.return_code) << 16
+                | u64::from(self.ptl_list) << 24
+                | u64::from(self.initiator) << 32,
+            self.remote_offset,
+            u64::from(self.total) | u64::from(self.offset) << 32,
+            self.tail[0],
+            self.tail[1],
+        ]
+    }
+
+    /// The packet in these words; `None` if no NIC of this version can have written them.
+    #[inline]
+    pub fn from_words(words: [u64; 8]) -> Option<Self> {
+        let packet = Self {
+            kind: match (words[0] >> 32) as u8 {
+                1 => Kind::Put,
+                2 => Kind::Abort,
+                3 => Kind::Response,
+                _ => return None,
+            },
+            restricted: words[0] & RESTRICTED != 0,
+            inline: words[0] & INLINE_FLAG != 0,
+            length: (words[0] >> 48) as u16,
+            source: words[1],
+            tag: words[2] as u32,
+            vni: (words[2] >> 32) as u16,
+            pid: (words[2] >> 48) as u16,
+            index: words[3] as u16,
+            return_code: (words[3] >> 16) as u8 & 0x3f,
+            ptl_list: (words[3] >> 24) as u8 & 3,
+            initiator: (words[3] >> 32) as u32,
+            remote_offset: words[4],
+            total: words[5] as u32,
+            offset: (words[5] >> 32) as u32,
+            tail: [words[6], words[7]],
+        };
+        let limit = if packet.inline { INLINE } else { MTU };
+        let end = u64::from(packet.offset) + u64::from(packet.length);
+        let fits = usize::from(packet.length) <= limit && end <= u64::from(packet.total);
+        (packet.kind != Kind::Put || fits).then_some(packet)
+    }
+
+    #[inline]
+    pub fn match_bits(&self) -> u64 {
+        if self.inline { 0 } else { self.tail[0] }
+    }
+
+    #[inline]
+    pub fn header_data(&self) -> u64 {
+        if self.inline { 0 } else { self.tail[1] }
+    }
+}
+
+/// A packet that has come in. It stays where it is until [`Wire::release`].
+pub struct Arrival {
+    pub packet: Packet,
+    /// Its payload, unless inline.
+    pub payload: *const u8,
+    /// Where the wire keeps it.
+    pub lane: usize,
+}
+
+/// Carries packets between NICs: shared memory in life, a list in tests.
+pub trait Wire {
+    /// The NIC that a fabric address leads to now.
+    ///
+    /// Fails with the return code that the initiator gets to see (nic.md 4.3): `UNDELIVERABLE`,
+    /// `VNI_NOT_FOUND`, `PTLTE_NOT_FOUND`.
+    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode>;
+
+    /// Sends a packet; false when there is no room at present.
+    ///
+    /// # Safety
+    /// `payload` is readable for `packet.length` bytes, unless the payload is inline.
+    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool;
+
+    /// The next packet that has come in, in the order sent as far as one sender goes.
+    fn receive(&mut self) -> Option<Arrival>;
+
+    /// The NIC that sent what came in on `lane`, to answer it; `None` if it is gone.
+    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
+
+    /// Gives the place of the last arrival on `lane` back to its sender.
+    fn release(&mut self, lane: usize);
+
+    /// Whether the NIC still exists. Costs a system call.
+    fn is_alive(&mut self, peer: Peer) -> bool;
+
+    /// Lets go of a NIC that no longer exists.
+    fn forget(&mut self, peer: Peer);
+
+    /// Wakes receivers that sleep, once for all that was sent since the last call.
+    fn flush(&mut self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_every_field() {
+        let packet = Packet {
+            kind: Kind::Put,
+            restricted: true,
+            inline: false,
+            length: 2048,
+            source: 0x1122_3344_5566_7788,
+            tag: 0xa1b2_c3d4,
+            vni: 0xfedc,
+            pid: 511,
+            index: 255,
+            return_code: 0x3f,
+            ptl_list: 3,
+            initiator: 0x89ab_cdef,
+            remote_offset: (1 << 56) - 1,
+            total: u32::MAX,
+            offset: u32::MAX - 2048,
+            tail: [u64::MAX, 7],
+        };
+        assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
+        assert_eq!(packet.to_words()[0] as u32, 0, "the wire's half");
+    }
+
+    #[test]
+    fn impossible_packets_are_refused() {
+        let valid = Packet {
+            length: 16,
+            total: 16,
+            inline: true,
+            ..Packet::default()
+        };
+        assert!(Packet::from_words(valid.to_words()).is_some());
+        for invalid in [
+            Packet {
+                length: 17,
+                total: 17,
+                ..valid
+            },
+            Packet { offset: 1, ..valid },
+            Packet {
+                inline: false,
+                length: 2049,
+                total: 4096,
+                ..valid
+            },
+        ] {
+            assert_eq!(Packet::from_words(invalid.to_words()), None, "{invalid:?}");
+        }
+        assert_eq!(Packet::from_words([0; 8]), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! The directory of a fabric: who is there.
+//!
+//! One file per open NIC, `<nid in hex>.<slot>`. Its owner holds an exclusive lock on it for its
+//! life, which the kernel drops when the owner dies, however it dies. Names come and go only under
+//! the lock of the directory itself.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::port::{self, Header};
+
+/// Names the directory; without it, `/dev/shm/cxidiag-<uid>` is used.
+const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
+
+/// Path of the directory that this process uses; absolute, for a process may change its own.
+pub fn path() -> Result<PathBuf, Errno> {
+    match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+        Some(value) => std::path::absolute(value).map_err(|_| Errno::NOENT),
+        None => Ok(PathBuf::from(format!(
+            "/dev/shm/cxidiag-{}",
+            rustix::process::geteuid().as_raw()
+        ))),
+    }
+}
+
+/// The directory, locked against everyone else until dropped.
+///
+/// Never held while waiting for anything but the file system.
+pub struct Directory {
+    path: PathBuf,
+    lock: OwnedFd,
+}
+
+impl Directory {
+    /// Opens and locks the directory, which is made if it is not there.
+    ///
+    /// EACCES if it belongs to somebody else, or if others may write there: whoever can write a
+    /// port writes into the memory of its owner.
+    pub fn lock(path: &Path) -> Result<Self, Errno> {
+        loop {
+            match rustix::fs::mkdir(path, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+            match Self::lock_existing(path) {
+                // The last user of the directory removed it between two steps of ours.
+                Err(Errno::NOENT) => continue,
+                result => return result,
+            }
+        }
+    }
+
+    /// As `lock`, but ENOENT if the directory is not there.
+    pub fn lock_existing(path: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = rustix::fs::open(path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&lock)?;
+        let writable_by_others = Mode::WGRP | Mode::WOTH;
+        if stat.st_uid != rustix::process::geteuid().as_raw()
+            || Mode::from_raw_mode(stat.st_mode).intersects(writable_by_others)
+        {
+            return Err(Errno::ACCESS);
+        }
+        retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
+        // The name must still mean what was locked.
+        let named = rustix::fs::lstat(path)?;
+        if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
+            return Err(Errno::NOENT);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            lock,
+        })
+    }
+
+    /// Removes ports whose owners are gone.
+    pub fn sweep(&self) -> Result<(), Errno> {
+        for (name, _, _) in self.names()? {
+            if let Ok(file) = open(&self.path.join(&name))
+                && !is_owned(&file)
+            {
+                remove(&self.path.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the file of a new port, in the lowest free slot of its NIC, locked for its owner.
+    pub fn create(&self, nid: u32) -> Result<(File, u32), Errno> {
+        for slot in 0..=u32::MAX {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            match rustix::fs::open(self.port_path(nid, slot), flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => {
+                    retry_interrupted(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+                    return Ok((File::from(file), slot));
+                }
+                Err(Errno::EXIST) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::NOSPC)
+    }
+
+    /// The ports of one NIC whose owners live.
+    pub fn ports(&self, nid: u32) -> Result<Vec<(File, Header)>, Errno> {
+        let mut ports = Vec::new();
+        for (name, _, _) in self.names()?.into_iter().filter(|(_, of, _)| *of == nid) {
+            let Ok(file) = open(&self.path.join(name)) else {
+                continue;
+            };
+            if !is_owned(&file) {
+                continue;
+            }
+            if let Some(header) = port::read_header(&file) {
+                ports.push((file, header));
+            }
+        }
+        Ok(ports)
+    }
+
+    /// One port, if its owner lives and is still the same.
+    pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
+        let file = open(&self.port_path(nid, slot)).ok()?;
+        let header = port::read_header(&file)?;
+        (header.instance == instance && is_owned(&file)).then_some((file, header))
+    }
+
+    /// Removes a port of the caller's, and the directory with the last one.
+    pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
+        remove(&self.port_path(nid, slot))?;
+        match rustix::fs::rmdir(&self.path) {
+            Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn port_path(&self, nid: u32, slot: u32) -> PathBuf {
+        self.path.join(format!("{nid:x}.{slot}"))
+    }
+
+    /// The ports by name: (name, nid, slot), in the order of slots. Other files are none of ours.
+    fn names(&self) -> Result<Vec<(PathBuf, u32, u32)>, Errno> {
+        let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if let Some((nid, slot)) = parse(&name) {
+                names.push((PathBuf::from(name), nid, slot));
+            }
+        }
+        names.sort_by_key(|(_, nid, slot)| (*nid, *slot));
+        Ok(names)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Said, not left to closing: a process forked meanwhile has the same lock open.
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+fn parse(name: &OsStr) -> Option<(u32, u32)> {
+    let (nid, slot) = name.to_str()?.split_once('.')?;
+    Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
+}
+
+fn open(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
+fn remove(path: &Path) -> Result<(), Errno> {
+    rustix::fs::unlink(path)
+}
+
+/// Whether the owner of a port lives: it holds the lock. `file` must be an open of the caller's own.
+pub fn is_owned(file: impl AsFd) -> bool {
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
+            false
+        }
+        Err(_) => true,
+    }
+}
+
+fn retry_interrupted(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => continue,
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The wire between software NICs of one host: shared memory in a private directory.
+//!
+//! Each open NIC has a *port*, a file that others map to send to it. Addresses are looked up among
+//! the ports of the NIC addressed, whose headers say which (VNI, PID) they serve. A NIC
+//! talks to itself through its own port like to any other.
+
+mod directory;
+mod port;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use cxi_sys::{
+    C_PID_ANY, C_RC_PTLTE_NOT_FOUND, C_RC_RESOURCE_BUSY, C_RC_UNDELIVERABLE, C_RC_VNI_NOT_FOUND,
+};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::thread::futex;
+
+use crate::engine::ReturnCode;
+use crate::engine::packet::{Arrival, Packet, Peer, Wire};
+use crate::fork;
+use directory::{Directory, is_owned};
+pub use port::Port;
+use port::{CELLS, ENDPOINTS, LANES};
+
+/// A port that we send to.
+struct Remote {
+    port: Port,
+    /// An open of our own, to ask whether the owner lives.
+    file: File,
+    instance: u64,
+    lane: usize,
+    /// Position of the next packet.
+    head: u32,
+    /// Packets that the reader had taken when last looked at.
+    tail: u32,
+    /// Something was sent since the last flush.
+    touched: bool,
+}
+
+/// Where an address led to when it was last looked up.
+struct Route {
+    nid: u32,
+    vni: u16,
+    pid: u16,
+    peer: Peer,
+    /// The place in the endpoint table that claims the address.
+    claim: usize,
+}
+
+/// One lane of our own port.
+#[derive(Clone, Copy, Default)]
+struct Inbound {
+    /// Position of the next packet.
+    head: u32,
+    /// The NIC that owned the lane when a packet last came from it.
+    sender: Option<(u64, Peer)>,
+}
+
+/// One NIC's connection to the fabric.
+pub struct Fabric {
+    path: PathBuf,
+    port: Arc<Port>,
+    /// Keeps the lock that says we live.
+    file: Option<File>,
+    nid: u32,
+    slot: u32,
+    instance: u64,
+    remotes: Vec<Option<Remote>>,
+    routes: Vec<Route>,
+    inbound: [Inbound; LANES],
+    /// Lane to look at first, so that none starves.
+    turn: u32,
+}
+
+impl Fabric {
+    /// Joins the fabric as one more port of NIC `nid`.
+    pub fn join(nid: u32) -> Result<Self, Errno> {
+        let path = directory::path()?;
+        let directory = Directory::lock(&path)?;
+        directory.sweep()?;
+        let (file, slot) = directory.create(nid)?;
+        let instance = random()?;
+        let port = Port::create(&file, instance).inspect_err(|_| {
+            let _ = directory.remove(nid, slot);
+        })?;
+        fork::keep_from_children(&file);
+        Ok(Self {
+            path,
+            port: Arc::new(port),
+            file: Some(file),
+            nid,
+            slot,
+            instance,
+            remotes: Vec::new(),
+            routes: Vec::new(),
+            inbound: [Inbound::default(); LANES],
+            turn: 0,
+        })
+    }
+
+    /// Our own port, for those who wake us.
+    pub fn port(&self) -> Arc<Port> {
+        self.port.clone()
+    }
+
+    /// Claims a PID on `vni` for this NIC: the one asked for, or the lowest free one.
+    ///
+    /// EEXIST if it is taken by any port of this NIC; ENOSPC if none is left below 510
+    /// (libcxi.md 6), or if this port serves as many endpoints as it can.
+    pub fn claim(&mut self, vni: u16, pid: Option<u16>) -> Result<u16, Errno> {
+        let directory = Directory::lock_existing(&self.path)?;
+        let mut taken = [false; C_PID_ANY as usize];
+        for (_, header) in directory.ports(self.nid)? {
+            for (of_vni, of_pid) in header
+                .endpoints
+                .iter()
+                .filter_map(|&word| port::parse_endpoint(word))
+            {
+                if of_vni == vni
+                    && let Some(taken) = taken.get_mut(usize::from(of_pid))
+                {
+                    *taken = true;
+                }
+            }
+        }
+        let free = |pid: &u16| !taken[usize::from(*pid)];
+        // "Any" never gives the topmost PID.
+        let pid = match pid {
+            Some(pid) => Some(pid).filter(free).ok_or(Errno::EXIST)?,
+            None => (0..C_PID_ANY as u16 - 1).find(free).ok_or(Errno::NOSPC)?,
+        };
+        let place =
+            (0..ENDPOINTS).find(|&place| self.port.endpoint(place).load(Ordering::Relaxed) == 0);
+        let place = place.ok_or(Errno::NOSPC)?;
+        self.port
+            .endpoint(place)
+            .store(port::endpoint(vni, pid), Ordering::Release);
+        Ok(pid)
+    }
+
+    /// Gives a PID back.
+    pub fn unclaim(&mut self, vni: u16, pid: u16) {
+        for place in 0..ENDPOINTS {
+            let word = self.port.endpoint(place);
+            if word.load(Ordering::Relaxed) == port::endpoint(vni, pid) {
+                word.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Looks an address up in the directory.
+    #[cold]
+    fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
+        self.routes
+            .retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
+        let Ok(directory) = Directory::lock_existing(&self.path) else {
+            return Err(C_RC_UNDELIVERABLE);
+        };
+        let ports = directory.ports(nid).map_err(|_| C_RC_UNDELIVERABLE)?;
+        if ports.is_empty() {
+            // Hardware finds out after about 30 s; we give its answer, not its wait (libcxi.md 12.3).
+            return Err(C_RC_UNDELIVERABLE);
+        }
+        // A NIC knows a VNI while somebody has a domain on it; for itself it does not make the
+        // difference (nic.md 4.3).
+        let mut vni_known = nid == self.nid;
+        for (file, header) in ports {
+            let claims = header
+                .endpoints
+                .iter()
+                .map(|&word| port::parse_endpoint(word));
+            for (claim, found) in claims.enumerate() {
+                vni_known |= found.is_some_and(|(of_vni, _)| of_vni == vni);
+                if found == Some((vni, pid)) {
+                    let peer = self.connect(&directory, file, header.instance)?;
+                    self.routes.push(Route {
+                        nid,
+                        vni,
+                        pid,
+                        peer,
+                        claim,
+                    });
+                    return Ok(peer);
+                }
+            }
+        }
+        Err(if vni_known {
+            C_RC_PTLTE_NOT_FOUND
+        } else {
+            C_RC_VNI_NOT_FOUND
+        })
+    }
+
+    /// Finds or makes the connection to a port. A port that cannot take one more sender is busy.
+    fn connect(
+        &mut self,
+        directory: &Directory,
+        file: File,
+        instance: u64,
+    ) -> Result<Peer, ReturnCode> {
+        let known =
+            |remote: &Option<Remote>| remote.as_ref().is_some_and(|r| r.instance == instance);
+        if let Some(peer) = self.remotes.iter().position(known) {
+            return Ok(peer);
+        }
+        let port = Port::map(&file).map_err(|_| C_RC_RESOURCE_BUSY)?;
+        let is_free = |&lane: &usize| match port.owner(lane).load(Ordering::Acquire) {
+            0 => true,
+            owner => {
+                let (nid, slot) = port.owner_name(lane);
+                directory.port(nid, slot, owner).is_none()
+            }
+        };
+        let lane = (0..LANES).find(is_free).ok_or(C_RC_RESOURCE_BUSY)?;
+        let head = port
+            .claim(&file, lane, self.instance, self.nid, self.slot)
+            .map_err(|_| C_RC_RESOURCE_BUSY)?;
+        let tail = port.tail(lane).load(Ordering::Acquire);
+        let remote = Some(Remote {
+            port,
+            file,
+            instance,
+            lane,
+            head,
+            tail,
+            touched: false,
+        });
+        let peer = self
+            .remotes
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.remotes.len());
+        if peer == self.remotes.len() {
+            self.remotes.push(remote);
+        } else {
+            self.remotes[peer] = remote;
+        }
+        Ok(peer)
+    }
+
+    /// Finds who owns a lane of ours, to answer.
+    #[cold]
+    fn identify(&mut self, lane: usize, source: u64) -> Option<Peer> {
+        let (nid, slot) = self.port.owner_name(lane);
+        let directory = Directory::lock_existing(&self.path).ok()?;
+        let (file, header) = directory.port(nid, slot, source)?;
+        let peer = self.connect(&directory, file, header.instance).ok()?;
+        self.inbound[lane].sender = Some((source, peer));
+        Some(peer)
+    }
+
+    /// Leaves the fabric: lanes are given back, the port disappears, and the directory with the last port.
+    fn leave(&mut self) -> Result<(), Errno> {
+        let directory = Directory::lock_existing(&self.path)?;
+        for remote in self.remotes.drain(..).flatten() {
+            remote.port.owner(remote.lane).store(0, Ordering::Release);
+        }
+        directory.remove(self.nid, self.slot)
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        // Without the directory, somebody removed it by hand, and there is nothing to leave.
+        let _ = self.leave();
+        if let Some(file) = self.file.take() {
+            fork::release(file);
+        }
+    }
+}
+
+impl Wire for Fabric {
+    #[inline]
+    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
+        for route in &self.routes {
+            if (route.nid, route.vni, route.pid) == (nid, vni, pid)
+                && let Some(remote) = &self.remotes[route.peer]
+                && remote.port.endpoint(route.claim).load(Ordering::Relaxed)
+                    == port::endpoint(vni, pid)
+            {
+                return Ok(route.peer);
+            }
+        }
+        self.look_up(nid, vni, pid)
+    }
+
+    #[inline]
+    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool {
+        let Some(Some(remote)) = self.remotes.get_mut(to) else {
+            return false;
+        };
+        if remote.head.wrapping_sub(remote.tail) >= CELLS {
+            remote.tail = remote.port.tail(remote.lane).load(Ordering::Acquire);
+            if remote.head.wrapping_sub(remote.tail) >= CELLS {
+                return false;
+            }
+        }
+        if !packet.inline && packet.length > 0 {
+            let cell = remote.port.cell_payload(remote.lane, remote.head);
+            // SAFETY: the caller vouches for the payload; a cell holds any packet's, and is ours until published.
+            unsafe { crate::engine::memory::copy(payload, cell, usize::from(packet.length)) };
+        }
+        let mut words = packet.to_words();
+        words[1] = self.instance;
+        for (index, word) in words.iter().enumerate().skip(1) {
+            remote
+                .port
+                .cell_word(remote.lane, remote.head, index)
+                .store(*word, Ordering::Relaxed);
+        }
+        remote.head = remote.head.wrapping_add(1);
+        let first = words[0] | u64::from(remote.head);
+        remote
+            .port
+            .cell_word(remote.lane, remote.head.wrapping_sub(1), 0)
+            .store(first, Ordering::Release);
+        remote.touched = true;
+        true
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Option<Arrival> {
+        let claimed = self
+            .port
+            .lanes()
+            .load(Ordering::Acquire)
+            .rotate_right(self.turn);
+        let mut rest = claimed;
+        while rest != 0 {
+            let lane = (rest.trailing_zeros() + self.turn) % LANES as u32;
+            rest &= rest - 1;
+            let (lane, head) = (lane as usize, self.inbound[lane as usize].head);
+            let first = self.port.cell_word(lane, head, 0).load(Ordering::Acquire);
+            if first as u32 != head.wrapping_add(1) {
+                continue;
+            }
+            self.turn = (lane as u32 + 1) % LANES as u32;
+            let word = |index| {
+                self.port
+                    .cell_word(lane, head, index)
+                    .load(Ordering::Relaxed)
+            };
+            let words = [
+                first,
+                word(1),
+                word(2),
+                word(3),
+                word(4),
+                word(5),
+                word(6),
+                word(7),
+            ];
+            match Packet::from_words(words) {
+                Some(packet) => {
+                    let payload = self.port.cell_payload(lane, head);
+                    return Some(Arrival {
+                        packet,
+                        payload,
+                        lane,
+                    });
+                }
+                // Nothing that a NIC wrote. Skipped, so that it harms nobody else's packets.
+                None => self.release(lane),
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer> {
+        match self.inbound[lane].sender {
+            Some((known, peer)) if known == source => Some(peer),
+            _ => self.identify(lane, source),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, lane: usize) {
+        let head = self.inbound[lane].head.wrapping_add(1);
+        self.inbound[lane].head = head;
+        self.port.tail(lane).store(head, Ordering::Release);
+    }
+
+    fn is_alive(&mut self, peer: Peer) -> bool {
+        matches!(self.remotes.get(peer), Some(Some(remote)) if is_owned(&remote.file))
+    }
+
+    fn forget(&mut self, peer: Peer) {
+        self.routes.retain(|route| route.peer != peer);
+        for inbound in &mut self.inbound {
+            inbound.sender = inbound.sender.filter(|(_, sender)| *sender != peer);
+        }
+        if let Some(remote) = self.remotes.get_mut(peer) {
+            *remote = None;
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        let mut fenced = false;
+        for remote in self
+            .remotes
+            .iter_mut()
+            .flatten()
+            .filter(|remote| remote.touched)
+        {
+            remote.touched = false;
+            // Orders our packets before the look at `parked`, as the sleeper orders `parked`
+            // before its last look at the lanes: one of the two sees the other.
+            if !fenced {
+                fence(Ordering::SeqCst);
+                fenced = true;
+            }
+            wake(&remote.port);
+        }
+    }
+}
+
+/// Wakes the engine behind a port, if it sleeps.
+#[inline]
+pub fn wake(port: &Port) {
+    if port.parked().load(Ordering::Relaxed) != 0 {
+        port.parked().store(0, Ordering::Relaxed);
+        let _ = futex::wake(port.parked(), futex::Flags::empty(), u32::MAX);
+    }
+}
+
+/// A number for this opening of a NIC; never 0, which means "nobody".
+fn random() -> Result<u64, Errno> {
+    let mut bytes = [0; 8];
+    getrandom(&mut bytes[..], GetRandomFlags::empty())?;
+    Ok(u64::from_le_bytes(bytes) | 1)
+}

@@ -1,0 +1,239 @@
+//! LNIs, communication profiles, domains (libcxi.md 4 to 6).
+
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+
+use cxi_sys::*;
+use rustix::io::Errno;
+
+use super::device::{Device, PID_COUNT};
+use super::service::{Service, check_vni};
+use super::{answer, hand_out, handle, place, take_back};
+use crate::engine::{Domain, Engine, Lni, Profile};
+use crate::fabric::Fabric;
+use crate::nic::Nic;
+
+/// Handle of an LNI.
+#[repr(C)]
+pub struct LniHandle {
+    public: cxil_lni,
+    pub nic: Arc<Nic>,
+    pub number: usize,
+}
+
+/// Handle of a communication profile.
+#[repr(C)]
+struct CpHandle {
+    public: cxi_cp,
+    nic: Arc<Nic>,
+    lni: usize,
+}
+
+/// Handle of a domain.
+#[repr(C)]
+pub struct DomainHandle {
+    public: cxil_domain,
+    pub nic: Arc<Nic>,
+    pub number: usize,
+}
+
+pub unsafe extern "C" fn cxil_alloc_lni(
+    dev: *mut cxil_dev,
+    lni: *mut *mut cxil_lni,
+    svc_id: c_uint,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let device: &Device = unsafe { handle(dev) }?;
+        // SAFETY: C contract.
+        let place = unsafe { place(lni) }?;
+        Service::find(svc_id)?.admit()?;
+        let nic = device.nic.clone();
+        let number = nic.with(|engine| engine.lnis.insert(Lni::default()).ok_or(Errno::NOSPC))?;
+        *place = hand_out(LniHandle {
+            public: cxil_lni { id: number as u32 },
+            nic,
+            number,
+        });
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let LniHandle { nic, number, .. } = unsafe { handle(lni) }?;
+        nic.with(|engine| {
+            if in_use(engine, *number) {
+                return Err(Errno::BUSY);
+            }
+            engine.lnis.remove(*number);
+            Ok(())
+        })?;
+        // SAFETY: made by `cxil_alloc_lni`; gone by C contract once this succeeds.
+        unsafe { take_back::<LniHandle, _>(lni) };
+        Ok(())
+    })
+}
+
+/// Whether any object of an LNI exists (libcxi.md 10).
+fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
+    engine
+        .lnis
+        .get(lni)
+        .is_some_and(|lni| lni.profiles.iter().any(Option::is_some))
+        || engine.domains.iter().any(|(_, domain)| domain.lni == lni)
+        || engine.mds.iter().any(|(_, md)| md.lni == lni)
+        || engine.eqs.iter().any(|(_, eq)| eq.lni == lni)
+        || engine.tx.iter().any(|(_, queue)| queue.lni == lni)
+        || engine.tgt.iter().any(|(_, queue)| queue.lni == lni)
+        || engine.ptes.iter().any(|(_, pte)| pte.lni == lni)
+}
+
+/// Traffic classes that this NIC offers: those of the driver's default QoS profile, LL_BE_BD_ET
+/// (libcxi.md 5). EPERM for the Ethernet class without privilege; otherwise EINVAL.
+fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result<(), Errno> {
+    match (tc, tc_type) {
+        (CXI_TC_ETH, _) if !rustix::process::geteuid().is_root() => Err(Errno::PERM),
+        (CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP)
+        | (CXI_TC_LOW_LATENCY | CXI_TC_BULK_DATA, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED) => {
+            Ok(())
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+pub unsafe extern "C" fn cxil_alloc_cp(
+    lni: *mut cxil_lni,
+    vni: c_uint,
+    tc: cxi_traffic_class,
+    tc_type: cxi_traffic_class_type,
+    cp: *mut *mut cxi_cp,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        // SAFETY: C contract.
+        let place = unsafe { place(cp) }?;
+        check_class(tc, tc_type)?;
+        let vni = check_vni(vni)?;
+        let lcid = lni.nic.with(|engine| {
+            let profiles = &mut engine
+                .lnis
+                .get_mut(lni.number)
+                .ok_or(Errno::INVAL)?
+                .profiles;
+            let same = profiles.iter_mut().enumerate().find_map(|(lcid, profile)| {
+                let profile = profile.as_mut()?;
+                ((profile.vni, profile.tc, profile.tc_type) == (vni, tc, tc_type))
+                    .then_some((lcid, profile))
+            });
+            if let Some((lcid, profile)) = same {
+                profile.users += 1;
+                return Ok(lcid);
+            }
+            let lcid = profiles
+                .iter()
+                .position(Option::is_none)
+                .ok_or(Errno::NOSPC)?;
+            profiles[lcid] = Some(Profile {
+                vni,
+                tc,
+                tc_type,
+                users: 1,
+            });
+            Ok(lcid)
+        })?;
+        let public = cxi_cp {
+            __bindgen_anon_1: cxi_cp__bindgen_ty_1 { vni: vni.into() },
+            tc,
+            tc_type,
+            lcid: lcid as u32,
+        };
+        *place = hand_out(CpHandle {
+            public,
+            nic: lni.nic.clone(),
+            lni: lni.number,
+        });
+        Ok(())
+    })
+}
+
+/// Queues take no reference on a profile (libcxi.md 5), so this succeeds under a live queue, whose
+/// next command then fails with PERM_VIOLATION.
+pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let CpHandle { public, nic, lni } = unsafe { handle(cp) }?;
+        nic.with(|engine| {
+            let profiles = &mut engine.lnis.get_mut(*lni).ok_or(Errno::INVAL)?.profiles;
+            let entry = profiles.get_mut(public.lcid as usize).ok_or(Errno::INVAL)?;
+            let profile = entry.as_mut().ok_or(Errno::INVAL)?;
+            profile.users -= 1;
+            if profile.users == 0 {
+                *entry = None;
+            }
+            Ok(())
+        })?;
+        // SAFETY: made by `cxil_alloc_cp`; gone by C contract once this succeeds.
+        unsafe { take_back::<CpHandle, _>(cp) };
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_alloc_domain(
+    lni: *mut cxil_lni,
+    vni: c_uint,
+    pid: c_uint,
+    domain: *mut *mut cxil_domain,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        // SAFETY: C contract.
+        let place = unsafe { place(domain) }?;
+        let wanted = match pid {
+            C_PID_ANY => None,
+            pid if pid < PID_COUNT => Some(pid as u16),
+            _ => return Err(Errno::INVAL),
+        };
+        let vni = check_vni(vni)?;
+        let (number, pid) = lni.nic.with(|engine| {
+            let pid = engine.wire.claim(vni, wanted)?;
+            let domain = Domain {
+                lni: lni.number,
+                vni,
+                pid,
+            };
+            Ok((engine.domains.insert(domain).ok_or(Errno::NOSPC)?, pid))
+        })?;
+        let public = cxil_domain {
+            vni: vni.into(),
+            pid: pid.into(),
+        };
+        *place = hand_out(DomainHandle {
+            public,
+            nic: lni.nic.clone(),
+            number,
+        });
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let DomainHandle { nic, number, .. } = unsafe { handle(domain) }?;
+        nic.with(|engine| {
+            if engine.maps.iter().any(|(_, map)| map.domain == *number) {
+                return Err(Errno::BUSY);
+            }
+            let domain = engine.domains.remove(*number).ok_or(Errno::INVAL)?;
+            engine.wire.unclaim(domain.vni, domain.pid);
+            Ok(())
+        })?;
+        // SAFETY: made by `cxil_alloc_domain`; gone by C contract once this succeeds.
+        unsafe { take_back::<DomainHandle, _>(domain) };
+        Ok(())
+    })
+}

@@ -1,0 +1,193 @@
+//! Memory for the NIC (libcxi.md 7).
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use cxi_sys::*;
+use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
+
+use super::lni::LniHandle;
+use super::{answer, hand_out, handle, place, take_back};
+use crate::engine::Md;
+use crate::nic::Nic;
+use crate::pages::page_size;
+
+/// Handle of a mapping.
+#[repr(C)]
+pub struct MdHandle {
+    public: cxi_md,
+    nic: Arc<Nic>,
+    pub number: usize,
+}
+
+/// Maps host memory. Hints are accepted and not needed.
+///
+/// Only pinned host memory, as the benchmarks use it: on-demand paging and address translation
+/// services answer EOPNOTSUPP, as a driver without them does.
+pub unsafe extern "C" fn cxil_map(
+    lni: *mut cxil_lni,
+    va: *mut c_void,
+    len: usize,
+    flags: u32,
+    _hints: *mut cxi_md_hints,
+    md: *mut *mut cxi_md,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        // SAFETY: C contract.
+        let place = unsafe { place(md) }?;
+        check_flags(len, flags)?;
+        let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
+        let page = page_size();
+        let start = va.expose_provenance() / page * page;
+        let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
+        check_access(start, end, flags)?;
+        populate(start, end - start, flags);
+        let mapped = lni.nic.with(|engine| {
+            let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
+            let (lac, iova) = space.map(start, end - start, flags).ok_or(Errno::NOSPC)?;
+            let md = Md {
+                lni: lni.number,
+                lac,
+                iova,
+                va: start,
+                len: end - start,
+                flags,
+            };
+            Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
+        });
+        let (number, mapped) = mapped?;
+        let public = cxi_md {
+            iova: mapped.iova,
+            va: start as u64,
+            len: mapped.len,
+            lac: mapped.lac,
+            page_shift: page.trailing_zeros() as c_int,
+            huge_shift: 0,
+            id: number as u32,
+        };
+        *place = hand_out(MdHandle {
+            public,
+            nic: lni.nic.clone(),
+            number,
+        });
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let MdHandle { nic, number, .. } = unsafe { handle(md) }?;
+        nic.with(|engine| {
+            if engine.eqs.iter().any(|(_, eq)| eq.md == Some(*number)) {
+                return Err(Errno::BUSY);
+            }
+            let md = engine.mds.remove(*number).ok_or(Errno::INVAL)?;
+            if let Some(lni) = engine.lnis.get_mut(md.lni) {
+                lni.space.unmap(md.lac, md.iova);
+            }
+            Ok(())
+        })?;
+        // SAFETY: made by `cxil_map`; gone by C contract once this succeeds.
+        unsafe { take_back::<MdHandle, _>(md) };
+        Ok(())
+    })
+}
+
+fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
+    let on_demand = CXI_MAP_FAULT | CXI_MAP_PREFETCH;
+    if len == 0 || (flags & CXI_MAP_PIN != 0 && flags & on_demand != 0) {
+        return Err(Errno::INVAL);
+    }
+    let elsewhere =
+        CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN | CXI_MAP_DEVICE | CXI_MAP_ALLOC_MD;
+    if flags & CXI_MAP_PIN == 0 || flags & elsewhere != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// EFAULT unless the process itself could access all of the range in the way that the NIC is to.
+fn check_access(start: usize, end: usize, flags: u32) -> Result<(), Errno> {
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::NOMEM)?;
+    let mut reached = start;
+    for line in maps.lines() {
+        let Some((from, to, rights)) = parse(line) else {
+            continue;
+        };
+        if to <= reached {
+            continue;
+        }
+        let missing = (flags & CXI_MAP_READ != 0 && !rights.contains('r'))
+            || (flags & CXI_MAP_WRITE != 0 && !rights.contains('w'));
+        if from > reached || missing {
+            return Err(Errno::FAULT);
+        }
+        reached = to;
+        if reached >= end {
+            return Ok(());
+        }
+    }
+    Err(Errno::FAULT)
+}
+
+/// Start, end and rights of a line of `/proc/self/maps`.
+fn parse(line: &str) -> Option<(usize, usize, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let (from, to) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    Some((
+        usize::from_str_radix(from, 16).ok()?,
+        usize::from_str_radix(to, 16).ok()?,
+        rights,
+    ))
+}
+
+/// Brings the pages in, as pinning does, so that the first puts meet no page faults. Kernels before
+/// 5.14 cannot; there the faults come when they come.
+fn populate(start: usize, len: usize, flags: u32) {
+    let advice = if flags & CXI_MAP_WRITE != 0 {
+        Advice::LinuxPopulateWrite
+    } else {
+        Advice::LinuxPopulateRead
+    };
+    // SAFETY: populating changes no contents; the range was found mapped.
+    let _ = unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::Pages;
+
+    #[test]
+    fn ranges_must_be_mapped_without_a_hole() {
+        let page = page_size();
+        let pages = Pages::anonymous(3 * page).unwrap();
+        let start = pages.at(0, 0).addr();
+        let rights = CXI_MAP_READ | CXI_MAP_WRITE;
+        assert_eq!(check_access(start, start + 3 * page, rights), Ok(()));
+        // SAFETY: the page is inside `pages` and nobody uses it.
+        unsafe { rustix::mm::munmap(pages.at(page, page).cast(), page) }.unwrap();
+        assert_eq!(check_access(start, start + page, rights), Ok(()));
+        assert_eq!(
+            check_access(start, start + 3 * page, rights),
+            Err(Errno::FAULT)
+        );
+        assert_eq!(check_access(page, 2 * page, rights), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn rights_must_suffice() {
+        static CONSTANT: [u8; 64] = [1; 64];
+        let start = CONSTANT.as_ptr().addr();
+        assert_eq!(check_access(start, start + 64, CXI_MAP_READ), Ok(()));
+        assert_eq!(
+            check_access(start, start + 64, CXI_MAP_WRITE),
+            Err(Errno::FAULT)
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Portals table entries (libcxi.md 8.3).
+
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+
+use cxi_sys::*;
+use rustix::io::Errno;
+
+use super::device::PID_GRANULE;
+use super::lni::{DomainHandle, LniHandle};
+use super::queue::EqHandle;
+use super::{answer, hand_out, handle, place, take_back};
+use crate::engine::portal::{PortalMap, Pte, PteOptions};
+use crate::nic::Nic;
+
+/// Handle of a portals table entry.
+#[repr(C)]
+struct PteHandle {
+    public: cxil_pte,
+    nic: Arc<Nic>,
+    number: usize,
+}
+
+/// Handle of a mapping of an entry to an index.
+struct MapHandle {
+    nic: Arc<Nic>,
+    number: usize,
+}
+
+/// The options `is_matching`, `en_flowctrl` and `use_long_event` do what they say. Those about
+/// locally managed entries, atomics and matching on VNIs have nothing to act on yet; Ethernet is not offered.
+pub unsafe extern "C" fn cxil_alloc_pte(
+    lni: *mut cxil_lni,
+    evtq: *mut cxi_eq,
+    opts: *mut cxi_pt_alloc_opts,
+    pte: *mut *mut cxil_pte,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        // SAFETY: C contract.
+        let opts = unsafe { opts.as_ref() }.ok_or(Errno::INVAL)?;
+        // SAFETY: C contract.
+        let place = unsafe { place(pte) }?;
+        // SAFETY: C contract: null or an event queue.
+        let eq = unsafe { evtq.cast::<EqHandle>().as_ref() };
+        if eq.is_some_and(|eq| eq.lni != lni.number || !Arc::ptr_eq(&eq.nic, &lni.nic)) {
+            return Err(Errno::INVAL);
+        }
+        if opts.ethernet() != 0 {
+            return Err(if rustix::process::geteuid().is_root() {
+                Errno::OPNOTSUPP
+            } else {
+                Errno::PERM
+            });
+        }
+        let options = PteOptions {
+            is_matching: opts.is_matching() != 0,
+            en_flowctrl: opts.en_flowctrl() != 0,
+            use_long_event: opts.use_long_event() != 0,
+        };
+        let number = lni.nic.with(|engine| {
+            let pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
+            engine.ptes.insert(pte).ok_or(Errno::NOSPC)
+        })?;
+        *place = hand_out(PteHandle {
+            public: cxil_pte { ptn: number as u32 },
+            nic: lni.nic.clone(),
+            number,
+        });
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
+        nic.with(|engine| {
+            if engine.maps.iter().any(|(_, map)| map.pte == *number) {
+                return Err(Errno::BUSY);
+            }
+            engine.remove_pte(*number);
+            Ok(())
+        })?;
+        // SAFETY: made by `cxil_alloc_pte`; gone by C contract once this succeeds.
+        unsafe { take_back::<PteHandle, _>(pte) };
+        Ok(())
+    })
+}
+
+/// Multicast belongs to collectives and is not offered (EOPNOTSUPP). An index that is in use already is not
+/// refused; operations go to the entry with the lower mapping number.
+pub unsafe extern "C" fn cxil_map_pte(
+    pte: *mut cxil_pte,
+    domain: *mut cxil_domain,
+    pid_offset: c_uint,
+    is_multicast: bool,
+    pte_map: *mut *mut cxil_pte_map,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let pte: &PteHandle = unsafe { handle(pte) }?;
+        // SAFETY: C contract.
+        let domain: &DomainHandle = unsafe { handle(domain) }?;
+        // SAFETY: C contract.
+        let place = unsafe { place(pte_map) }?;
+        if is_multicast {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if pid_offset >= PID_GRANULE || !Arc::ptr_eq(&pte.nic, &domain.nic) {
+            return Err(Errno::INVAL);
+        }
+        let number = pte.nic.with(|engine| {
+            let entry = engine.ptes.get(pte.number).ok_or(Errno::INVAL)?;
+            let to = engine
+                .domains
+                .get(domain.number)
+                .filter(|to| to.lni == entry.lni)
+                .ok_or(Errno::INVAL)?;
+            let map = PortalMap {
+                domain: domain.number,
+                vni: to.vni,
+                pid: to.pid,
+                index: pid_offset as u16,
+                pte: pte.number,
+            };
+            engine.maps.insert(map).ok_or(Errno::NOSPC)
+        })?;
+        *place = hand_out(MapHandle {
+            nic: pte.nic.clone(),
+            number,
+        });
+        Ok(())
+    })
+}
+
+pub unsafe extern "C" fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let MapHandle { nic, number } = unsafe { handle(pte_map) }?;
+        nic.with(|engine| engine.maps.remove(*number).map(|_| ()).ok_or(Errno::INVAL))?;
+        // SAFETY: made by `cxil_map_pte`; gone by C contract once this succeeds.
+        unsafe { take_back::<MapHandle, _>(pte_map) };
+        Ok(())
+    })
+}

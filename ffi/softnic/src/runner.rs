@@ -1,0 +1,265 @@
+//! Who runs the engines: threads that poll, and one engine thread per process for when none does.
+//!
+//! A thread that waits for events calls `progress` and runs the engine of its device itself: no
+//! hand-over, nothing between the wire and the waiting program. The engine thread takes a device
+//! over when nobody has called `progress` for a while, as in a target that sits in a system call
+//! while its peer writes. To the thread, a device is in one of these states:
+//!
+//! | state | what the thread does | until |
+//! |---|---|---|
+//! | attended | looks every [`TICK`] whether `progress` is still called | a tick without a call |
+//! | hot | polls without sleeping | [`HOT`] without traffic, or a call of `progress` |
+//! | parked | sleeps in the kernel | a sender wakes it, or [`NAP`] is over |
+//!
+//! So it spins only where traffic arrives that nobody polls for. Two busy programs on two cores
+//! see no third spinner, but a few microseconds of a thread that looks at a counter.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex::{self, Timespec};
+use rustix::thread::sched_yield;
+
+use crate::fabric;
+use crate::nic::Nic;
+
+/// How long a device must go without `progress` before the thread takes it over. Longer than the
+/// gap of 1 ms that the latency tools leave between iterations by default.
+const TICK: Duration = Duration::from_micros(1500);
+
+/// Polling goes on for this long after the last traffic. Well above that gap too, so that a
+/// benchmark does not measure the wake-up of its target in every iteration.
+const HOT: Duration = Duration::from_millis(20);
+
+/// While it polls and finds nothing, the thread offers its CPU to others this often.
+const YIELD: Duration = Duration::from_micros(100);
+
+/// Longest sleep of a parked thread. `progress` marks a device as awake without waking the thread,
+/// which would cost the polling program a system call; if it stops polling soon after, this is
+/// how long the thread may take to notice.
+const NAP: Duration = Duration::from_millis(10);
+
+/// The same where nothing wakes the thread: a program that never called `progress` rings its
+/// doorbells in silence, and a thread with several devices cannot sleep on all of them.
+const SHORT_NAP: Duration = Duration::from_millis(1);
+
+/// Dead partners are looked for this often.
+const PROBE: Duration = Duration::from_millis(100);
+
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// The open devices of this process, and the thread that serves them.
+struct Registry {
+    nics: Vec<Arc<Nic>>,
+    /// The thread, and what tells it to end.
+    thread: Option<(JoinHandle<()>, Arc<AtomicBool>)>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    nics: Vec::new(),
+    thread: None,
+});
+
+/// Changes with every device opened or closed, so that the thread need not lock to see it.
+static VERSION: AtomicU64 = AtomicU64::new(0);
+
+/// What the thread sleeps on while it attends.
+static ATTENTION: AtomicU32 = AtomicU32::new(0);
+
+/// Puts a device under the care of the engine thread.
+pub fn add(nic: Arc<Nic>) {
+    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    if registry.nics.iter().any(|nic| !nic.is_ours()) {
+        // The devices and the thread of a parent process: here is neither.
+        std::mem::forget(std::mem::take(&mut registry.nics));
+        std::mem::forget(registry.thread.take());
+    }
+    registry.nics.push(nic);
+    announce(&registry.nics);
+    if registry.thread.is_none() {
+        // Without a thread, devices still work while somebody polls.
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = stop.clone();
+        let thread = thread::Builder::new()
+            .name("softnic".into())
+            .spawn(move || serve(&theirs));
+        registry.thread = thread.ok().map(|thread| (thread, stop));
+    }
+}
+
+/// Takes a device out. The thread ends with the last one.
+pub fn remove(nic: &Arc<Nic>) {
+    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    registry.nics.retain(|other| !Arc::ptr_eq(other, nic));
+    let ended = if registry.nics.is_empty() {
+        registry.thread.take()
+    } else {
+        None
+    };
+    if let Some((_, stop)) = &ended {
+        stop.store(true, Ordering::SeqCst);
+    }
+    announce(&registry.nics);
+    fabric::wake(nic.port());
+    drop(registry);
+    if let Some((thread, _)) = ended {
+        let _ = thread.join();
+    }
+}
+
+/// Tells the thread to look at the registry again.
+fn announce(nics: &[Arc<Nic>]) {
+    VERSION.fetch_add(1, Ordering::SeqCst);
+    ATTENTION.fetch_add(1, Ordering::SeqCst);
+    let _ = futex::wake(&ATTENTION, futex::Flags::PRIVATE, u32::MAX);
+    nics.iter().for_each(|nic| fabric::wake(nic.port()));
+}
+
+/// A device as the thread sees it.
+struct Charge {
+    nic: Arc<Nic>,
+    calls: u64,
+    /// When `calls` was last seen to change, or the device was new.
+    attended: Instant,
+    /// Last traffic that the thread handled.
+    busy: Option<Instant>,
+    /// Nobody else polls.
+    ours: bool,
+}
+
+/// The engine thread.
+fn serve(stop: &AtomicBool) {
+    let mut version = 0;
+    let mut charges: Vec<Charge> = Vec::new();
+    let mut probed = Instant::now();
+    let mut yielded = probed;
+    while !stop.load(Ordering::SeqCst) {
+        if VERSION.load(Ordering::SeqCst) != version {
+            let registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+            version = VERSION.load(Ordering::SeqCst);
+            take_charge(&mut charges, &registry.nics);
+        }
+        let now = Instant::now();
+        if now - probed >= PROBE {
+            probed = now;
+            charges.iter().for_each(|charge| charge.nic.probe());
+        }
+        for charge in &mut charges {
+            charge.look(now);
+            charge.poll(now);
+        }
+        if charges.iter().any(|charge| charge.is_hot(now)) {
+            let mut traffic = false;
+            for _ in 0..POLLS_PER_LOOK {
+                for charge in &mut charges {
+                    traffic |= charge.poll(now);
+                }
+            }
+            if traffic {
+                yielded = now;
+            } else if now - yielded >= YIELD {
+                yielded = now;
+                sched_yield();
+            }
+        } else if charges.iter().any(|charge| !charge.ours) {
+            attend(version);
+        } else {
+            park(version, &mut charges);
+        }
+    }
+}
+
+/// Goes over to the devices that are open now.
+fn take_charge(charges: &mut Vec<Charge>, nics: &[Arc<Nic>]) {
+    let now = Instant::now();
+    charges.retain(|charge| nics.iter().any(|nic| Arc::ptr_eq(nic, &charge.nic)));
+    for nic in nics {
+        if !charges.iter().any(|charge| Arc::ptr_eq(nic, &charge.nic)) {
+            let (nic, calls) = (nic.clone(), nic.calls());
+            charges.push(Charge {
+                nic,
+                calls,
+                attended: now,
+                busy: None,
+                ours: false,
+            });
+        }
+    }
+}
+
+impl Charge {
+    /// Sees whether somebody else polls the device.
+    fn look(&mut self, now: Instant) {
+        let calls = self.nic.calls();
+        if calls != self.calls {
+            self.calls = calls;
+            self.attended = now;
+            self.ours = false;
+            self.busy = None;
+        } else if now - self.attended >= TICK {
+            self.ours = true;
+        }
+    }
+
+    fn is_hot(&self, now: Instant) -> bool {
+        self.ours && self.busy.is_some_and(|busy| now - busy < HOT)
+    }
+
+    /// Runs the engine if nobody else does. True if there was traffic.
+    fn poll(&mut self, now: Instant) -> bool {
+        let traffic = self.ours && self.nic.calls() == self.calls && self.nic.poll();
+        if traffic {
+            self.busy = Some(now);
+        }
+        traffic
+    }
+}
+
+/// Sleeps a tick, or until a device comes or goes.
+fn attend(version: u64) {
+    let attention = ATTENTION.load(Ordering::SeqCst);
+    if VERSION.load(Ordering::SeqCst) == version {
+        let _ = futex::wait(
+            &ATTENTION,
+            futex::Flags::PRIVATE,
+            attention,
+            Some(&timespec(TICK)),
+        );
+    }
+}
+
+/// Sleeps until somebody sends to one of the devices, all of which are ours.
+fn park(version: u64, charges: &mut [Charge]) {
+    for charge in &mut *charges {
+        charge.nic.port().parked().store(1, Ordering::Relaxed);
+    }
+    // A sender that does not see `parked` has sent before this fence, and is seen here.
+    fence(Ordering::SeqCst);
+    let now = Instant::now();
+    let mut traffic = VERSION.load(Ordering::SeqCst) != version;
+    for charge in &mut *charges {
+        traffic |= charge.poll(now);
+    }
+    if !traffic {
+        match charges {
+            [charge] if charge.calls > 0 => {
+                let parked = charge.nic.port().parked();
+                let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&timespec(NAP)));
+            }
+            _ => thread::sleep(SHORT_NAP),
+        }
+    }
+    for charge in charges {
+        charge.nic.port().parked().store(0, Ordering::Relaxed);
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
