@@ -22,13 +22,20 @@ pub fn open(plan: &Plan) -> Result<Device, Failure> {
         DeviceKind::Software => Library::from_api(softnic::api()),
         DeviceKind::Hardware => load(plan)?,
     };
-    Device::open(&library, plan.device.index).map_err(|error| cannot_open(&library, plan.device, error))
+    Device::open(&library, plan.device.index)
+        .map_err(|error| cannot_open(&library, plan.device, error))
 }
 
 fn load(plan: &Plan) -> Result<Library, Failure> {
-    let path = plan.libcxi.as_deref().map_or(OsStr::new(LIBCXI), Path::as_os_str);
+    let path = plan
+        .libcxi
+        .as_deref()
+        .map_or(OsStr::new(LIBCXI), Path::as_os_str);
     Library::load(path).map_err(|error| {
-        let failure = Failure::environment(format!("cannot open device {}: no libcxi: {error}", plan.device));
+        let failure = Failure::environment(format!(
+            "cannot open device {}: no libcxi: {error}",
+            plan.device
+        ));
         failure.with_hint(match hardware_is_missing() {
             Some(hint) => hint,
             None => "install libcxi, or name the library with --libcxi=PATH".into(),
@@ -44,9 +51,15 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     if let Some(hint) = hardware_is_missing() {
         return failure.with_hint(hint);
     }
-    let names: Vec<String> = cxi::devices(library).into_iter().flatten().map(|info| info.name).collect();
+    let names: Vec<String> = cxi::devices(library)
+        .into_iter()
+        .flatten()
+        .map(|info| info.name)
+        .collect();
     failure.with_hint(match names.as_slice() {
-        [] => "no device can be opened here: is the driver loaded (lsmod), is /dev/cxi0 there?".into(),
+        [] => {
+            "no device can be opened here: is the driver loaded (lsmod), is /dev/cxi0 there?".into()
+        }
         names => format!("devices of this machine: {}", names.join(" ")),
     })
 }

@@ -6,19 +6,24 @@
 //! argv -> multicall -> cli -> plan -> backend -> the device -> session -> bench -> run -> measure -> report
 //! ```
 //!
-//! * [`multicall`]: argv[0] or first argument -> tool.
+//! * [`multicall`]: `argv[0]` or first argument -> tool.
 //! * [`cli`]: options -> what was typed; help from the same definitions.
 //! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
 //! * [`device`]: device names.
 //! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
+//! * `backend`: hardware library or software NIC.
 //! * [`session`]: the TCP control connection to the other side.
-//! * [`bench`]: the benchmarks, one transaction type each.
+//! * [`mod@bench`]: the benchmarks, one transaction type each.
+//! * [`run`]: the measuring loops, and the course of a run around them.
 //! * [`measure`]: exact statistics, recorder.
 //! * [`report`]: outcome -> text as documented.
+//! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
 
 #![forbid(unsafe_code)]
 
+mod advice;
+mod backend;
 pub mod bench;
 pub mod cli;
 pub mod device;
@@ -27,6 +32,7 @@ pub mod measure;
 pub mod multicall;
 pub mod plan;
 pub mod report;
+pub mod run;
 pub mod session;
 pub mod tool;
 

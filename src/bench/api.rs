@@ -7,8 +7,8 @@
 use super::common::Endpoint;
 use crate::error::Failure;
 use crate::plan::RunOptions;
-use crate::session::Address;
 use crate::run::{Clock, Patience};
+use crate::session::Address;
 
 /// One-sided latency: the client's NIC initiates, the server's NIC is the target and its
 /// software takes no part.
@@ -19,10 +19,18 @@ pub trait OneSidedLatency {
     type Target;
 
     /// Allocates the client's resources, for all sizes of the run.
-    fn initiator(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self::Initiator, Failure>;
+    fn initiator(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+    ) -> Result<Self::Initiator, Failure>;
 
     /// Allocates the server's resources and opens them to the client.
-    fn target(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self::Target, Failure>;
+    fn target(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+    ) -> Result<Self::Target, Failure>;
 
     /// Makes the transaction for `size` bytes and hands it to `measurement`.
     ///
@@ -50,7 +58,8 @@ pub trait OneSidedLatency {
 pub trait Transaction {
     /// Performs it once. The result is the time in nanoseconds from before the command is
     /// written until the event of the final data write is seen.
-    fn iterate<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<u64, Failure>;
+    fn iterate<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>)
+    -> Result<u64, Failure>;
 }
 
 /// What is done with a transaction: the measuring loop.

@@ -1,8 +1,13 @@
-//! The registry of the tools.
+//! THE registry of the tools: one `mod` line and one entry for each. Dispatch, help and
+//! control connection derive from it.
+
+pub mod api;
+pub mod common;
+mod write_lat;
 
 use crate::cli::options;
-use crate::error::Failure;
-use crate::plan::{Plan, RunOptions};
+use crate::plan::RunOptions;
+use crate::run::one_sided_latency;
 use crate::tool::Tool;
 
 /// All tools, in the order of listings.
@@ -43,9 +48,5 @@ pub static TOOLS: &[Tool] = &[Tool {
         use_ll: true,
         report_all: false,
     },
-    run,
+    run: one_sided_latency::<write_lat::WriteLat>,
 }];
-
-fn run(_: &Plan) -> Result<(), Failure> {
-    Ok(())
-}

@@ -4,8 +4,7 @@
 //! event: its software takes no part.
 
 use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
-use cxi::sys::{C_MAX_IDC_PAYLOAD_RES, C_MAX_IDC_PAYLOAD_UNR};
-use cxi::{EmitError, EventType, TransmitBatch};
+use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 
 use super::api::{Measurement, OneSidedLatency};
 use super::common::{Access, Command, Completion, Endpoint, Initiator, Target, measure};
@@ -16,10 +15,10 @@ use crate::session::Address;
 /// Byte that fills the client's buffer.
 const PATTERN: u8 = 0xA5;
 
-/// Room for the largest payload that travels in a command.
-const IDC_BYTES: usize = C_MAX_IDC_PAYLOAD_RES as usize;
-
-const COMPLETION: Completion = Completion { event: EventType::ACK, operation: "write" };
+const COMPLETION: Completion = Completion {
+    event: EventType::ACK,
+    operation: "write",
+};
 
 /// The benchmark.
 pub struct WriteLat;
@@ -28,7 +27,11 @@ impl OneSidedLatency for WriteLat {
     type Initiator = Initiator;
     type Target = Target;
 
-    fn initiator(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Initiator, Failure> {
+    fn initiator(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+    ) -> Result<Initiator, Failure> {
         let mut initiator = Initiator::new(endpoint, peer, run.max_size)?;
         initiator.buffer.fill(PATTERN);
         if run.use_idc {
@@ -49,9 +52,17 @@ impl OneSidedLatency for WriteLat {
     ) -> Result<M::Output, Failure> {
         let restricted = !run.unrestricted;
         // Each size decides for itself (defect T5 of tools.md).
-        let idc_limit = if restricted { C_MAX_IDC_PAYLOAD_RES } else { C_MAX_IDC_PAYLOAD_UNR };
-        if run.use_idc && size <= u64::from(idc_limit) {
-            let put = IdcPut { header: initiator.idc_header(), payload: [PATTERN; IDC_BYTES], length: size as usize };
+        let idc_limit = if restricted {
+            IDC_MAX_RESTRICTED
+        } else {
+            IDC_MAX_UNRESTRICTED
+        };
+        if run.use_idc && size <= idc_limit as u64 {
+            let put = IdcPut {
+                header: initiator.idc_header(),
+                payload: [PATTERN; IDC_MAX_RESTRICTED],
+                length: size as usize,
+            };
             measure(initiator, put, COMPLETION, run.use_ll, measurement)
         } else if restricted {
             let put = NomatchPut(initiator.nomatch_put(size));
@@ -80,7 +91,7 @@ impl OneSidedLatency for WriteLat {
 /// The payload travels in the command.
 struct IdcPut {
     header: IdcHdr,
-    payload: [u8; IDC_BYTES],
+    payload: [u8; IDC_MAX_RESTRICTED],
     length: usize,
 }
 

@@ -9,7 +9,8 @@ use crate::error::Failure;
 pub enum Limit {
     /// After this many measured iterations.
     Iterations(u64),
-    /// When this many nanoseconds have passed since the first measured iteration began.
+    /// When the next iteration would start later than this many nanoseconds after the first
+    /// measured one.
     Duration(u64),
 }
 
@@ -49,8 +50,13 @@ pub fn repeat<C: Clock>(
         count += 1;
         match schedule.limit {
             Limit::Iterations(iterations) if count >= iterations => return Ok(()),
-            Limit::Duration(duration) if clock.now() - started >= duration => return Ok(()),
-            _ => {}
+            Limit::Duration(duration) => {
+                let next = (clock.now() - started).saturating_add(schedule.gap);
+                if next >= duration {
+                    return Ok(());
+                }
+            }
+            Limit::Iterations(_) => {}
         }
         pause(clock, schedule.gap, patience)?;
     }
@@ -114,29 +120,51 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut patience = Patience::new(&supervisor);
-        repeat(&mut transaction, &clock, schedule, &mut patience, |sample| samples.push(sample)).unwrap();
+        repeat(
+            &mut transaction,
+            &clock,
+            schedule,
+            &mut patience,
+            |sample| samples.push(sample),
+        )
+        .unwrap();
         (transaction.starts, samples)
     }
 
     #[test]
     fn iterations_are_counted_without_the_warm_up() {
-        let (starts, samples) = run(Schedule { limit: Limit::Iterations(5), warmup: 3, gap: 0 });
+        let (starts, samples) = run(Schedule {
+            limit: Limit::Iterations(5),
+            warmup: 3,
+            gap: 0,
+        });
         assert_eq!((starts.len(), samples.len()), (8, 5));
     }
 
     #[test]
     fn t1_the_gap_is_as_long_as_asked() {
         let gap = 1_000_000;
-        let (starts, _) = run(Schedule { limit: Limit::Iterations(4), warmup: 2, gap });
+        let (starts, _) = run(Schedule {
+            limit: Limit::Iterations(4),
+            warmup: 2,
+            gap,
+        });
         for pair in starts.windows(2) {
             let between = pair[1] - pair[0] - 2_000;
-            assert!((gap..gap + 200).contains(&between), "{between} ns for a gap of {gap} ns");
+            assert!(
+                (gap..gap + 200).contains(&between),
+                "{between} ns for a gap of {gap} ns"
+            );
         }
     }
 
     #[test]
     fn a_duration_starts_with_the_first_measured_iteration() {
-        let (starts, samples) = run(Schedule { limit: Limit::Duration(100_000), warmup: 10, gap: 8_000 });
+        let (starts, samples) = run(Schedule {
+            limit: Limit::Duration(100_000),
+            warmup: 10,
+            gap: 8_000,
+        });
         // One iteration and its gap take a little more than 10,000 ns.
         assert_eq!(samples.len(), 10);
         assert_eq!(starts.len(), 20);
@@ -148,7 +176,11 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(false);
         let mut patience = Patience::new(&supervisor);
-        let schedule = Schedule { limit: Limit::Iterations(2), warmup: 0, gap: 10 * GAP_SLICE };
+        let schedule = Schedule {
+            limit: Limit::Iterations(2),
+            warmup: 0,
+            gap: 10 * GAP_SLICE,
+        };
         assert!(repeat(&mut transaction, &clock, schedule, &mut patience, |_| ()).is_err());
         assert_eq!(transaction.starts.len(), 1);
     }

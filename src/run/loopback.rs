@@ -3,11 +3,13 @@
 use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
 use crate::error::{Failure, cause};
+use crate::multicall::PROGRAM;
 use crate::plan::{Plan, Role};
 use crate::session::LISTENING;
 
@@ -16,9 +18,11 @@ const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
 
 /// Starts a server for `plan` and carries out the client's part, `client`, against it.
 pub fn run(plan: &Plan, client: impl FnOnce(&Plan) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut server = Server::start(plan)?;
+    let server = Server::start(plan)?;
     let plan = Plan {
-        role: Role::Client { address: Ipv4Addr::LOCALHOST.to_string() },
+        role: Role::Client {
+            address: Ipv4Addr::LOCALHOST.to_string(),
+        },
         port: server.port,
         ..plan.clone()
     };
@@ -34,12 +38,21 @@ pub fn end_with_parent() -> Result<(), Failure> {
         return Ok(());
     };
     let refused = |error: rustix::io::Errno| {
-        Failure::environment(format!("cannot bind the server to its client: {}", cause(&error.into())))
+        Failure::environment(format!(
+            "cannot bind the server to its client: {}",
+            cause(&error.into())
+        ))
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(refused)?;
     // The client may have ended before that.
-    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.to_string()) != Some(parent) {
-        return Err(Failure::environment("the client of this loopback run has ended"));
+    if getppid()
+        .map(Pid::as_raw_nonzero)
+        .map(|pid| pid.to_string())
+        != Some(parent)
+    {
+        return Err(Failure::environment(
+            "the client of this loopback run has ended",
+        ));
     }
     Ok(())
 }
@@ -55,9 +68,14 @@ struct Server {
 impl Server {
     fn start(plan: &Plan) -> Result<Self, Failure> {
         let cannot = |error: std::io::Error| {
-            Failure::environment(format!("cannot start the server of the loopback run: {}", cause(&error)))
+            Failure::environment(format!(
+                "cannot start the server of the loopback run: {}",
+                cause(&error)
+            ))
         };
         let mut child = Command::new(env::current_exe().map_err(cannot)?)
+            // The arguments name the tool; a file that has a legacy name would be that tool already.
+            .arg0(PROGRAM)
             .args(plan.server_arguments())
             .env(PARENT, getpid().as_raw_nonzero().to_string())
             .stdin(Stdio::null())
@@ -66,13 +84,22 @@ impl Server {
             .spawn()
             .map_err(cannot)?;
         let stdout = child.stdout.take().map(BufReader::new);
-        let stdout = stdout.ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
-        let mut server = Self { child, stdout, port: 0 };
+        let stdout = stdout
+            .ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
+        let mut server = Self {
+            child,
+            stdout,
+            port: 0,
+        };
         let mut line = String::new();
         server.stdout.read_line(&mut line).map_err(cannot)?;
         match port(&line) {
             Some(port) => server.port = port,
-            None => return Err(server.explain(Failure::environment("the server of the loopback run did not start"))),
+            None => {
+                return Err(server.explain(Failure::environment(
+                    "the server of the loopback run did not start",
+                )));
+            }
         }
         Ok(server)
     }
@@ -117,14 +144,20 @@ impl Drop for Server {
 
 /// The port in the line that a server prints when it listens.
 fn port(line: &str) -> Option<u16> {
-    line.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
+    line.strip_prefix(LISTENING)?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// What a server said on stderr as a failure of this process.
 fn server_failed(said: &str) -> Failure {
     let mut lines = said.lines();
     let first = lines.next().unwrap_or("it said nothing");
-    let message = first.split_once(": ").map_or(first, |(_program, message)| message);
+    let message = first
+        .split_once(": ")
+        .map_or(first, |(_program, message)| message);
     let failure = Failure::environment(format!("the server of the loopback run failed: {message}"));
     match lines.find_map(|line| line.strip_prefix("hint: ")) {
         Some(hint) => failure.with_hint(hint),
@@ -138,15 +171,22 @@ mod tests {
 
     #[test]
     fn the_port_is_read_from_the_line_of_the_server() {
-        assert_eq!(port("Listening on port 49194 for client to connect...\n"), Some(49194));
+        assert_eq!(
+            port("Listening on port 49194 for client to connect...\n"),
+            Some(49194)
+        );
         assert_eq!(port(""), None);
         assert_eq!(port("Listening on port x for client\n"), None);
     }
 
     #[test]
     fn what_the_server_said_is_passed_on() {
-        let failure = server_failed("cxidiag write-lat: cannot open device soft0: full\nhint: look\n");
-        assert_eq!(failure.message, "the server of the loopback run failed: cannot open device soft0: full");
+        let failure =
+            server_failed("cxidiag write-lat: cannot open device soft0: full\nhint: look\n");
+        assert_eq!(
+            failure.message,
+            "the server of the loopback run failed: cannot open device soft0: full"
+        );
         assert_eq!(failure.hint.as_deref(), Some("look"));
         assert!(server_failed("").message.ends_with("it said nothing"));
     }

@@ -50,18 +50,29 @@ fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure
     let out = &mut io::stdout().lock();
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
-    let (mut session, agreed) = session::join(plan, address, plan.port, endpoint.address())?;
+    let (mut session, agreed) = session::join(plan, address, endpoint.address())?;
     summarize(out, plan, Side::Client, &endpoint, &agreed)?;
     let mut initiator = B::initiator(&endpoint, agreed.peer, &agreed.run)?;
     session.ready()?;
-    let mut tables = ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
+    let mut tables =
+        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
     for size in agreed.run.sizes() {
         recorder.clear();
-        let supervisor = Watchful { session: &session, endpoint: &endpoint, program: &plan.program };
-        let measurement = Loop { run: &agreed.run, supervisor: &supervisor, recorder: &mut recorder };
+        let supervisor = Watchful {
+            session: &session,
+            endpoint: &endpoint,
+            program: &plan.program,
+        };
+        let measurement = Loop {
+            run: &agreed.run,
+            supervisor: &supervisor,
+            recorder: &mut recorder,
+        };
         B::measure(&mut initiator, &agreed.run, size, measurement)?;
         session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
-        tables.result(size, recorder.statistics(), recorder.samples()).map_err(Failure::output)?;
+        tables
+            .result(size, recorder.statistics(), recorder.samples())
+            .map_err(Failure::output)?;
     }
     tables.end().map_err(Failure::output)?;
     B::close_initiator(initiator)?;
@@ -94,7 +105,9 @@ fn summarize(
         own: endpoint.address(),
         peer: agreed.peer,
     };
-    text::summary(out, &summary).and_then(|()| out.flush()).map_err(Failure::output)
+    text::summary(out, &summary)
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
 }
 
 fn recorder(run: &RunOptions) -> Result<Recorder, Failure> {
@@ -113,7 +126,13 @@ impl Measurement for Loop<'_> {
 
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
         let mut patience = Patience::new(self.supervisor);
-        repeat(transaction, &MonotonicRaw, schedule(self.run), &mut patience, |sample| self.recorder.record(sample))
+        repeat(
+            transaction,
+            &MonotonicRaw,
+            schedule(self.run),
+            &mut patience,
+            |sample| self.recorder.record(sample),
+        )
     }
 }
 
@@ -137,7 +156,13 @@ struct Watchful<'a> {
 
 impl Supervisor for Watchful<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
-        if self.session.peer_alive() { Ok(()) } else { Err(Failure::peer_lost(self.session.peer())) }
+        if self.session.peer_alive() {
+            return Ok(());
+        }
+        let peer = self.session.peer();
+        Err(Failure::peer(format!(
+            "the peer ({peer}) closed the connection in the middle of the run: it failed or was killed"
+        )))
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {
@@ -152,9 +177,13 @@ impl Supervisor for Watchful<'_> {
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
         let info = self.endpoint.device().info();
         failure.with_hint(if info.retry_handler_eq == 0 {
-            format!("the retry handler is not running: start the service cxi_rh@{}", info.name)
+            format!(
+                "the retry handler is not running: start the service cxi_rh@{}",
+                info.name
+            )
         } else {
-            "check the links of both NICs, the switch, and whether the peer's node still runs".into()
+            "check the links of both NICs, the switch, and whether the peer's node still runs"
+                .into()
         })
     }
 }

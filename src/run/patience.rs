@@ -66,8 +66,17 @@ impl<'a> Patience<'a> {
     }
 
     #[cold]
-    fn still_nothing(&self, now: u64, event: &str, watch: &mut Option<Watch>) -> Result<(), Failure> {
-        let watch = watch.get_or_insert(Watch { since: now, looked: now, noticed: false });
+    fn still_nothing(
+        &self,
+        now: u64,
+        event: &str,
+        watch: &mut Option<Watch>,
+    ) -> Result<(), Failure> {
+        let watch = watch.get_or_insert(Watch {
+            since: now,
+            looked: now,
+            noticed: false,
+        });
         if now - watch.looked >= LOOK {
             watch.looked = now;
             self.look_after_peer()?;
@@ -78,7 +87,8 @@ impl<'a> Patience<'a> {
         }
         if waited >= NOTICE && !watch.noticed {
             watch.noticed = true;
-            self.supervisor.slow(event, seconds(waited), seconds(GIVE_UP));
+            self.supervisor
+                .slow(event, seconds(waited), seconds(GIVE_UP));
         }
         Ok(())
     }
@@ -110,13 +120,20 @@ pub(super) mod double {
 
     impl Watching {
         pub(crate) fn peer(peer: bool) -> Self {
-            Self { peer, notices: Cell::new(0) }
+            Self {
+                peer,
+                notices: Cell::new(0),
+            }
         }
     }
 
     impl Supervisor for Watching {
         fn peer_is_there(&self) -> Result<(), Failure> {
-            if self.peer { Ok(()) } else { Err(Failure::environment("lost")) }
+            if self.peer {
+                Ok(())
+            } else {
+                Err(Failure::environment("lost"))
+            }
         }
 
         fn slow(&self, _: &str, _: u64, _: u64) {

@@ -1,7 +1,7 @@
 //! A process's place on the fabric: device, service, VNI, interface, address.
 
-use cxi::{Device, Domain, Lni, Service};
 use cxi::sys::C_PID_ANY;
+use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice;
 use crate::error::Failure;
@@ -23,11 +23,17 @@ impl Endpoint {
             let failure = Failure::environment(format!("the link of {} is down", plan.device));
             return Err(failure.with_hint("check the cable and the switch port"));
         }
-        let service = device
-            .service(plan.svc_id)
-            .map_err(|error| advice::refused(&format!("use service {} of {}", plan.svc_id, plan.device), error))?;
+        let service = device.service(plan.svc_id).map_err(|error| {
+            advice::refused(
+                &format!("use service {} of {}", plan.svc_id, plan.device),
+                error,
+            )
+        })?;
         if !service.enabled {
-            let failure = Failure::environment(format!("service {} of {} is disabled", plan.svc_id, plan.device));
+            let failure = Failure::environment(format!(
+                "service {} of {} is disabled",
+                plan.svc_id, plan.device
+            ));
             let hint = format!(
                 "ask the administrator for 'cxi_service enable -s {}', or choose another service with --svc-id",
                 plan.svc_id
@@ -35,11 +41,18 @@ impl Endpoint {
             return Err(failure.with_hint(hint));
         }
         let vni = vni(&service)?;
-        let in_service = |what: &str| format!("{what} in service {} of {}", plan.svc_id, plan.device);
-        let lni = Lni::new(&device, plan.svc_id).map_err(|error| advice::refused(&in_service("allocate an LNI"), error))?;
-        let domain = Domain::new(&lni, vni.into(), C_PID_ANY)
-            .map_err(|error| advice::refused(&in_service(&format!("get a PID on VNI {vni}")), error))?;
-        Ok(Self { device, lni, domain })
+        let in_service =
+            |what: &str| format!("{what} in service {} of {}", plan.svc_id, plan.device);
+        let lni = Lni::new(&device, plan.svc_id)
+            .map_err(|error| advice::refused(&in_service("allocate an LNI"), error))?;
+        let domain = Domain::new(&lni, vni.into(), C_PID_ANY).map_err(|error| {
+            advice::refused(&in_service(&format!("get a PID on VNI {vni}")), error)
+        })?;
+        Ok(Self {
+            device,
+            lni,
+            domain,
+        })
     }
 
     /// The NIC.
@@ -59,7 +72,11 @@ impl Endpoint {
 
     /// This side's address on the fabric.
     pub fn address(&self) -> Own {
-        Own { nic: self.device.info().nid, pid: self.domain.pid(), vni: self.domain.vni() }
+        Own {
+            nic: self.device.info().nid,
+            pid: self.domain.pid(),
+            vni: self.domain.vni(),
+        }
     }
 
     /// What the user should know before the run, in lines.
@@ -97,7 +114,9 @@ fn vni(service: &Service) -> Result<u16, Failure> {
             Some(vni) => Ok(*vni),
         };
     }
-    let range = service.vni_range().map_err(|error| advice::refused("read the VNI range of the service", error))?;
+    let range = service
+        .vni_range()
+        .map_err(|error| advice::refused("read the VNI range of the service", error))?;
     match range {
         None => Err(none("this libcxi is too old to tell its range")),
         Some(range) if *range.start() == 0 => Err(none("its range is not set")),

@@ -31,15 +31,16 @@ impl Initiator {
     pub fn new(endpoint: &Endpoint, peer: Address, length: u64) -> Result<Self, Failure> {
         let info = endpoint.device().info();
         let vni = endpoint.domain().vni();
-        let profile = CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-            .map_err(refused("allocate a communication profile"))?;
+        let profile =
+            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
+                .map_err(refused("allocate a communication profile"))?;
         // No combining of events: each is written at once.
         let events = EventQueue::new(endpoint.lni(), EVENT_PAGE, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the initiator's event queue"))?;
         let buffer = map(endpoint.lni(), length)?;
         let mut transmit = TransmitQueue::new(&profile, TRANSMIT_SLOTS, &events, None)
             .map_err(refused("allocate the transmit queue"))?;
-        transmit.keep_mapped(&buffer).map_err(refused("use the buffer"))?;
+        transmit.keep_mapped(&buffer);
         Ok(Self {
             transmit,
             events,
@@ -58,9 +59,11 @@ impl Initiator {
             .set_restricted(restricted)
             .set_eq(self.events.number());
         let mut batch = self.transmit.batch();
-        batch
-            .emit_c_state(&context)
-            .map_err(|error| Failure::nic(format!("cannot issue the context of immediate data commands: {error}")))?;
+        batch.emit_c_state(&context).map_err(|error| {
+            Failure::nic(format!(
+                "cannot issue the context of immediate data commands: {error}"
+            ))
+        })?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -105,8 +108,12 @@ impl Initiator {
 
     /// Releases the resources and reports what fails.
     pub fn close(self) -> Result<(), Failure> {
-        self.transmit.close().map_err(refused("release the transmit queue"))?;
-        self.events.close().map_err(refused("release the initiator's event queue"))?;
+        self.transmit
+            .close()
+            .map_err(refused("release the transmit queue"))?;
+        self.events
+            .close()
+            .map_err(refused("release the initiator's event queue"))?;
         self.buffer.close().map_err(refused("release the buffer"))
     }
 }

@@ -31,12 +31,24 @@ pub fn measure<C: Command, M: Measurement>(
     low_latency: bool,
     measurement: M,
 ) -> Result<M::Output, Failure> {
-    let Initiator { transmit, events, .. } = initiator;
+    let Initiator {
+        transmit, events, ..
+    } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
-        measurement.run(&mut Operation::<C, true> { transmit, events, command, completion })
+        measurement.run(&mut Operation::<C, true> {
+            transmit,
+            events,
+            command,
+            completion,
+        })
     } else {
-        measurement.run(&mut Operation::<C, false> { transmit, events, command, completion })
+        measurement.run(&mut Operation::<C, false> {
+            transmit,
+            events,
+            command,
+            completion,
+        })
     }
 }
 
@@ -49,16 +61,26 @@ struct Operation<'a, C, const LOW_LATENCY: bool> {
 
 impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_LATENCY> {
     #[inline(always)]
-    fn iterate<K: Clock>(&mut self, clock: &K, patience: &mut Patience<'_>) -> Result<u64, Failure> {
+    fn iterate<K: Clock>(
+        &mut self,
+        clock: &K,
+        patience: &mut Patience<'_>,
+    ) -> Result<u64, Failure> {
         let start = clock.now();
         let mut batch = self.transmit.batch();
-        self.command.emit(&mut batch).map_err(|error| self.completion.not_issued(error))?;
+        self.command
+            .emit(&mut batch)
+            .map_err(|error| self.completion.not_issued(error))?;
         if LOW_LATENCY {
             batch.commit_low_latency();
         } else {
             batch.commit_doorbell();
         }
-        let poll = || self.events.poll().map(|event| (event.event_type(), event.return_code()));
+        let poll = || {
+            self.events
+                .poll()
+                .map(|event| (event.event_type(), event.return_code()))
+        };
         let (seen, end) = patience.wait(clock, self.completion.operation, poll)?;
         if seen != (self.completion.event, ReturnCode::OK) {
             return Err(self.completion.unexpected(seen));

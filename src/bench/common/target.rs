@@ -40,13 +40,20 @@ impl Target {
         let events = EventQueue::new(lni, EVENT_PAGE, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the target's event queue"))?;
         let buffer = map(lni, length)?;
-        let commands =
-            TargetQueue::new(lni, TARGET_SLOTS, None).map_err(refused("allocate the target command queue"))?;
-        let mut portal =
-            PortalTableEntry::new(lni, &events, false).map_err(refused("allocate a portals table entry"))?;
-        portal.map(endpoint.domain(), PORTAL_INDEX).map_err(refused("map the portals table entry"))?;
+        let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
+            .map_err(refused("allocate the target command queue"))?;
+        let mut portal = PortalTableEntry::new(lni, &events, false)
+            .map_err(refused("allocate a portals table entry"))?;
+        portal
+            .map(endpoint.domain(), PORTAL_INDEX)
+            .map_err(refused("map the portals table entry"))?;
         portal.keep_mapped(&buffer);
-        let mut target = Self { portal, commands, events, buffer };
+        let mut target = Self {
+            portal,
+            commands,
+            events,
+            buffer,
+        };
         target.enable()?;
         target.append(access)?;
         Ok(target)
@@ -59,12 +66,18 @@ impl Target {
             .set_ptlte_state(C_PTLTE_ENABLED as u8)
             .set_ptlte_index(self.portal.number());
         let mut batch = self.commands.batch();
-        batch.emit_set_state(&command).map_err(|error| Failure::nic(format!("cannot enable the portal: {error}")))?;
+        batch
+            .emit_set_state(&command)
+            .map_err(|error| Failure::nic(format!("cannot enable the portal: {error}")))?;
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
-            Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => Ok(()),
-            _ => Err(Failure::nic("enabling the portal: the NIC reported another state")),
+            Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
+                Ok(())
+            }
+            _ => Err(Failure::nic(
+                "enabling the portal: the NIC reported another state",
+            )),
         }
     }
 
@@ -87,25 +100,31 @@ impl Target {
             // restricted packet (nic.md 8.4).
             .set_ignore_bits(1);
         let mut batch = self.commands.batch();
-        batch.emit_target(&command).map_err(|error| Failure::nic(format!("cannot append the buffer: {error}")))?;
+        batch
+            .emit_target(&command)
+            .map_err(|error| Failure::nic(format!("cannot append the buffer: {error}")))?;
         batch.commit_doorbell();
-        self.answer("appending the buffer", EventType::LINK).map(drop)
+        self.answer("appending the buffer", EventType::LINK)
+            .map(drop)
     }
 
     /// Waits for the event that answers a target command.
     fn answer(&mut self, what: &str, expected: EventType) -> Result<Record, Failure> {
-        let start = cxi::now_ns();
+        let start = cxi::clock::now_ns();
         loop {
             if let Some(event) = self.events.poll() {
-                let (seen, code, record) = (event.event_type(), event.return_code(), event.record());
+                let (seen, code, record) =
+                    (event.event_type(), event.return_code(), event.record());
                 self.events.acknowledge();
                 if (seen, code) != (expected, ReturnCode::OK) {
                     return Err(advice::unexpected(what, seen, expected, code));
                 }
                 return Ok(record);
             }
-            if cxi::now_ns() - start > PATIENCE {
-                return Err(Failure::nic(format!("{what}: the NIC did not answer within a second")));
+            if cxi::clock::now_ns() - start > PATIENCE {
+                return Err(Failure::nic(format!(
+                    "{what}: the NIC did not answer within a second"
+                )));
             }
         }
     }
@@ -129,9 +148,15 @@ impl Target {
 
     /// Releases the resources and reports what fails.
     pub fn close(self) -> Result<(), Failure> {
-        self.portal.close().map_err(refused("release the portals table entry"))?;
-        self.commands.close().map_err(refused("release the target command queue"))?;
-        self.events.close().map_err(refused("release the target's event queue"))?;
+        self.portal
+            .close()
+            .map_err(refused("release the portals table entry"))?;
+        self.commands
+            .close()
+            .map_err(refused("release the target command queue"))?;
+        self.events
+            .close()
+            .map_err(refused("release the target's event queue"))?;
         self.buffer.close().map_err(refused("release the buffer"))
     }
 }
