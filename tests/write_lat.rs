@@ -27,12 +27,22 @@ fn without_platform(text: &str) -> String {
 fn the_example_of_the_seed() {
     let fabric = Fabric::new();
     let server = fabric.server("write-lat", &["-d", "soft0"]);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "5", "--report-all"]);
+    let client = fabric.client(
+        "write-lat",
+        &server,
+        &["-d", "soft1", "-n", "5", "--report-all"],
+    );
     let server = server.finish();
     assert_success(&client);
     assert_success(&server);
-    assert_eq!(masked(&without_platform(&stdout(&client))), masked(&seed("cxi_write_lat 10.1.1.8 -n 5 --report-all")));
-    assert_eq!(masked(&without_platform(&stdout(&server))), masked(&seed("cxi_write_lat")));
+    assert_eq!(
+        masked(&without_platform(&stdout(&client))),
+        masked(&seed("cxi_write_lat 10.1.1.8 -n 5 --report-all"))
+    );
+    assert_eq!(
+        masked(&without_platform(&stdout(&server))),
+        masked(&seed("cxi_write_lat"))
+    );
     fabric.assert_nothing_left();
 }
 
@@ -42,7 +52,11 @@ fn the_example_of_the_seed() {
 fn a_duration_over_a_range() {
     let fabric = Fabric::new();
     let server = fabric.server("write-lat", &["-d", "soft0"]);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-s", "1:4096", "-D", "1"]);
+    let client = fabric.client(
+        "write-lat",
+        &server,
+        &["-d", "soft1", "-s", "1:4096", "-D", "1"],
+    );
     let server = server.finish();
     assert_success(&client);
     assert_success(&server);
@@ -60,8 +74,14 @@ fn a_duration_over_a_range() {
             .replace(&row.repeat(5), &row.repeat(13))
             .replace(&format!("{rule}{see}"), &format!("{rule}{see}").repeat(13))
     };
-    assert_eq!(masked(&without_platform(&stdout(&client))), expected("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024"));
-    assert_eq!(masked(&without_platform(&stdout(&server))), expected("cxi_read_lat"));
+    assert_eq!(
+        masked(&without_platform(&stdout(&client))),
+        expected("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024")
+    );
+    assert_eq!(
+        masked(&without_platform(&stdout(&server))),
+        expected("cxi_read_lat")
+    );
     let sizes: Vec<String> = stdout(&client)
         .lines()
         .filter(|line| line.starts_with("    "))
@@ -78,8 +98,14 @@ fn loopback_measures_with_one_command_and_leaves_nothing() {
     let output = fabric.run(&["write-lat", "--loopback", "-d", "soft0", "-n", "20"]);
     assert_success(&output);
     let text = stdout(&output);
-    assert!(text.contains("\nRemote (server)  : NIC 0x12 PID 0 (loopback)\n"), "{text}");
-    assert!(text.contains("\nLocal (client)   : NIC 0x12 PID 1 VNI 1\n"), "{text}");
+    assert!(
+        text.contains("\nRemote (server)  : NIC 0x12 PID 0 (loopback)\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nLocal (client)   : NIC 0x12 PID 1 VNI 1\n"),
+        "{text}"
+    );
     assert_eq!(text.matches("RDMA Size[B]").count(), 1, "{text}");
     assert!(!text.contains("Listening"), "{text}");
     fabric.assert_nothing_left();
@@ -100,7 +126,11 @@ fn every_way_of_issuing() {
         &["--no-idc", "--no-ll"],
     ] {
         for size in ["1:1024", "192", "193", "224", "225", "65537"] {
-            let args = [&["write-lat", "--loopback", "-d", "soft0", "-n", "3"], options, &["--latency-gap", "0", "-s", size]];
+            let args = [
+                &["write-lat", "--loopback", "-d", "soft0", "-n", "3"],
+                options,
+                &["--latency-gap", "0", "-s", size],
+            ];
             assert_success(&fabric.run(&args.concat()));
         }
     }
@@ -109,7 +139,18 @@ fn every_way_of_issuing() {
 #[test]
 fn a_large_write_arrives() {
     let fabric = Fabric::new();
-    let args = ["write-lat", "--loopback", "-d", "soft0", "-n", "2", "--warmup", "0", "-s", "16777217"];
+    let args = [
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-n",
+        "2",
+        "--warmup",
+        "0",
+        "-s",
+        "16777217",
+    ];
     assert_success(&fabric.run(&args));
 }
 
@@ -119,7 +160,10 @@ fn two_pairs_at_a_time() {
     let servers = [(); 2].map(|()| fabric.server("write-lat", &["-d", "soft0"]));
     let clients = [0, 1].map(|index| {
         let args = ["-d", "soft1", "-n", "50", "--latency-gap", "100"];
-        fabric.client_command("write-lat", &servers[index], &args).spawn().expect("cxidiag starts")
+        fabric
+            .client_command("write-lat", &servers[index], &args)
+            .spawn()
+            .expect("cxidiag starts")
     });
     for client in clients {
         assert_success(&client.wait_with_output().expect("a pipe"));
@@ -136,8 +180,11 @@ fn an_ordinary_user() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("cxidiag");
     std::fs::copy(CXIDIAG, &program).expect("a copy");
-    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).expect("a mode");
-    let is_root = std::fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0).unwrap_or(false);
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777))
+        .expect("a mode");
+    let is_root = std::fs::metadata("/proc/self")
+        .map(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+        .unwrap_or(false);
     let mut command = std::process::Command::new(&program);
     command
         .args(["write-lat", "--loopback", "-d", "soft0", "-n", "5"])
@@ -172,13 +219,24 @@ fn a_server_names_the_run_options_that_it_ignores() {
     assert!(stdout(&server).contains("\nIDC              : Enabled\n"));
     let notice = stderr(&server);
     assert_eq!(notice.lines().count(), 1, "{notice}");
-    assert!(notice.contains("--iters") && notice.contains("--no-idc"), "{notice}");
+    assert!(
+        notice.contains("--iters") && notice.contains("--no-idc"),
+        "{notice}"
+    );
 }
 
 #[test]
 fn t8_report_all_is_ignored_with_a_duration() {
     let fabric = Fabric::new();
-    let args = ["write-lat", "--loopback", "-d", "soft0", "-D", "1", "--report-all"];
+    let args = [
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-D",
+        "1",
+        "--report-all",
+    ];
     let output = fabric.run(&args);
     assert_success(&output);
     assert!(stdout(&output).contains("\nResults Reported : Summary\n"));
@@ -192,12 +250,19 @@ const LONG: [&str; 6] = ["-d", "soft1", "-D", "600", "--latency-gap", "0"];
 fn t14_a_killed_server_ends_the_client() {
     let fabric = Fabric::new();
     let mut server = fabric.server("write-lat", &["-d", "soft0"]);
-    let client = fabric.client_command("write-lat", &server, &LONG).spawn().expect("cxidiag starts");
+    let client = fabric
+        .client_command("write-lat", &server, &LONG)
+        .spawn()
+        .expect("cxidiag starts");
     while !server.next_line().starts_with("Remote (client)") {}
     server.kill();
     let client = client.wait_with_output().expect("a pipe");
     assert_eq!(client.status.code(), Some(1));
-    assert!(stderr(&client).starts_with("cxidiag write-lat: "), "{}", stderr(&client));
+    assert!(
+        stderr(&client).starts_with("cxidiag write-lat: "),
+        "{}",
+        stderr(&client)
+    );
     assert_runs_again(&fabric);
 }
 
@@ -205,13 +270,20 @@ fn t14_a_killed_server_ends_the_client() {
 fn t14_a_killed_client_ends_the_server() {
     let fabric = Fabric::new();
     let mut server = fabric.server("write-lat", &["-d", "soft0"]);
-    let mut client = fabric.client_command("write-lat", &server, &LONG).spawn().expect("cxidiag starts");
+    let mut client = fabric
+        .client_command("write-lat", &server, &LONG)
+        .spawn()
+        .expect("cxidiag starts");
     while !server.next_line().starts_with("Remote (client)") {}
     client.kill().expect("a running client");
     let _ = client.wait();
     let server = server.finish();
     assert_eq!(server.status.code(), Some(1));
-    assert!(stderr(&server).starts_with("cxidiag write-lat: "), "{}", stderr(&server));
+    assert!(
+        stderr(&server).starts_with("cxidiag write-lat: "),
+        "{}",
+        stderr(&server)
+    );
     assert_runs_again(&fabric);
 }
 

@@ -51,7 +51,9 @@ impl Fabric {
 
     /// Runs a client of `tool` against `server` to its end.
     pub fn client(&self, tool: &str, server: &Server, args: &[&str]) -> Output {
-        self.client_command(tool, server, args).output().expect("cxidiag starts")
+        self.client_command(tool, server, args)
+            .output()
+            .expect("cxidiag starts")
     }
 
     /// A client of `tool` against `server`, not started.
@@ -61,7 +63,11 @@ impl Fabric {
 
     /// Fails if anything is left of the NICs of this fabric.
     pub fn assert_nothing_left(&self) {
-        let left: Vec<_> = std::fs::read_dir(self.path()).into_iter().flatten().flatten().collect();
+        let left: Vec<_> = std::fs::read_dir(self.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
         assert!(left.is_empty(), "left in the fabric directory: {left:?}");
     }
 }
@@ -81,14 +87,25 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut first_line = String::new();
         stdout.read_line(&mut first_line).expect("a line");
-        let Some(port) = first_line.strip_prefix("Listening on port ").and_then(|rest| rest.split(' ').next())
+        let Some(port) = first_line
+            .strip_prefix("Listening on port ")
+            .and_then(|rest| rest.split(' ').next())
         else {
             let mut stderr = String::new();
-            let _ = child.stderr.take().expect("a pipe").read_to_string(&mut stderr);
+            let _ = child
+                .stderr
+                .take()
+                .expect("a pipe")
+                .read_to_string(&mut stderr);
             panic!("the server printed {first_line:?} and {stderr:?}");
         };
         let port = port.to_owned();
-        Self { child, stdout, port, first_line }
+        Self {
+            child,
+            stdout,
+            port,
+            first_line,
+        }
     }
 
     /// Waits for the end; the output is all that the server printed.
@@ -96,9 +113,18 @@ impl Server {
         let mut stdout = self.first_line.into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
         let mut stderr = Vec::new();
-        self.child.stderr.take().expect("a pipe").read_to_end(&mut stderr).expect("a pipe");
+        self.child
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_end(&mut stderr)
+            .expect("a pipe");
         let status: ExitStatus = self.child.wait().expect("an exit status");
-        Output { status, stdout, stderr }
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
     }
 
     /// The next line that the server prints.
@@ -129,7 +155,12 @@ pub fn stderr(output: &Output) -> String {
 /// Fails unless the process ended with status 0 and said nothing on stderr.
 #[track_caller]
 pub fn assert_success(output: &Output) {
-    assert!(output.status.success(), "{}: {}", output.status, stderr(output));
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        stderr(output)
+    );
     assert_eq!(stderr(output), "");
 }
 
@@ -142,12 +173,14 @@ pub fn masked(text: &str) -> String {
 }
 
 fn mask_line(line: &str) -> String {
-    let is_row = line.starts_with(' ') && line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let is_row =
+        line.starts_with(' ') && line.trim_start().starts_with(|c: char| c.is_ascii_digit());
     if is_row {
         return mask_row(line);
     }
     let is_address = line.starts_with("Local (") || line.starts_with("Remote (");
-    let is_setting = line.starts_with("Device ") || is_address || line.starts_with("Listening on port");
+    let is_setting =
+        line.starts_with("Device ") || is_address || line.starts_with("Listening on port");
     if !is_setting {
         return line.to_owned();
     }
@@ -167,7 +200,9 @@ fn mask_row(line: &str) -> String {
     let mut previous_end = 0;
     for (start, word) in words(line) {
         let end = start + word.len();
-        let decimals = word.split_once('.').map_or(String::new(), |(_, d)| format!(".{}", "#".repeat(d.len())));
+        let decimals = word
+            .split_once('.')
+            .map_or(String::new(), |(_, d)| format!(".{}", "#".repeat(d.len())));
         let shown = format!("#{decimals}");
         masked += &format!("{shown:>width$}", width = end - previous_end);
         previous_end = end;
@@ -176,7 +211,7 @@ fn mask_row(line: &str) -> String {
 }
 
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    line.split(' ').filter(|word| !word.is_empty()).map(|word| {
-        (word.as_ptr() as usize - line.as_ptr() as usize, word)
-    })
+    line.split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| (word.as_ptr() as usize - line.as_ptr() as usize, word))
 }
