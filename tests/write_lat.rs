@@ -2,6 +2,7 @@
 
 mod harness;
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
@@ -287,8 +288,149 @@ fn t14_a_killed_client_ends_the_server() {
     assert_runs_again(&fabric);
 }
 
+/// At any moment: as it starts, in the handshake, in the summary, in the run, between sizes.
+#[test]
+fn t14_a_client_killed_at_any_moment_ends_the_server() {
+    let fabric = Fabric::new();
+    for lines in [0, 1, 3, 12, 19, 21, 22] {
+        let server = fabric.server("write-lat", &["-d", "soft0"]);
+        let args = ["-d", "soft1", "-s", "8:64", "-n", "200"];
+        let client = fabric.client_command("write-lat", &server, &args);
+        let survived = kill_after(client, lines);
+        if lines == 0 {
+            // It may not have come as far as the server, which then still waits for a client.
+            let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "1"]);
+            let _ = (client, server.finish());
+        } else {
+            let server = server.finish();
+            assert_eq!(server.status.success(), survived, "{lines} lines");
+        }
+    }
+    assert_runs_again(&fabric);
+}
+
+/// Kills a process when it has printed so many lines; true if it came to its end before.
+fn kill_after(mut command: std::process::Command, lines: usize) -> bool {
+    let mut child = command.spawn().expect("cxidiag starts");
+    let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let _ = stdout.lines().take(lines).count();
+    child.kill().expect("a child");
+    child.wait().expect("an exit status").success()
+}
+
 /// Nothing of a dead process is in the way of the next run, and that run cleans up.
 fn assert_runs_again(fabric: &Fabric) {
     assert_success(&fabric.run(&["write-lat", "--loopback", "-d", "soft0", "-n", "3"]));
     fabric.assert_nothing_left();
+}
+
+#[test]
+fn t26_a_service_with_a_range_uses_its_own_vni() {
+    let fabric = Fabric::new();
+    let args = ["write-lat", "--loopback", "-d", "soft0", "-n", "3"];
+    let output = fabric.run(&[&args[..], &["--svc-id=2"]].concat());
+    assert_success(&output);
+    let text = stdout(&output);
+    assert!(text.contains("\nService ID       : 2\n"), "{text}");
+    assert!(text.contains(" PID 1 VNI 16\n"), "{text}");
+}
+
+#[test]
+fn t15_two_sides_with_different_vnis_do_not_run() {
+    let fabric = Fabric::new();
+    let server = fabric.server("write-lat", &["-d", "soft0", "--svc-id=2"]);
+    let client = fabric.client("write-lat", &server, &["-d", "soft1"]);
+    let server = server.finish();
+    for side in [client, server] {
+        assert_eq!(side.status.code(), Some(1));
+        let said = stderr(&side);
+        assert!(said.contains(": different VNIs: "), "{said}");
+    }
+    fabric.assert_nothing_left();
+}
+
+/// What the environment refuses: one line that names it, a hint, exit status 1.
+#[test]
+fn what_the_environment_refuses() {
+    let fabric = Fabric::new();
+    for (args, line, hint) in [
+        (
+            &["-d", "soft0", "--svc-id=3"][..],
+            "service 3 of soft0 is disabled",
+            "cxi_service enable -s 3",
+        ),
+        (
+            &["-d", "soft0", "--svc-id=4"],
+            "cxil_alloc_lni: Operation not permitted",
+            "no member of the service",
+        ),
+        (
+            &["-d", "soft0", "--svc-id=9"],
+            "cannot use service 9 of soft0",
+            "cxi_service list",
+        ),
+        (
+            &["-d", "cxi0", "--libcxi=/nowhere/libcxi.so.1"],
+            "cannot open device cxi0: no libcxi: /nowhere/libcxi.so.1",
+            "",
+        ),
+        (
+            &["-d", "soft0", "-p", "1"],
+            "nobody listens at 127.0.0.1 port 1",
+            "start the server first",
+        ),
+    ] {
+        let output = fabric.run(&[&["write-lat", "127.0.0.1"], args].concat());
+        let said = stderr(&output);
+        let (first, second) = said.split_once("\nhint: ").expect("a line and a hint");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(stdout(&output), "");
+        assert!(first.starts_with("cxidiag write-lat: "), "{said}");
+        assert!(first.contains(line) && !first.contains('\n'), "{said}");
+        assert!(second.contains(hint), "{said}");
+        assert_eq!(second.lines().count(), 1, "{said}");
+    }
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn no_hardware_is_answered_with_the_way_to_the_software_nic() {
+    if std::path::Path::new("/sys/class/cxi").exists() {
+        return;
+    }
+    let output = Fabric::new().run(&["write-lat"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said.contains("/sys/class/cxi") && said.contains("--device=soft0"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_unresolvable_host() {
+    let fabric = Fabric::new();
+    let output = fabric.run(&["write-lat", "host.invalid", "-d", "soft0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).starts_with("cxidiag write-lat: cannot resolve 'host.invalid': "),
+        "{}",
+        stderr(&output)
+    );
+    fabric.assert_nothing_left();
+}
+
+/// NICs of two fabrics do not reach each other; the NIC says so.
+#[test]
+fn a_peer_on_another_fabric_is_undeliverable() {
+    let (here, there) = (Fabric::new(), Fabric::new());
+    let server = here.server("write-lat", &["-d", "soft0"]);
+    let client = there.client("write-lat", &server, &["-d", "soft1"]);
+    assert_eq!(client.status.code(), Some(1));
+    assert!(
+        stderr(&client).contains("UNDELIVERABLE"),
+        "{}",
+        stderr(&client)
+    );
+    assert_eq!(server.finish().status.code(), Some(1));
 }
