@@ -36,17 +36,21 @@ pub static TOOLS: &[Tool] = &[Tool {
         &options::LOOPBACK,
         &options::LIBCXI,
     ],
-    defaults: RunOptions {
-        iters: 100,
-        duration_s: None,
-        warmup: 10,
-        gap_us: 1000,
-        min_size: 8,
-        max_size: 8,
-        unrestricted: false,
-        use_idc: true,
-        use_ll: true,
-        report_all: false,
-    },
+    defaults: LATENCY,
     run: one_sided_latency::<write_lat::WriteLat>,
 }];
+
+/// Defaults of the latency tools.
+const LATENCY: RunOptions = RunOptions {
+    iters: 100,
+    duration_s: None,
+    warmup: 10,
+    gap_us: 1000,
+    min_size: 8,
+    max_size: 8,
+    unrestricted: false,
+    use_idc: true,
+    use_ll: true,
+    report_all: false,
+    atomic: None,
+};

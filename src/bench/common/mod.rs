@@ -3,11 +3,13 @@
 mod endpoint;
 mod initiator;
 mod memory;
+mod operands;
 mod operation;
 mod target;
 
 pub use endpoint::Endpoint;
 pub use initiator::Initiator;
+pub use operands::{Operands, initial_target};
 pub use operation::{Command, Completion, measure};
 pub use target::{Access, Target};
 
