@@ -80,7 +80,7 @@ fn the_loop_allocates_nothing() {
         let mut initiator = WriteLat::initiator(&endpoint, address, &plan.run).unwrap();
         let counted = WriteLat::measure(&mut initiator, &plan.run, size, Counted).unwrap();
         assert_eq!(counted.count_total, 0, "{options:?} {size}");
-        WriteLat::check(&target, size).unwrap();
+        WriteLat::check_target(&target, size).unwrap();
         WriteLat::close_initiator(initiator).unwrap();
         WriteLat::close_target(target).unwrap();
         endpoint.close().unwrap();
