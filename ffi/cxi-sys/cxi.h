@@ -203,6 +203,46 @@ enum c_dma_op {
 	C_CMD_REDUCTION = 13,
 };
 
+enum c_atomic_op {
+	C_AMO_OP_MIN = 0,
+	C_AMO_OP_MAX = 1,
+	C_AMO_OP_SUM = 2,
+	C_AMO_OP_LOR = 4,
+	C_AMO_OP_LAND = 5,
+	C_AMO_OP_BOR = 6,
+	C_AMO_OP_BAND = 7,
+	C_AMO_OP_LXOR = 8,
+	C_AMO_OP_BXOR = 9,
+	C_AMO_OP_SWAP = 10,
+	C_AMO_OP_CSWAP = 11,
+	C_AMO_OP_AXOR = 12,
+};
+
+enum c_cswap_op {
+	C_AMO_OP_CSWAP_EQ = 0,
+	C_AMO_OP_CSWAP_NE = 1,
+	C_AMO_OP_CSWAP_LE = 2,
+	C_AMO_OP_CSWAP_LT = 3,
+	C_AMO_OP_CSWAP_GE = 4,
+	C_AMO_OP_CSWAP_GT = 5,
+};
+
+enum c_atomic_type {
+	C_AMO_TYPE_INT8_T = 0,
+	C_AMO_TYPE_UINT8_T = 1,
+	C_AMO_TYPE_INT16_T = 2,
+	C_AMO_TYPE_UINT16_T = 3,
+	C_AMO_TYPE_INT32_T = 4,
+	C_AMO_TYPE_UINT32_T = 5,
+	C_AMO_TYPE_INT64_T = 6,
+	C_AMO_TYPE_UINT64_T = 7,
+	C_AMO_TYPE_FLOAT_T = 8,
+	C_AMO_TYPE_FLOAT_COMPLEX_T = 9,
+	C_AMO_TYPE_DOUBLE_T = 10,
+	C_AMO_TYPE_DOUBLE_COMPLEX_T = 11,
+	C_AMO_TYPE_UINT128_T = 12,
+};
+
 enum c_cq_op {
 	C_CMD_CQ_NOOP = 0,
 	C_CMD_CQ_FENCE = 1,

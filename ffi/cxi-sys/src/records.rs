@@ -291,6 +291,81 @@ record! {
 }
 
 record! {
+    /// Immediate atomic operation, large form; the header of an immediate data command is
+    /// flattened into it.
+    ///
+    /// Source: nic.md 3.7.
+    IdcAmoCmd = "c_idc_amo_cmd", 64 bytes {
+        cmd_type / set_cmd_type: u8 = 0, 2;
+        cmd_size / set_cmd_size: u8 = 2, 2;
+        opcode / set_opcode: u8 = 4, 4;
+        length / set_length: u8 = 8, 8;
+        dfa / set_dfa: u32 = 32, 32;
+        remote_offset / set_remote_offset: u64 = 64, 56;
+        local_addr / set_local_addr: u64 = 128, 57;
+        atomic_op / set_atomic_op: u8 = 192, 4;
+        atomic_type / set_atomic_type: u8 = 200, 4;
+        cswap_op / set_cswap_op: u8 = 208, 3;
+        op1_word1 / set_op1_word1: u64 = 256, 64;
+        op1_word2 / set_op1_word2: u64 = 320, 64;
+        op2_word1 / set_op2_word1: u64 = 384, 64;
+        op2_word2 / set_op2_word2: u64 = 448, 64;
+    }
+}
+
+record! {
+    /// What follows the header ([`IdcHdr`]) of an immediate atomic operation, small form.
+    ///
+    /// Source: nic.md 3.7.
+    SmallAmoPayload = "c_small_amo_payload", 16 bytes {
+        amo_op / set_amo_op: u8 = 0, 4;
+        amo_type / set_amo_type: u8 = 8, 4;
+        op1_word1 / set_op1_word1: u64 = 64, 64;
+    }
+}
+
+record! {
+    /// DMA atomic operation. It takes 128 bytes in a queue, of which these are used.
+    ///
+    /// Source: nic.md 3.10.
+    DmaAmoCmd = "c_dma_amo_cmd", 96 bytes {
+        cmd_type / set_cmd_type: u8 = 0, 2;
+        cmd_size / set_cmd_size: u8 = 2, 2;
+        opcode / set_opcode: u8 = 4, 4;
+        index_ext / set_index_ext: u8 = 8, 5;
+        lac / set_lac: u8 = 16, 3;
+        event_send_disable / set_event_send_disable: bool = 19, 1;
+        event_success_disable / set_event_success_disable: bool = 20, 1;
+        event_ct_send / set_event_ct_send: bool = 21, 1;
+        event_ct_reply / set_event_ct_reply: bool = 22, 1;
+        event_ct_ack / set_event_ct_ack: bool = 23, 1;
+        event_ct_bytes / set_event_ct_bytes: bool = 24, 1;
+        get_with_local_flag / set_get_with_local_flag: bool = 25, 1;
+        restricted / set_restricted: bool = 26, 1;
+        reduction / set_reduction: bool = 27, 1;
+        flush / set_flush: bool = 28, 1;
+        use_offset_for_get / set_use_offset_for_get: bool = 29, 1;
+        dfa / set_dfa: u32 = 32, 32;
+        remote_offset / set_remote_offset: u64 = 64, 56;
+        local_read_addr / set_local_read_addr: u64 = 128, 57;
+        request_len / set_request_len: u32 = 192, 32;
+        ct / set_ct: u16 = 224, 11;
+        eq / set_eq: u16 = 240, 11;
+        initiator / set_initiator: u32 = 288, 32;
+        match_bits / set_match_bits: u64 = 320, 64;
+        header_data / set_header_data: u64 = 384, 64;
+        user_ptr / set_user_ptr: u64 = 448, 64;
+        local_write_addr / set_local_write_addr: u64 = 512, 57;
+        atomic_op / set_atomic_op: u8 = 576, 4;
+        atomic_type / set_atomic_type: u8 = 584, 4;
+        cswap_op / set_cswap_op: u8 = 592, 3;
+        write_lac / set_write_lac: u8 = 608, 3;
+        op2_word1 / set_op2_word1: u64 = 640, 64;
+        op2_word2 / set_op2_word2: u64 = 704, 64;
+    }
+}
+
+record! {
     /// Command about the queue itself: NOOP, FENCE, LCID.
     ///
     /// Source: nic.md 3.11.

@@ -207,6 +207,30 @@ impl TransmitBatch<'_> {
         self.emit(2, events, encode::dma(command).bytes(), &[])
     }
 
+    /// An atomic operation whose operands travel in the command, in the small form where that
+    /// suffices: not for fetching ones, CSWAP, AXOR and DOUBLE_COMPLEX (nic.md 3.7). Fetched
+    /// values go to `local_addr`, in the context `write_lac` of the C_STATE.
+    #[inline]
+    pub fn emit_idc_amo(&mut self, command: &IdcAmoCmd, fetching: bool) -> Result<(), EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        let (command, halves) = encode::idc_amo(command, fetching);
+        let length = 32 * halves as usize;
+        self.emit(halves, c_state.events, &command.bytes()[..length], &[])
+    }
+
+    /// An atomic operation whose operand 1 lies in memory (nic.md 3.10). `request_len` is set
+    /// to the size of its type.
+    #[inline]
+    pub fn emit_dma_amo(&mut self, command: &DmaAmoCmd, fetching: bool) -> Result<(), EmitError> {
+        let events = self.events_of(
+            command.eq(),
+            command.event_send_disable(),
+            command.event_success_disable(),
+        )?;
+        let command = encode::dma_amo(command, fetching);
+        self.emit(4, events, command.bytes(), &[])
+    }
+
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {

@@ -69,6 +69,71 @@ pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
     command
 }
 
+/// An immediate atomic operation, and the half-slots it takes. Small where the operation fits
+/// that form, which is what hardware's own helper chooses too (nic.md 3.7).
+#[inline]
+pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) {
+    let is_large = fetching
+        || u32::from(template.atomic_type()) == C_AMO_TYPE_DOUBLE_COMPLEX_T
+        || matches!(
+            u32::from(template.atomic_op()),
+            C_AMO_OP_CSWAP | C_AMO_OP_AXOR
+        );
+    let size = if is_large {
+        C_CMD_SIZE_64B
+    } else {
+        C_CMD_SIZE_32B
+    };
+    let mut command = *template;
+    command.set_cmd_type(C_CMD_TYPE_IDC as u8);
+    command.set_cmd_size(size as u8);
+    command.set_opcode(amo_opcode(fetching));
+    if is_large {
+        command.set_length(64);
+        return (command, halves(size));
+    }
+    command.set_length(32);
+    let mut payload = SmallAmoPayload::new();
+    payload.set_amo_op(template.atomic_op());
+    payload.set_amo_type(template.atomic_type());
+    payload.set_op1_word1(template.op1_word1());
+    let mut bytes = [0; IdcAmoCmd::SIZE];
+    let (head, rest) = bytes.split_at_mut(IdcHdr::SIZE);
+    head.copy_from_slice(&command.bytes()[..IdcHdr::SIZE]);
+    rest[..SmallAmoPayload::SIZE].copy_from_slice(payload.bytes());
+    (IdcAmoCmd::from_bytes(bytes), halves(size))
+}
+
+/// A DMA atomic operation. Its length follows from its type; for a number that stands for no
+/// type it is the caller's.
+#[inline]
+pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
+    let mut command = *template;
+    command.set_cmd_type(C_CMD_TYPE_DMA as u8);
+    command.set_cmd_size(C_CMD_SIZE_128B as u8);
+    command.set_opcode(amo_opcode(fetching));
+    let length = match u32::from(template.atomic_type()) {
+        C_AMO_TYPE_INT8_T | C_AMO_TYPE_UINT8_T => 1,
+        C_AMO_TYPE_INT16_T | C_AMO_TYPE_UINT16_T => 2,
+        C_AMO_TYPE_INT32_T | C_AMO_TYPE_UINT32_T | C_AMO_TYPE_FLOAT_T => 4,
+        C_AMO_TYPE_INT64_T
+        | C_AMO_TYPE_UINT64_T
+        | C_AMO_TYPE_FLOAT_COMPLEX_T
+        | C_AMO_TYPE_DOUBLE_T => 8,
+        C_AMO_TYPE_DOUBLE_COMPLEX_T | C_AMO_TYPE_UINT128_T => 16,
+        _ => template.request_len(),
+    };
+    command.set_request_len(length);
+    command
+}
+
+fn amo_opcode(fetching: bool) -> u8 {
+    match fetching {
+        true => C_CMD_FETCHING_ATOMIC as u8,
+        false => C_CMD_ATOMIC as u8,
+    }
+}
+
 #[inline]
 pub(crate) fn target(template: &TargetCmd) -> TargetCmd {
     let mut command = *template;
@@ -174,6 +239,82 @@ mod tests {
         template.set_dfa(DFA);
         let bytes = padded(&[0x15, 0x00, 0x08, 0x00, 0x04, 0x30, 0x12, 0x00]);
         assert_eq!(*dma(&template).bytes(), bytes);
+    }
+
+    #[test]
+    fn dma_amo_bytes() {
+        let mut template = DmaAmoCmd::new();
+        template.set_atomic_type(C_AMO_TYPE_FLOAT_COMPLEX_T as u8);
+        let mut bytes = padded::<96>(&[0x59]);
+        bytes[24] = 8;
+        bytes[73] = 9;
+        assert_eq!(*dma_amo(&template, true).bytes(), bytes);
+        bytes[0] = 0x49;
+        assert_eq!(*dma_amo(&template, false).bytes(), bytes);
+    }
+
+    #[test]
+    fn dma_amo_lengths() {
+        let sizes = [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 77, 77, 77];
+        for (kind, size) in sizes.into_iter().enumerate() {
+            let mut template = DmaAmoCmd::new();
+            template.set_atomic_type(kind as u8);
+            template.set_request_len(77);
+            assert_eq!(dma_amo(&template, false).request_len(), size, "type {kind}");
+        }
+    }
+
+    #[test]
+    fn idc_amo_bytes() {
+        let mut template = IdcAmoCmd::new();
+        template.set_dfa(DFA);
+        template.set_remote_offset(0x10);
+        template.set_local_addr(0x1122_3344);
+        template.set_atomic_op(C_AMO_OP_SUM as u8);
+        template.set_atomic_type(C_AMO_TYPE_UINT64_T as u8);
+        template.set_op1_word1(0x8877_6655_4433_2211);
+        template.set_op1_word2(3);
+        template.set_op2_word1(4);
+        template.set_op2_word2(5);
+        let header = |opcode, length| [opcode, length, 0, 0, 0x04, 0x30, 0x12, 0x00, 0x10];
+
+        let mut bytes = padded::<64>(&header(0x40, 32));
+        bytes[16..18].copy_from_slice(&[2, 7]);
+        bytes[24..32].copy_from_slice(&[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        let (command, halves) = idc_amo(&template, false);
+        assert_eq!((*command.bytes(), halves), (bytes, 1));
+
+        let mut bytes = padded::<64>(&header(0x54, 64));
+        bytes[16..20].copy_from_slice(&[0x44, 0x33, 0x22, 0x11]);
+        bytes[24..26].copy_from_slice(&[2, 7]);
+        bytes[32..40].copy_from_slice(&[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        for (at, word) in [(40, 3), (48, 4), (56, 5)] {
+            bytes[at] = word;
+        }
+        let (command, halves) = idc_amo(&template, true);
+        assert_eq!((*command.bytes(), halves), (bytes, 2));
+    }
+
+    #[test]
+    fn idc_amo_forms() {
+        for (op, kind, fetching, halves) in [
+            (C_AMO_OP_SUM, C_AMO_TYPE_INT8_T, false, 1),
+            (C_AMO_OP_SUM, C_AMO_TYPE_FLOAT_COMPLEX_T, false, 1),
+            (C_AMO_OP_SUM, C_AMO_TYPE_INT8_T, true, 2),
+            (C_AMO_OP_SUM, C_AMO_TYPE_DOUBLE_COMPLEX_T, false, 2),
+            (C_AMO_OP_CSWAP, C_AMO_TYPE_INT8_T, false, 2),
+            (C_AMO_OP_AXOR, C_AMO_TYPE_INT8_T, false, 2),
+        ] {
+            let mut template = IdcAmoCmd::new();
+            template.set_atomic_op(op as u8);
+            template.set_atomic_type(kind as u8);
+            let (command, got) = idc_amo(&template, fetching);
+            let (size, length) = (u32::from(command.cmd_size()), u32::from(command.length()));
+            assert_eq!(
+                (got, 32 << size, length),
+                (halves, 32 * halves, 32 * halves)
+            );
+        }
     }
 
     #[test]

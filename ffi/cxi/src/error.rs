@@ -167,6 +167,12 @@ code! {
 impl EventType {
     /// A put reached a list entry.
     pub const PUT: Self = Self(C_EVENT_PUT as u8);
+    /// A get reached a list entry.
+    pub const GET: Self = Self(C_EVENT_GET as u8);
+    /// An atomic operation without fetching reached a list entry.
+    pub const ATOMIC: Self = Self(C_EVENT_ATOMIC as u8);
+    /// A fetching atomic operation reached a list entry.
+    pub const FETCH_ATOMIC: Self = Self(C_EVENT_FETCH_ATOMIC as u8);
     /// A put or atomic operation was acknowledged.
     pub const ACK: Self = Self(C_EVENT_ACK as u8);
     /// The data of a get or fetching atomic operation has arrived.

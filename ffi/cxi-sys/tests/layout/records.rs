@@ -13,6 +13,7 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
         let (offset, width) = member.bit_range();
         let embedded = match member.type_name.as_str() {
             "struct c_cmd" => Some(expected("c_cmd")),
+            "struct c_idc_hdr" => Some(expected("c_idc_hdr")),
             // The union of the initiator's process with what a state change reports there.
             "union c_tgt_ol_initiator" => {
                 let mut fields = expected("c_state_chg_fields");
@@ -101,6 +102,9 @@ check_records! {
     c_idc_hdr: IdcHdr,
     c_nomatch_dma_cmd: NomatchDmaCmd,
     c_full_dma_cmd: FullDmaCmd,
+    c_idc_amo_cmd: IdcAmoCmd,
+    c_small_amo_payload: SmallAmoPayload,
+    c_dma_amo_cmd: DmaAmoCmd,
     c_cq_cmd: CqCmd,
     c_target_cmd: TargetCmd,
     c_set_state_cmd: SetStateCmd,

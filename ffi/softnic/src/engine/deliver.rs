@@ -1,4 +1,5 @@
-//! Incoming packets: puts find their list entry and their memory; responses complete transactions.
+//! Incoming packets: operations find their list entry, puts their memory; responses complete
+//! transactions.
 
 use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
@@ -7,14 +8,14 @@ use super::events::{self, Initiator, Target};
 use super::memory::{Access, copy};
 use super::packet::{Arrival, Kind, Packet, Peer, Wire};
 use super::portal::{Pte, pool_use};
-use super::{Engine, ReturnCode};
+use super::{Engine, Lni, ReturnCode, arithmetic, matching};
 
-/// Where a put goes.
+/// Where an operation goes.
 #[derive(Clone, Copy)]
-struct Landing {
-    pte: usize,
+pub struct Landing {
+    pub pte: usize,
     /// The list entry. A copy: unlinking does not stop what is under way (nic.md 8.5).
-    entry: TargetCmd,
+    pub entry: TargetCmd,
 }
 
 /// A put of which more packets will come.
@@ -36,6 +37,9 @@ impl<W: Wire> Engine<W> {
         match arrival.packet.kind {
             Kind::Response => self.complete(&arrival.packet),
             Kind::Put => self.put(&arrival),
+            Kind::Get => self.get(&arrival),
+            Kind::Reply => self.reply(&arrival),
+            Kind::Atomic => self.atomic(&arrival),
             Kind::Abort => self.abort(&arrival),
         }
         self.wire.release(arrival.lane);
@@ -56,7 +60,7 @@ impl<W: Wire> Engine<W> {
             return;
         }
         let event = Initiator {
-            kind: C_EVENT_ACK,
+            kind: transaction.event,
             user_ptr: transaction.user_ptr,
             mlength: packet.total,
             ptl_list: packet.ptl_list,
@@ -120,10 +124,10 @@ impl<W: Wire> Engine<W> {
             .position(|m| m.tag == packet.tag && m.source == packet.source)
     }
 
-    /// Decides about a put when its first packet is there, for its whole length, so that a put
-    /// that fails has moved no data (nic.md 7.1, 8.3).
+    /// Decides about an operation when its first packet is there, for its whole length, so that
+    /// one that fails has moved no data (nic.md 7.1, 8.3).
     #[inline]
-    fn judge(&mut self, packet: &Packet) -> (Option<Landing>, ReturnCode) {
+    pub fn judge(&mut self, packet: &Packet) -> (Option<Landing>, ReturnCode) {
         let address = (packet.vni, packet.pid, packet.index);
         let map = self
             .maps
@@ -144,38 +148,24 @@ impl<W: Wire> Engine<W> {
         if packet.restricted && pte.options.is_matching {
             return (None, C_RC_INVALID_ENDPOINT);
         }
-        // On a non-matching entry every operation matches the first (nic.md 8.4).
-        let Some(&entry) = pte.priority.first() else {
+        let Some(entry) = matching::find(pte, packet) else {
             return (None, refuse(pte, number, C_SC_FC_NO_MATCH, &mut self.eqs));
         };
-        let landing = Some(Landing { pte: number, entry });
-        if !entry.op_put() {
-            return (landing, C_RC_OP_VIOLATION);
-        }
-        if packet.remote_offset.saturating_add(u64::from(packet.total)) > entry.length() {
-            return (landing, C_RC_NO_SPACE);
-        }
-        if packet.total > 0 {
-            let space = self.lnis.get(pte.lni).map(|lni| &lni.space);
-            let start = entry.start() + packet.remote_offset;
-            let place = space.ok_or(C_RC_INVALID_AC).and_then(|space| {
-                space.translate(entry.lac(), start, u64::from(packet.total), Access::Write)
-            });
-            if let Err(code) = place {
-                return (landing, code);
-            }
+        let landing = Landing { pte: number, entry };
+        if let Err(code) = permit(packet, &entry, self.lnis.get(pte.lni)) {
+            return (Some(landing), code);
         }
         if !entry.event_comm_disable()
             && !entry.event_success_disable()
             && let Some(queue) = self.eqs.get_mut(usize::from(pte.eq))
         {
-            let event = put_event(packet, landing.as_ref().expect("set above"), C_RC_OK);
+            let event = target_event(packet, &landing, C_RC_OK);
             let size = events::target_size(queue, &event, pte.options.use_long_event);
             if !queue.accepts(size) {
                 return (None, refuse(pte, number, C_SC_FC_EQ_FULL, &mut self.eqs));
             }
         }
-        (landing, C_RC_OK)
+        (Some(landing), C_RC_OK)
     }
 
     /// Copies the payload of one packet to its place, if all is well so far.
@@ -198,21 +188,17 @@ impl<W: Wire> Engine<W> {
         });
         match place {
             Ok(va) => {
-                let from = if packet.inline {
-                    packet.tail.as_ptr().cast()
-                } else {
-                    arrival.payload
-                };
                 let to = std::ptr::with_exposed_provenance_mut(va);
                 // SAFETY: the packet holds `length` bytes, and `translate` found as many in memory
                 // that software keeps mapped while list entries use it.
-                unsafe { copy(from, to, length) };
+                unsafe { copy(arrival.data(), to, length) };
             }
             Err(error) => *code = error,
         }
     }
 
-    /// Ends incoming puts to a portals table entry that is being freed (nic.md 7, MST_CANCELLED).
+    /// Ends puts and gets under way at a portals table entry that is being freed (nic.md 7,
+    /// MST_CANCELLED).
     pub fn cancel_messages(&mut self, pte: usize) {
         for message in &mut self.messages {
             if message.landing.is_some_and(|landing| landing.pte == pte) {
@@ -220,41 +206,104 @@ impl<W: Wire> Engine<W> {
                 message.code = C_RC_MST_CANCELLED;
             }
         }
+        for reply in std::mem::take(&mut self.replies) {
+            if reply.landing.pte == pte {
+                self.finish(reply.peer, &reply.request, None, C_RC_MST_CANCELLED);
+            } else {
+                self.replies.push_back(reply);
+            }
+        }
     }
 
-    /// All data is in place, or none will be: event here, response there.
+    /// All is done, or nothing will be: event here, response there.
     #[inline]
-    fn finish(&mut self, peer: Peer, packet: &Packet, landing: Option<&Landing>, code: ReturnCode) {
+    pub fn finish(
+        &mut self,
+        peer: Peer,
+        packet: &Packet,
+        landing: Option<&Landing>,
+        code: ReturnCode,
+    ) {
         let mut response = Packet {
             kind: Kind::Response,
             tag: packet.tag,
             return_code: code as u8,
-            total: if code == C_RC_OK { packet.total } else { 0 },
+            total: if code == C_RC_OK { packet.rlength() } else { 0 },
             ..Packet::default()
         };
         if let Some(landing) = landing {
             response.ptl_list = landing.entry.ptl_list();
-            let quiet = landing.entry.event_comm_disable()
-                || (landing.entry.event_success_disable() && code == C_RC_OK);
-            if !quiet
-                && let Some(pte) = self.ptes.get(landing.pte)
-                && let Some(queue) = self.eqs.get_mut(usize::from(pte.eq))
-            {
-                let event = put_event(packet, landing, code);
-                events::target(
-                    queue,
-                    &event,
-                    pte.options.use_long_event,
-                    pool_use(self.entries),
-                );
-            }
+            self.report(packet, landing, code);
         }
-        // SAFETY: a response has no payload.
-        let sent = unsafe { self.wire.send(peer, &response, std::ptr::null()) };
-        if !sent {
-            self.waiting.push_back((peer, response));
+        self.answer(peer, response);
+    }
+
+    /// The event of an operation at its target, unless the entry wants none (nic.md 6.5).
+    #[inline]
+    pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
+        let quiet = landing.entry.event_comm_disable()
+            || (landing.entry.event_success_disable() && code == C_RC_OK);
+        if !quiet
+            && let Some(pte) = self.ptes.get(landing.pte)
+            && let Some(queue) = self.eqs.get_mut(usize::from(pte.eq))
+        {
+            let event = target_event(packet, landing, code);
+            events::target(
+                queue,
+                &event,
+                pte.options.use_long_event,
+                pool_use(self.entries),
+            );
         }
     }
+
+    /// Sends a packet that carries at most what its header holds, now or as soon as there is room.
+    #[inline]
+    pub fn answer(&mut self, peer: Peer, packet: Packet) {
+        // SAFETY: there is no payload outside the header.
+        let sent = unsafe { self.wire.send(peer, &packet, std::ptr::null()) };
+        if !sent {
+            self.waiting.push_back((peer, packet));
+        }
+    }
+}
+
+/// Whether an entry allows an operation, and the memory behind it too (nic.md 7.1, 8.3, 11).
+///
+/// In which order hardware looks is not stated. Here: rights, bounds, the combination, alignment,
+/// memory.
+fn permit(packet: &Packet, entry: &TargetCmd, lni: Option<&Lni>) -> Result<(), ReturnCode> {
+    let (reads, writes) = match packet.kind {
+        Kind::Get => (true, false),
+        Kind::Atomic => (packet.amo.fetching, true),
+        _ => (false, true),
+    };
+    if (reads && !entry.op_get()) || (writes && !entry.op_put()) {
+        return Err(C_RC_OP_VIOLATION);
+    }
+    let length = u64::from(packet.rlength());
+    if packet.remote_offset.saturating_add(length) > entry.length() {
+        return Err(C_RC_NO_SPACE);
+    }
+    let start = entry.start() + packet.remote_offset;
+    let is_atomic = packet.kind == Kind::Atomic;
+    if is_atomic && !arithmetic::is_valid(packet.amo) {
+        return Err(C_RC_AMO_INVAL_OP_ERROR);
+    }
+    if is_atomic && !start.is_multiple_of(length) {
+        return Err(C_RC_AMO_ALIGN_ERROR);
+    }
+    if length > 0 {
+        let space = lni.map(|lni| &lni.space).ok_or(C_RC_INVALID_AC)?;
+        // An atomic operation reads what it changes, whether that is fetched or not.
+        if reads || is_atomic {
+            space.translate(entry.lac(), start, length, Access::Read)?;
+        }
+        if writes {
+            space.translate(entry.lac(), start, length, Access::Write)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a message for lack of resources (nic.md 5.6, 8.3).
@@ -271,9 +320,15 @@ fn refuse(
     C_RC_PT_DISABLED
 }
 
-fn put_event(packet: &Packet, landing: &Landing, code: ReturnCode) -> Target {
+fn target_event(packet: &Packet, landing: &Landing, code: ReturnCode) -> Target {
+    let rlength = packet.rlength();
     Target {
-        kind: C_EVENT_PUT,
+        kind: match packet.kind {
+            Kind::Get => C_EVENT_GET,
+            Kind::Atomic if packet.amo.fetching => C_EVENT_FETCH_ATOMIC,
+            Kind::Atomic => C_EVENT_ATOMIC,
+            _ => C_EVENT_PUT,
+        },
         ptlte_index: landing.pte as u16,
         ptl_list: landing.entry.ptl_list(),
         buffer_id: landing.entry.buffer_id(),
@@ -281,10 +336,11 @@ fn put_event(packet: &Packet, landing: &Landing, code: ReturnCode) -> Target {
         initiator: packet.initiator,
         match_bits: packet.match_bits(),
         header_data: packet.header_data(),
-        rlength: packet.total,
-        mlength: if code == C_RC_OK { packet.total } else { 0 },
+        rlength,
+        mlength: if code == C_RC_OK { rlength } else { 0 },
         remote_offset: packet.remote_offset,
         start: landing.entry.start() + packet.remote_offset,
+        amo: packet.amo,
         return_code: code,
     }
 }

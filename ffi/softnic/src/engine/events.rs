@@ -9,9 +9,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::ReturnCode;
 use super::event_queue::EventQueue;
+use super::packet::Amo;
 use super::table::Table;
 
-/// An event at the initiator: ACK or SEND.
+/// An event at the initiator: ACK, REPLY or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initiator {
     pub kind: c_event_type,
@@ -22,7 +23,7 @@ pub struct Initiator {
     pub return_code: ReturnCode,
 }
 
-/// An event at the target: PUT, LINK or UNLINK.
+/// An event at the target: about an operation, LINK or UNLINK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub kind: c_event_type,
@@ -37,6 +38,8 @@ pub struct Target {
     pub mlength: u32,
     pub remote_offset: u64,
     pub start: u64,
+    /// ATOMIC and FETCH_ATOMIC only.
+    pub amo: Amo,
     pub return_code: ReturnCode,
 }
 
@@ -74,9 +77,10 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
 }
 
 /// Bytes that a target event takes: LINK and UNLINK are always long, and so is what a short event
-/// cannot express, which is a failure, a truncation, or a length beyond 20 bits (nic.md 6.3).
+/// cannot express, which is a failure, a truncation, a length beyond 20 bits, or which atomic
+/// operation it was (nic.md 6.3; 15, question 7).
 pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> usize {
-    let short = event.kind == C_EVENT_PUT
+    let short = matches!(event.kind, C_EVENT_PUT | C_EVENT_GET)
         && event.return_code == C_RC_OK
         && event.rlength == event.mlength
         && event.rlength < 1 << 20
@@ -120,6 +124,9 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         .set_rlength(event.rlength)
         .set_remote_offset(event.remote_offset)
         .set_start(event.start)
+        .set_atomic_op(event.amo.op)
+        .set_atomic_type(event.amo.kind)
+        .set_cswap_op(event.amo.comparison)
         .set_lpe_stat_1(pool.0)
         .set_lpe_stat_2(pool.1)
         .set_return_code(event.return_code as u8);

@@ -3,7 +3,8 @@
 //! A command or list entry names memory by (logical address context, I/O virtual address). An
 //! LNI has eight contexts; mappings with the same flags share one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use cxi_sys::{
     C_RC_INVALID_AC, C_RC_NO_TRANSLATION, C_RC_PAGE_PERM_ERROR, CXI_MAP_READ, CXI_MAP_WRITE,
@@ -130,6 +131,50 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     } else {
         // SAFETY: the caller's promise is the one needed here.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    }
+}
+
+/// Replaces the value of `len` bytes (1, 2, 4, 8 or 16) by what `compute` makes of it, and answers the
+/// value before. Up to 8 bytes, nobody else's write falls between the two, whoever else is writing;
+/// with 16, no other update of 16 bytes in this process does. `compute` may run more than once.
+///
+/// # Safety
+/// `place` is readable, writable and aligned for `len` bytes. It may be accessed by others meanwhile.
+pub unsafe fn update(place: *mut u8, len: usize, mut compute: impl FnMut(u128) -> u128) -> u128 {
+    macro_rules! exchange {
+        ($atomic:ident, $int:ident) => {{
+            // SAFETY: the caller vouches for an aligned place of this length.
+            let word = unsafe { $atomic::from_ptr(place.cast()) };
+            let mut before = word.load(Ordering::Relaxed);
+            loop {
+                let after = compute(u128::from($int::from_le(before))) as $int;
+                let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+                match word.compare_exchange_weak(before, after.to_le(), success, failure) {
+                    Ok(_) => break u128::from($int::from_le(before)),
+                    Err(now) => before = now,
+                }
+            }
+        }};
+    }
+    match len {
+        1 => exchange!(AtomicU8, u8),
+        2 => exchange!(AtomicU16, u16),
+        4 => exchange!(AtomicU32, u32),
+        8 => exchange!(AtomicU64, u64),
+        _ => {
+            static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+            let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the caller vouches for 16 aligned bytes.
+            let low = unsafe { AtomicU64::from_ptr(place.cast()) };
+            // SAFETY: as above.
+            let high = unsafe { AtomicU64::from_ptr(place.cast::<u64>().wrapping_add(1)) };
+            let word = |word: &AtomicU64| u128::from(u64::from_le(word.load(Ordering::Acquire)));
+            let before = word(low) | word(high) << 64;
+            let after = compute(before);
+            low.store((after as u64).to_le(), Ordering::Release);
+            high.store(((after >> 64) as u64).to_le(), Ordering::Release);
+            before
+        }
     }
 }
 

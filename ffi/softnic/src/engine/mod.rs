@@ -6,17 +6,26 @@
 //! | file | concept |
 //! |---|---|
 //! | `ring` | command queue memory: doorbell, low-latency windows, status |
-//! | `transmit` | initiator commands |
+//! | `transmit` | transmit queues: initiator commands become packets |
+//! | `commands` | initiator commands, decoded |
 //! | `portal` | portals table entries, list entries, target commands |
+//! | `matching` | which list entry an operation meets |
 //! | `deliver` | incoming packets |
-//! | `transactions` | puts that wait for their response |
+//! | `get` | the data of gets, going out and coming in |
+//! | `atomics`, `arithmetic` | atomic operations, and what they compute |
+//! | `transactions` | operations that wait for their response |
 //! | `events`, `event_queue` | event records, and the rings they are written to |
 //! | `memory` | address contexts, translation |
 //! | `packet` | what goes over the wire |
 
+mod arithmetic;
+mod atomics;
+mod commands;
 mod deliver;
 pub mod event_queue;
 mod events;
+mod get;
+mod matching;
 pub mod memory;
 pub mod packet;
 pub mod portal;
@@ -31,6 +40,7 @@ use cxi_sys::*;
 
 use deliver::Message;
 use event_queue::EventQueue;
+use get::Reply;
 use memory::AddressSpace;
 use packet::{Kind, Packet, Peer, Wire};
 use portal::{PortalMap, Portals, Pte, TargetQueue};
@@ -111,10 +121,11 @@ pub struct Engine<W> {
     pub entries: usize,
     pub transactions: Transactions,
     messages: Vec<Message>,
-    /// Packets without payload that found no room. Bounded: at most one for each transaction of
-    /// every NIC that sends to us, and one for each of our own. So incoming packets are always
-    /// taken, and two NICs that put at each other never wait for each other.
+    /// Packets without payload outside their header that found no room. Bounded: at most one for
+    /// each transaction of every NIC that sends to us, and one for each of our own. So incoming
+    /// packets are always taken, and two NICs that put at each other never wait for each other.
     waiting: VecDeque<(Peer, Packet)>,
+    replies: VecDeque<Reply>,
 }
 
 impl<W: Wire> Engine<W> {
@@ -135,6 +146,7 @@ impl<W: Wire> Engine<W> {
             transactions: Transactions::default(),
             messages: Vec::new(),
             waiting: VecDeque::new(),
+            replies: VecDeque::new(),
         }
     }
 
@@ -142,6 +154,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn poll(&mut self) -> bool {
         let mut worked = self.retry();
+        worked |= self.send_replies();
         let mut nic = Surroundings {
             wire: &mut self.wire,
             lnis: &self.lnis,
@@ -184,7 +197,7 @@ impl<W: Wire> Engine<W> {
             let Some((peer, packet)) = self.waiting.pop_front() else {
                 break;
             };
-            // SAFETY: packets that wait have no payload.
+            // SAFETY: packets that wait have no payload outside their header.
             let sent = unsafe { self.wire.send(peer, &packet, std::ptr::null()) };
             if sent {
                 worked = true;
@@ -197,7 +210,10 @@ impl<W: Wire> Engine<W> {
 
     /// Whether something is under way that the death of another NIC would leave unfinished.
     pub fn depends_on_others(&self) -> bool {
-        self.transactions.any() || !self.messages.is_empty() || !self.waiting.is_empty()
+        self.transactions.any()
+            || !self.messages.is_empty()
+            || !self.waiting.is_empty()
+            || !self.replies.is_empty()
     }
 
     /// Finds NICs that died on us. To be called about every 100 ms: it asks only about those whose
@@ -205,6 +221,7 @@ impl<W: Wire> Engine<W> {
     pub fn probe(&mut self) {
         let mut suspects: Vec<Peer> = self.messages.iter().map(|message| message.peer).collect();
         suspects.extend(self.waiting.iter().map(|(peer, _)| *peer));
+        suspects.extend(self.replies.iter().map(|reply| reply.peer));
         for (_, transaction) in self.transactions.iter_mut() {
             if transaction.probed {
                 suspects.push(transaction.peer);
@@ -224,6 +241,7 @@ impl<W: Wire> Engine<W> {
     /// (libcxi.md 12.3); we give its answer, not its wait.
     fn bury(&mut self, peer: Peer) {
         self.waiting.retain(|(to, _)| *to != peer);
+        self.replies.retain(|reply| reply.peer != peer);
         // What has arrived of their puts stays without an event, like a message whose connection timed out.
         self.messages.retain(|message| message.peer != peer);
         for queue in self.tx.values_mut() {
@@ -259,7 +277,18 @@ impl<W: Wire> Engine<W> {
         });
     }
 
-    /// Takes a transmit queue out. Puts already sent still complete; one half sent is given up.
+    /// Takes an LNI out, which owns nothing any more. Data that still comes back for it must not
+    /// find the next one with its number.
+    pub fn remove_lni(&mut self, number: usize) {
+        self.lnis.remove(number);
+        for (_, transaction) in self.transactions.iter_mut() {
+            if transaction.destination.is_some_and(|to| to.lni == number) {
+                transaction.destination = None;
+            }
+        }
+    }
+
+    /// Takes a transmit queue out. What was sent still completes; one half sent is given up.
     pub fn remove_transmit_queue(&mut self, number: usize) {
         let Some(queue) = self.tx.remove(number) else {
             return;

@@ -4,7 +4,7 @@
 //! only. A payload of up to 16 bytes without match bits and header data rides in the header,
 //! so that a small put costs the transfer of a single line.
 
-use super::ReturnCode;
+use super::{ReturnCode, arithmetic};
 
 /// Most payload bytes in one packet: the Portals MTU (nic.md 0).
 pub const MTU: usize = 2048;
@@ -23,8 +23,43 @@ pub enum Kind {
     Put = 1,
     /// The rest of this put will not come: its sender could not read its own memory, or gave up.
     Abort = 2,
-    /// A put is complete, or was refused.
+    /// A put or an atomic operation is complete, or anything was refused.
     Response = 3,
+    /// A get.
+    Get = 4,
+    /// Part of the data of a get, or all of it, or what a fetching atomic operation found.
+    Reply = 5,
+    /// An atomic operation, with its operands as payload.
+    Atomic = 6,
+}
+
+/// Which atomic operation, as numbers of the commands (nic.md 11), valid or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amo {
+    /// `C_AMO_OP_*`, 4 bits.
+    pub op: u8,
+    /// `C_AMO_TYPE_*`, 4 bits.
+    pub kind: u8,
+    /// `C_AMO_OP_CSWAP_*`, 3 bits.
+    pub comparison: u8,
+    /// The value before is wanted.
+    pub fetching: bool,
+}
+
+impl Amo {
+    fn to_bits(self) -> u32 {
+        u32::from_le_bytes([self.op, self.kind, self.comparison, self.fetching.into()])
+    }
+
+    fn from_bits(bits: u32) -> Self {
+        let [op, kind, comparison, fetching] = bits.to_le_bytes();
+        Self {
+            op,
+            kind,
+            comparison,
+            fetching: fetching != 0,
+        }
+    }
 }
 
 /// Header of a packet.
@@ -46,14 +81,16 @@ pub struct Packet {
     pub index: u16,
     /// Response only.
     pub return_code: u8,
-    /// Response only: the list that matched.
+    /// Response and reply only: the list that matched.
     pub ptl_list: u8,
     pub initiator: u32,
     pub remote_offset: u64,
-    /// Bytes of the whole message; in a response those accepted.
+    /// Bytes of the whole message; in a get those wanted; in a response those accepted.
     pub total: u32,
-    /// Where in the message the payload belongs.
+    /// Where in the message the payload belongs. 0 in an atomic operation, which is one packet.
     pub offset: u32,
+    /// Atomic operation only.
+    pub amo: Amo,
     /// Match bits and header data, or the inline payload.
     pub tail: [u64; 2],
 }
@@ -66,6 +103,10 @@ impl Packet {
     #[inline]
     pub fn to_words(self) -> [u64; 8] {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let place = match self.kind {
+            Kind::Atomic => self.amo.to_bits(),
+            _ => self.offset,
+        };
         [
             (self.kind as u64) << 32
                 | flag(self.restricted, RESTRICTED)
@@ -78,7 +119,7 @@ impl Packet {
                 | u64::from(self.ptl_list) << 24
                 | u64::from(self.initiator) << 32,
             self.remote_offset,
-            u64::from(self.total) | u64::from(self.offset) << 32,
+            u64::from(self.total) | u64::from(place) << 32,
             self.tail[0],
             self.tail[1],
         ]
@@ -87,13 +128,22 @@ impl Packet {
     /// The packet in these words; `None` if no NIC of this version can have written them.
     #[inline]
     pub fn from_words(words: [u64; 8]) -> Option<Self> {
+        let kind = match (words[0] >> 32) as u8 {
+            1 => Kind::Put,
+            2 => Kind::Abort,
+            3 => Kind::Response,
+            4 => Kind::Get,
+            5 => Kind::Reply,
+            6 => Kind::Atomic,
+            _ => return None,
+        };
+        let place = (words[5] >> 32) as u32;
+        let (offset, amo) = match kind {
+            Kind::Atomic => (0, Amo::from_bits(place)),
+            _ => (place, Amo::default()),
+        };
         let packet = Self {
-            kind: match (words[0] >> 32) as u8 {
-                1 => Kind::Put,
-                2 => Kind::Abort,
-                3 => Kind::Response,
-                _ => return None,
-            },
+            kind,
             restricted: words[0] & RESTRICTED != 0,
             inline: words[0] & INLINE_FLAG != 0,
             length: (words[0] >> 48) as u16,
@@ -107,13 +157,14 @@ impl Packet {
             initiator: (words[3] >> 32) as u32,
             remote_offset: words[4],
             total: words[5] as u32,
-            offset: (words[5] >> 32) as u32,
+            offset,
+            amo,
             tail: [words[6], words[7]],
         };
         let limit = if packet.inline { INLINE } else { MTU };
         let end = u64::from(packet.offset) + u64::from(packet.length);
         let fits = usize::from(packet.length) <= limit && end <= u64::from(packet.total);
-        (packet.kind != Kind::Put || fits).then_some(packet)
+        fits.then_some(packet)
     }
 
     #[inline]
@@ -125,6 +176,15 @@ impl Packet {
     pub fn header_data(&self) -> u64 {
         if self.inline { 0 } else { self.tail[1] }
     }
+
+    /// Bytes of the target's memory that an operation is about.
+    #[inline]
+    pub fn rlength(&self) -> u32 {
+        match self.kind {
+            Kind::Atomic => arithmetic::size(self.amo.kind).unwrap_or(0),
+            _ => self.total,
+        }
+    }
 }
 
 /// A packet that has come in. It stays where it is until [`Wire::release`].
@@ -134,6 +194,17 @@ pub struct Arrival {
     pub payload: *const u8,
     /// Where the wire keeps it.
     pub lane: usize,
+}
+
+impl Arrival {
+    /// The payload, wherever it is.
+    #[inline]
+    pub fn data(&self) -> *const u8 {
+        match self.packet.inline {
+            true => self.packet.tail.as_ptr().cast(),
+            false => self.payload,
+        }
+    }
 }
 
 /// Carries packets between NICs: shared memory in life, a list in tests.
@@ -191,10 +262,25 @@ mod tests {
             remote_offset: (1 << 56) - 1,
             total: u32::MAX,
             offset: u32::MAX - 2048,
+            amo: Amo::default(),
             tail: [u64::MAX, 7],
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
         assert_eq!(packet.to_words()[0] as u32, 0, "the wire's half");
+        let atomic = Packet {
+            kind: Kind::Atomic,
+            length: 32,
+            total: 32,
+            offset: 0,
+            amo: Amo {
+                op: 15,
+                kind: 14,
+                comparison: 7,
+                fetching: true,
+            },
+            ..packet
+        };
+        assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Portals: table entries, their lists, and the commands of target queues (nic.md 3.13, 8).
 //!
-//! Only the PRIORITY list of non-matching entries is there so far. What asks for more is refused
-//! as a malformed command is.
+//! Only the PRIORITY list of persistent entries is there so far. What asks for more is refused as a
+//! malformed command is.
 
 use cxi_sys::records::{CmdHeader, SetStateCmd, TargetCmd};
 use cxi_sys::*;
 
 use super::ReturnCode;
+use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
 use super::events::{self, PoolUse, Target};
 use super::ring::{Command, CommandRing};
@@ -27,6 +28,33 @@ pub struct PteOptions {
     pub is_matching: bool,
     pub en_flowctrl: bool,
     pub use_long_event: bool,
+    /// Match ids hold ranks, not NIC addresses.
+    pub use_logical: bool,
+    pub signals: Signals,
+}
+
+/// Exceptions of floating point that initiators get to see as return codes.
+#[derive(Clone, Copy, Default)]
+pub struct Signals {
+    pub invalid: bool,
+    pub overflow: bool,
+    pub inexact: bool,
+}
+
+impl Signals {
+    /// The return code for what was raised: the first in the order of their numbers, since which
+    /// of several hardware tells is not stated.
+    pub fn code(self, raised: Exceptions) -> Option<ReturnCode> {
+        if self.invalid && raised.invalid {
+            Some(C_RC_AMO_FP_INVALID)
+        } else if self.overflow && raised.overflow {
+            Some(C_RC_AMO_FP_OVERFLOW)
+        } else if self.inexact && raised.inexact {
+            Some(C_RC_AMO_FP_INEXACT)
+        } else {
+            None
+        }
+    }
 }
 
 /// A portals table entry.
@@ -169,9 +197,8 @@ impl TargetQueue {
 
     fn append(&self, command: &TargetCmd, nic: &mut Portals<'_>) -> Result<(), ReturnCode> {
         let pte = self.pte(command.ptlte_index(), nic.ptes)?;
-        // Lists, entries and matching that this NIC does not have yet.
+        // Lists and entries that this NIC does not have yet.
         if u32::from(command.ptl_list()) != C_PTL_LIST_PRIORITY
-            || pte.options.is_matching
             || command.use_once()
             || command.manage_local()
             || command.no_truncate()

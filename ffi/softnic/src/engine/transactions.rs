@@ -1,13 +1,23 @@
-//! Puts that wait for their response.
+//! Operations that wait for their response.
+
+use cxi_sys::c_event_type;
 
 use super::ReturnCode;
 use super::packet::Peer;
 
-/// Most puts of one NIC under way. A command queue waits while they are used up, so this also
+/// Most operations of one NIC under way. A command queue waits while they are used up, so this also
 /// bounds the responses that any other NIC has to keep for us.
 pub const MAX: usize = 4096;
 
-/// What is needed to complete a put.
+/// Memory of an LNI that data comes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    pub lni: usize,
+    pub lac: u8,
+    pub iova: u64,
+}
+
+/// What is needed to complete an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub peer: Peer,
@@ -15,6 +25,12 @@ pub struct Transaction {
     pub queue: Option<usize>,
     pub eq: u16,
     pub user_ptr: u64,
+    /// The event that completes it: ACK or REPLY.
+    pub event: c_event_type,
+    /// Bytes asked for.
+    pub length: u32,
+    /// Where the data of a reply goes.
+    pub destination: Option<Destination>,
     /// No event when it succeeds.
     pub success_disable: bool,
     /// What went wrong on our side; outranks what the target says.
@@ -103,6 +119,9 @@ mod tests {
             queue: Some(0),
             eq: 1,
             user_ptr,
+            event: cxi_sys::C_EVENT_ACK,
+            length: 8,
+            destination: None,
             success_disable: false,
             local_error: None,
             probed: false,

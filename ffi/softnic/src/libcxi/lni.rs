@@ -67,7 +67,7 @@ pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
             if in_use(engine, *number) {
                 return Err(Errno::BUSY);
             }
-            engine.lnis.remove(*number);
+            engine.remove_lni(*number);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_lni`; gone by C contract once this succeeds.

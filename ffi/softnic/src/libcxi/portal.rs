@@ -10,7 +10,7 @@ use super::device::PID_GRANULE;
 use super::lni::{DomainHandle, LniHandle};
 use super::queue::EqHandle;
 use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::portal::{PortalMap, Pte, PteOptions};
+use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
@@ -27,8 +27,9 @@ struct MapHandle {
     number: usize,
 }
 
-/// The options `is_matching`, `en_flowctrl` and `use_long_event` do what they say. Those about
-/// locally managed entries, atomics and matching on VNIs have nothing to act on yet; Ethernet is not offered.
+/// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event` and `signal_*` do what they
+/// say (an underflow, which a sum cannot have, is never signaled). Those about locally managed entries
+/// and matching on VNIs have nothing to act on yet; Ethernet is not offered.
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
     evtq: *mut cxi_eq,
@@ -58,6 +59,12 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             is_matching: opts.is_matching() != 0,
             en_flowctrl: opts.en_flowctrl() != 0,
             use_long_event: opts.use_long_event() != 0,
+            use_logical: opts.use_logical() != 0,
+            signals: Signals {
+                invalid: opts.signal_invalid() != 0,
+                overflow: opts.signal_overflow() != 0,
+                inexact: opts.signal_inexact() != 0,
+            },
         };
         let number = lni.nic.with(|engine| {
             let pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);

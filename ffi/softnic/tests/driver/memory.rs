@@ -58,6 +58,11 @@ impl Pages {
         }
     }
 
+    /// Whether all of a range has this value. Said shorter than by comparing thousands of bytes.
+    pub fn is(&self, offset: usize, len: usize, value: u8) -> bool {
+        self.read(offset, len).iter().all(|byte| *byte == value)
+    }
+
     pub fn fill(&self, byte: u8) {
         for at in 0..self.len {
             self.byte(at).store(byte, Ordering::Release);

@@ -204,7 +204,7 @@ impl Queue {
     }
 
     fn copy(&mut self, window: usize, len: usize) -> Store {
-        let offset = (self.hw_wp / 2 & 15) * 64;
+        let offset = (self.hw_wp / 2 % 16) * 64;
         for at in (0..len).step_by(8) {
             let word = self
                 .memory_word(32 * self.hw_wp + at)

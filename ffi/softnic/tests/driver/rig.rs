@@ -51,7 +51,8 @@ pub fn pte_options() -> cxi_pt_alloc_opts {
 
 /// The fabric address of a portal, and the part of its index that goes elsewhere (nic.md 4.1).
 pub fn address(nid: u32, pid: u32, index: u32) -> (u32, u8) {
-    (nid << 12 | ((index >> 5) << 9) + pid, (index & 31) as u8)
+    let endpoint = ((index >> 5) << 9) + pid;
+    ((nid << 12) + endpoint, (index & 31) as u8)
 }
 
 pub const VNI: u32 = 1;

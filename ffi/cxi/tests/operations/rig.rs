@@ -1,0 +1,249 @@
+//! Both ends of an operation in one process: a NIC that addresses itself.
+
+use std::time::{Duration, Instant};
+
+use cxi::records::{CStateCmd, FullDmaCmd, SetStateCmd, TargetCmd};
+use cxi::sys::*;
+use cxi::{
+    CommunicationProfile, Device, Domain, Event, EventQueue, EventType, Library, Lni, MemoryRegion,
+    Pages, PortalTableEntry, Record, ReturnCode, TargetQueue, TransmitQueue, address,
+};
+
+/// Portal index of the entry without matching lists.
+pub const PLAIN: u32 = 0;
+/// Portal index of the entry with matching lists; apart from the other in both halves of the index.
+pub const MATCHING: u32 = 33;
+
+/// Bytes of each buffer.
+pub const LEN: usize = 64 * 1024;
+
+pub const USER_PTR: u64 = 0x1234_5678_9abc_def0;
+
+/// Limit of every wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Rig {
+    pub device: Device,
+    pub lni: Lni,
+    pub domain: Domain,
+    pub profile: CommunicationProfile,
+    /// Memory of the initiator.
+    pub local: MemoryRegion,
+    /// Memory of the target.
+    pub remote: MemoryRegion,
+    pub events: EventQueue,
+    pub failures: EventQueue,
+    pub target_events: EventQueue,
+    pub transmit: TransmitQueue,
+    pub commands: TargetQueue,
+    pub plain: PortalTableEntry,
+    pub matching: PortalTableEntry,
+}
+
+/// An initiator event, or what came instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub kind: EventType,
+    pub code: &'static str,
+    pub user_ptr: u64,
+    pub mlength: u32,
+    pub tgt_error: bool,
+}
+
+/// The next event, as `look` sees it.
+pub fn next<T>(events: &mut EventQueue, look: impl Fn(&Event<'_>) -> T) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(event) = events.poll() {
+            let seen = look(&event);
+            events.acknowledge();
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "no event");
+    }
+}
+
+pub fn code(event: &Event<'_>) -> &'static str {
+    event.return_code().name().expect("a known return code")
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::on(&Library::from_api(softnic::api()))
+    }
+
+    pub fn on(library: &Library) -> Self {
+        let device = Device::open(library, 0).unwrap();
+        let service = device.service(CXI_DEFAULT_SVC_ID).unwrap();
+        let vni = u32::from(service.vnis[0]);
+        let lni = Lni::new(&device, service.id).unwrap();
+        let domain = Domain::new(&lni, vni, C_PID_ANY).unwrap();
+        let profile =
+            CommunicationProfile::new(&lni, vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
+        let flags = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
+        let map = || MemoryRegion::map(&lni, Pages::anonymous(LEN).unwrap(), flags).unwrap();
+        let (local, remote) = (map(), map());
+        let queue = || EventQueue::new(&lni, 64, CXI_EQ_EC_DISABLE.into()).unwrap();
+        let (events, failures, target_events) = (queue(), queue(), queue());
+        let transmit = TransmitQueue::new(&profile, 64, &events, Some(&failures)).unwrap();
+        let commands = TargetQueue::new(&lni, 64, Some(&failures)).unwrap();
+        let mut plain = PortalTableEntry::new(&lni, &target_events, false).unwrap();
+        plain.map(&domain, PLAIN).unwrap();
+        let mut matching = PortalTableEntry::new(&lni, &target_events, true).unwrap();
+        matching.map(&domain, MATCHING).unwrap();
+        let mut rig = Self {
+            device,
+            lni,
+            domain,
+            profile,
+            local,
+            remote,
+            events,
+            failures,
+            target_events,
+            transmit,
+            commands,
+            plain,
+            matching,
+        };
+        for number in [rig.plain.number(), rig.matching.number()] {
+            rig.set_state(number, C_PTLTE_ENABLED);
+        }
+        rig
+    }
+
+    pub fn set_state(&mut self, portal: u16, state: c_ptlte_state) {
+        let mut command = SetStateCmd::new();
+        command.set_ptlte_index(portal);
+        command.set_ptlte_state(state as u8);
+        let mut batch = self.commands.batch();
+        batch.emit_set_state(&command).unwrap();
+        batch.commit_doorbell();
+        let seen = next(&mut self.target_events, |event| {
+            (event.event_type(), event.return_code())
+        });
+        assert_eq!(seen, (EventType::STATE_CHANGE, ReturnCode::OK));
+    }
+
+    /// A persistent entry over all of `remote` that allows everything and reports nothing but errors.
+    pub fn entry(&self, portal: u16) -> TargetCmd {
+        let mut entry = TargetCmd::new();
+        entry.set_ptl_list(C_PTL_LIST_PRIORITY as u8);
+        entry.set_ptlte_index(portal);
+        entry.set_event_unlink_disable(true);
+        entry.set_event_success_disable(true);
+        entry.set_op_put(true);
+        entry.set_op_get(true);
+        entry.set_start(self.remote.iova(0));
+        entry.set_lac(self.remote.lac());
+        entry.set_length(LEN as u64);
+        entry
+    }
+
+    pub fn append(&mut self, entry: &TargetCmd) {
+        let mut command = *entry;
+        command.set_opcode(C_CMD_TGT_APPEND as u8);
+        let mut batch = self.commands.batch();
+        batch.emit_target(&command).unwrap();
+        batch.commit_doorbell();
+        let seen = next(&mut self.target_events, |event| {
+            (event.event_type(), event.return_code())
+        });
+        assert_eq!(seen, (EventType::LINK, ReturnCode::OK));
+    }
+
+    pub fn unlink(&mut self, entry: &TargetCmd) {
+        let mut command = *entry;
+        command.set_opcode(C_CMD_TGT_UNLINK as u8);
+        let mut batch = self.commands.batch();
+        batch.emit_target(&command).unwrap();
+        batch.commit_doorbell();
+        let seen = next(&mut self.target_events, |event| {
+            (event.event_type(), event.return_code())
+        });
+        assert_eq!(seen, (EventType::UNLINK, ReturnCode::OK));
+    }
+
+    /// The address of portal index `index` of this process.
+    pub fn dfa(&self, index: u32) -> u32 {
+        let info = self.device.info();
+        address::dfa(info.nid, self.domain.pid(), index, info.pid_bits)
+    }
+
+    /// A full DMA command between the beginnings of the buffers.
+    pub fn dma(&self, opcode: c_dma_op, index: u32, length: u32) -> FullDmaCmd {
+        let mut command = FullDmaCmd::new();
+        command.set_opcode(opcode as u8);
+        command.set_event_send_disable(true);
+        command.set_eq(self.events.number());
+        command.set_dfa(self.dfa(index));
+        command.set_index_ext(address::index_ext(index));
+        command.set_lac(self.local.lac());
+        command.set_local_addr(self.local.iova(0));
+        command.set_request_len(length);
+        command.set_user_ptr(USER_PTR);
+        command
+    }
+
+    /// The context of immediate data commands to `index`.
+    pub fn c_state(&self, index: u32, restricted: bool) -> CStateCmd {
+        let mut command = CStateCmd::new();
+        command.set_restricted(restricted);
+        command.set_event_send_disable(true);
+        command.set_eq(self.events.number());
+        command.set_index_ext(address::index_ext(index));
+        command.set_write_lac(self.local.lac());
+        command.set_user_ptr(USER_PTR);
+        command
+    }
+
+    /// Issues one full DMA command and waits for its event.
+    pub fn run(&mut self, command: &FullDmaCmd) -> Completion {
+        let mut batch = self.transmit.batch();
+        batch.emit_dma(command).unwrap();
+        batch.commit_low_latency();
+        self.completion()
+    }
+
+    pub fn completion(&mut self) -> Completion {
+        next(&mut self.events, |event| {
+            let Record::InitiatorShort(record) = event.record() else {
+                panic!("{event:?}");
+            };
+            Completion {
+                kind: event.event_type(),
+                code: code(event),
+                user_ptr: record.user_ptr(),
+                mlength: record.mlength(),
+                tgt_error: record.tgt_error(),
+            }
+        })
+    }
+
+    /// What a transmit queue made from now on says about a command that is refused.
+    pub fn refusal(&mut self) -> (&'static str, u8) {
+        next(&mut self.failures, |event| {
+            let Record::CommandFailure(record) = event.record() else {
+                panic!("{event:?}");
+            };
+            (code(event), record.opcode())
+        })
+    }
+
+    /// Replaces the transmit queue: one that refused a command has stopped.
+    pub fn fresh_transmit_queue(&mut self) {
+        self.transmit =
+            TransmitQueue::new(&self.profile, 64, &self.events, Some(&self.failures)).unwrap();
+    }
+
+    pub fn bytes_of(region: &MemoryRegion, offset: usize, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        region.copy_out(offset, &mut bytes);
+        bytes
+    }
+}
+
+/// Bytes none of which equals its neighbours or zero.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8 + 1).collect()
+}

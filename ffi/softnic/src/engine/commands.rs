@@ -1,0 +1,403 @@
+//! Initiator commands, decoded: what is to be done, whatever form of command says so (nic.md 3.5 to 3.10).
+
+use cxi_sys::records::{
+    CStateCmd, DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SmallAmoPayload,
+};
+use cxi_sys::*;
+
+use super::ReturnCode;
+use super::arithmetic;
+use super::memory::{Access, AddressSpace, copy};
+use super::packet::{Amo, Kind};
+use super::ring::Command;
+
+/// Memory of the initiator, as a command names it.
+#[derive(Clone, Copy)]
+pub struct Local {
+    pub lac: u8,
+    pub iova: u64,
+}
+
+/// Where the payload of an operation comes from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost every immediate put an allocation"
+)]
+pub enum Source {
+    /// Out of the command.
+    Immediate([u64; 28]),
+    /// Out of memory of the LNI.
+    Memory(Local),
+    /// There is none.
+    Nothing,
+}
+
+/// An operation at another NIC.
+pub struct Operation {
+    /// Put, get or atomic.
+    pub kind: Kind,
+    pub dfa: u32,
+    pub index_ext: u8,
+    pub restricted: bool,
+    pub remote_offset: u64,
+    /// Bytes put or asked for; the element of an atomic operation.
+    pub length: u32,
+    pub initiator: u32,
+    pub match_bits: u64,
+    pub header_data: u64,
+    pub source: Source,
+    /// Where data comes back to.
+    pub result: Option<Local>,
+    pub amo: Amo,
+    pub eq: u16,
+    pub user_ptr: u64,
+    pub success_disable: bool,
+    pub send_disable: bool,
+    /// The counter asked for; 0 is none.
+    pub ct: u16,
+    pub reduction: bool,
+}
+
+/// Decodes a command that starts an operation; `c_state` is the context of immediate data
+/// commands. What this NIC does not do is an illegal operation; what cannot be meant, an
+/// invalid argument.
+#[inline]
+pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
+    let header = command.header;
+    let sized = |size: usize| match command.size() == size {
+        true => Ok(()),
+        false => Err(C_RC_CMD_INVALID_ARG),
+    };
+    match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
+        (C_CMD_TYPE_IDC, C_CMD_PUT) => idc_put(command, c_state),
+        (C_CMD_TYPE_IDC, C_CMD_ATOMIC) => idc_amo(command, c_state, false),
+        (C_CMD_TYPE_IDC, C_CMD_FETCHING_ATOMIC) => idc_amo(command, c_state, true),
+        (C_CMD_TYPE_DMA, C_CMD_NOMATCH_PUT) => {
+            sized(NomatchDmaCmd::SIZE)?;
+            Ok(dma(command, Kind::Put))
+        }
+        (C_CMD_TYPE_DMA, C_CMD_NOMATCH_GET) => {
+            sized(NomatchDmaCmd::SIZE)?;
+            Ok(dma(command, Kind::Get))
+        }
+        (C_CMD_TYPE_DMA, C_CMD_PUT) => {
+            sized(FullDmaCmd::SIZE)?;
+            Ok(full_dma(command, Kind::Put))
+        }
+        (C_CMD_TYPE_DMA, C_CMD_GET) => {
+            sized(FullDmaCmd::SIZE)?;
+            Ok(full_dma(command, Kind::Get))
+        }
+        (C_CMD_TYPE_DMA, opcode @ (C_CMD_ATOMIC | C_CMD_FETCHING_ATOMIC)) => {
+            sized(DmaAmoCmd::SIZE.next_power_of_two())?;
+            dma_amo(command, opcode == C_CMD_FETCHING_ATOMIC)
+        }
+        _ => Err(C_RC_ILLEGAL_OP),
+    }
+}
+
+/// An operation without payload, with all that a C_STATE says.
+#[inline]
+fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) -> Operation {
+    let counts = match replies {
+        true => c_state.event_ct_reply(),
+        false => c_state.event_ct_ack(),
+    };
+    Operation {
+        kind,
+        dfa: header.dfa(),
+        index_ext: c_state.index_ext(),
+        restricted: c_state.restricted(),
+        remote_offset: header.remote_offset(),
+        length: 0,
+        initiator: c_state.initiator(),
+        match_bits: 0,
+        header_data: 0,
+        source: Source::Nothing,
+        result: None,
+        amo: Amo::default(),
+        eq: c_state.eq(),
+        user_ptr: c_state.user_ptr(),
+        success_disable: c_state.event_success_disable(),
+        send_disable: c_state.event_send_disable(),
+        ct: match counts || c_state.event_ct_send() {
+            true => c_state.ct(),
+            false => 0,
+        },
+        reduction: c_state.reduction(),
+    }
+}
+
+#[inline]
+fn idc_put(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
+    let header = IdcHdr::from_bytes(command.bytes());
+    let length = usize::from(header.length());
+    let limit = if c_state.restricted() {
+        C_MAX_IDC_PAYLOAD_RES
+    } else {
+        C_MAX_IDC_PAYLOAD_UNR
+    };
+    if length < IdcHdr::SIZE || length > command.size() || length - IdcHdr::SIZE > limit as usize {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let mut payload = [0; 28];
+    payload.copy_from_slice(&command.words()[2..30]);
+    Ok(Operation {
+        length: (length - IdcHdr::SIZE) as u32,
+        source: Source::Immediate(payload),
+        ..immediate(Kind::Put, &header, c_state, false)
+    })
+}
+
+/// Both forms of the immediate atomic operation, told apart by size (nic.md 3.7).
+fn idc_amo(
+    command: &Command,
+    c_state: &CStateCmd,
+    fetching: bool,
+) -> Result<Operation, ReturnCode> {
+    let header = IdcHdr::from_bytes(command.bytes());
+    if usize::from(header.length()) != command.size() {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    no_flush_of_fetching(fetching, c_state.flush())?;
+    let large = IdcAmoCmd::from_bytes(command.bytes());
+    let (amo, operands) = match command.size() {
+        IdcAmoCmd::SIZE => (
+            Amo {
+                op: large.atomic_op(),
+                kind: large.atomic_type(),
+                comparison: large.cswap_op(),
+                fetching,
+            },
+            [
+                large.op1_word1(),
+                large.op1_word2(),
+                large.op2_word1(),
+                large.op2_word2(),
+            ],
+        ),
+        32 => {
+            let mut payload = [0; SmallAmoPayload::SIZE];
+            payload.copy_from_slice(&command.bytes::<32>()[IdcHdr::SIZE..]);
+            let small = SmallAmoPayload::from_bytes(payload);
+            let amo = Amo {
+                op: small.amo_op(),
+                kind: small.amo_type(),
+                comparison: 0,
+                fetching,
+            };
+            // The form has no place for a result, a second operand or a second word.
+            let too_small = fetching
+                || arithmetic::takes_two_operands(amo.op)
+                || u32::from(amo.kind) == C_AMO_TYPE_DOUBLE_COMPLEX_T;
+            if too_small {
+                return Err(C_RC_CMD_INVALID_ARG);
+            }
+            (amo, [small.op1_word1(), 0, 0, 0])
+        }
+        _ => return Err(C_RC_CMD_INVALID_ARG),
+    };
+    let result = Local {
+        lac: c_state.write_lac(),
+        iova: large.local_addr(),
+    };
+    Ok(Operation {
+        length: arithmetic::size(amo.kind).unwrap_or(0),
+        source: immediate_operands(operands),
+        result: fetching.then_some(result),
+        amo,
+        ..immediate(Kind::Atomic, &header, c_state, fetching)
+    })
+}
+
+/// A command of 32 bytes, or the first 32 bytes of a longer one, which mean the same.
+#[inline]
+fn dma(command: &Command, kind: Kind) -> Operation {
+    let command = NomatchDmaCmd::from_bytes(command.bytes());
+    let local = Local {
+        lac: command.lac(),
+        iova: command.local_addr(),
+    };
+    let (source, result, counts) = match kind {
+        Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
+        _ => (Source::Memory(local), None, command.event_ct_ack()),
+    };
+    Operation {
+        kind,
+        dfa: command.dfa(),
+        index_ext: command.index_ext(),
+        restricted: command.restricted(),
+        remote_offset: command.remote_offset(),
+        length: command.request_len(),
+        initiator: 0,
+        match_bits: 0,
+        header_data: 0,
+        source,
+        result,
+        amo: Amo::default(),
+        eq: command.eq(),
+        user_ptr: 0, // nic.md 3.8
+        success_disable: command.event_success_disable(),
+        send_disable: command.event_send_disable(),
+        ct: match counts || command.event_ct_send() {
+            true => command.ct(),
+            false => 0,
+        },
+        reduction: command.reduction(),
+    }
+}
+
+#[inline]
+fn full_dma(command: &Command, kind: Kind) -> Operation {
+    let full = FullDmaCmd::from_bytes(command.bytes());
+    Operation {
+        initiator: full.initiator(),
+        match_bits: full.match_bits(),
+        header_data: full.header_data(),
+        user_ptr: full.user_ptr(),
+        ..dma(command, kind)
+    }
+}
+
+fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
+    let amo = DmaAmoCmd::from_bytes(command.bytes());
+    no_flush_of_fetching(fetching, amo.flush())?;
+    let result = Local {
+        lac: amo.write_lac(),
+        iova: amo.local_write_addr(),
+    };
+    let counts = match fetching {
+        true => amo.event_ct_reply(),
+        false => amo.event_ct_ack(),
+    };
+    Ok(Operation {
+        initiator: amo.initiator(),
+        match_bits: amo.match_bits(),
+        header_data: amo.header_data(),
+        user_ptr: amo.user_ptr(),
+        result: fetching.then_some(result),
+        amo: Amo {
+            op: amo.atomic_op(),
+            kind: amo.atomic_type(),
+            comparison: amo.cswap_op(),
+            fetching,
+        },
+        ct: match counts || amo.event_ct_send() {
+            true => amo.ct(),
+            false => 0,
+        },
+        ..dma(command, Kind::Atomic)
+    })
+}
+
+/// A fetching atomic operation cannot carry a flush (nic.md 12). How hardware says no is not
+/// stated; a command that asks for what cannot be is malformed.
+fn no_flush_of_fetching(fetching: bool, flush: bool) -> Result<(), ReturnCode> {
+    match fetching && flush {
+        true => Err(C_RC_CMD_INVALID_ARG),
+        false => Ok(()),
+    }
+}
+
+fn immediate_operands(operands: [u64; 4]) -> Source {
+    let mut words = [0; 28];
+    words[..4].copy_from_slice(&operands);
+    Source::Immediate(words)
+}
+
+impl Operation {
+    /// Whether data comes back: then REPLY completes it, else ACK (nic.md 6.4).
+    #[inline]
+    pub fn is_answered_with_data(&self) -> bool {
+        self.kind == Kind::Get || self.amo.fetching
+    }
+
+    /// Looks whether our own memory allows the operation, for its whole length, before anything
+    /// is sent; fetches the first operand of an atomic one. An operation on no bytes looks at
+    /// no address.
+    #[inline]
+    pub fn prepare(&mut self, command: &Command, space: &AddressSpace) -> Result<(), ReturnCode> {
+        if self.kind == Kind::Atomic
+            && let Source::Memory(operand) = self.source
+        {
+            self.fetch_operand(command, operand, space)?;
+        }
+        let length = u64::from(self.length);
+        if length == 0 {
+            return Ok(());
+        }
+        if let Source::Memory(from) = self.source {
+            space.translate(from.lac, from.iova, length, Access::Read)?;
+        }
+        if let Some(to) = self.result {
+            space.translate(to.lac, to.iova, length, Access::Write)?;
+        }
+        Ok(())
+    }
+
+    /// The operands of a DMA atomic operation. A length that is not that of the element is found
+    /// out here, where the operand is read by it; the rest about the combination is for the
+    /// target, which executes it. Of a type that does not exist nothing can be read.
+    fn fetch_operand(
+        &mut self,
+        command: &Command,
+        operand: Local,
+        space: &AddressSpace,
+    ) -> Result<(), ReturnCode> {
+        let mut bytes = [0; 16];
+        match arithmetic::size(self.amo.kind) {
+            Some(size) if size != self.length => return Err(C_RC_AMO_LENGTH_ERROR),
+            Some(size) => {
+                let va =
+                    space.translate(operand.lac, operand.iova, u64::from(size), Access::Read)?;
+                let from = std::ptr::with_exposed_provenance(va);
+                // SAFETY: `translate` found `size` bytes, at most 16, in memory that software keeps mapped
+                // while commands use it.
+                unsafe { copy(from, bytes.as_mut_ptr(), size as usize) };
+            }
+            None => self.length = 0,
+        }
+        let first = u128::from_le_bytes(bytes);
+        let amo = DmaAmoCmd::from_bytes(command.bytes());
+        self.source = immediate_operands([
+            first as u64,
+            (first >> 64) as u64,
+            amo.op2_word1(),
+            amo.op2_word2(),
+        ]);
+        Ok(())
+    }
+
+    /// Bytes that its packets carry to the target. An atomic operation carries two words of
+    /// operand 1, and two of operand 2 where there is one.
+    #[inline]
+    pub fn payload(&self) -> u32 {
+        match self.kind {
+            Kind::Atomic if arithmetic::takes_two_operands(self.amo.op) => 32,
+            Kind::Atomic => 16,
+            _ => self.length,
+        }
+    }
+}
+
+impl Source {
+    /// Address of `length` bytes at `offset`. Looked up for each packet, since software may unmap
+    /// the memory while the put is under way.
+    #[inline]
+    pub fn at(
+        &self,
+        space: &AddressSpace,
+        offset: u32,
+        length: u16,
+    ) -> Result<*const u8, ReturnCode> {
+        match self {
+            Self::Immediate(words) => Ok(words.as_ptr().cast()),
+            Self::Memory(from) if length > 0 => {
+                let iova = from.iova + u64::from(offset);
+                let va = space.translate(from.lac, iova, u64::from(length), Access::Read)?;
+                Ok(std::ptr::with_exposed_provenance(va))
+            }
+            Self::Memory(_) | Self::Nothing => Ok(std::ptr::null()),
+        }
+    }
+}

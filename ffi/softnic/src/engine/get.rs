@@ -1,0 +1,155 @@
+//! Gets: the data goes out here, and comes in there.
+
+use cxi_sys::*;
+
+use super::deliver::Landing;
+use super::memory::{Access, copy};
+use super::packet::{Arrival, INLINE, Kind, MTU, Packet, Peer, Wire};
+use super::{Engine, ReturnCode};
+
+/// Packets of one reply before others get their turn.
+const BURST: usize = 32;
+
+/// A get whose data is not all sent. Bounded like the packets that wait: one for each transaction
+/// of every NIC that asks us.
+pub struct Reply {
+    pub peer: Peer,
+    pub landing: Landing,
+    pub request: Packet,
+    /// Bytes sent.
+    sent: u32,
+}
+
+impl<W: Wire> Engine<W> {
+    /// A get has come in.
+    pub fn get(&mut self, arrival: &Arrival) {
+        let packet = &arrival.packet;
+        let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
+            return;
+        };
+        match self.judge(packet) {
+            (Some(landing), C_RC_OK) => {
+                let mut reply = Reply {
+                    peer,
+                    landing,
+                    request: *packet,
+                    sent: 0,
+                };
+                if !self.send_reply(&mut reply) {
+                    self.replies.push_back(reply);
+                }
+            }
+            (landing, code) => self.finish(peer, packet, landing.as_ref(), code),
+        }
+    }
+
+    /// Goes on with the replies that found no room. True if anything was sent.
+    #[inline]
+    pub fn send_replies(&mut self) -> bool {
+        let mut worked = false;
+        for _ in 0..self.replies.len() {
+            let Some(mut reply) = self.replies.pop_front() else {
+                break;
+            };
+            let before = reply.sent;
+            if self.send_reply(&mut reply) {
+                worked = true;
+            } else {
+                worked |= reply.sent != before;
+                self.replies.push_back(reply);
+            }
+        }
+        worked
+    }
+
+    /// Sends data while there is room; true when all is sent, or none will be any more. The event
+    /// follows the last of it.
+    fn send_reply(&mut self, reply: &mut Reply) -> bool {
+        let request = reply.request;
+        for _ in 0..BURST {
+            let length = (request.total - reply.sent).min(MTU as u32) as u16;
+            let from = match self.source(reply, length) {
+                Ok(from) => from,
+                Err(code) => {
+                    self.finish(reply.peer, &request, Some(&reply.landing), code);
+                    return true;
+                }
+            };
+            let mut packet = Packet {
+                kind: Kind::Reply,
+                length,
+                tag: request.tag,
+                return_code: C_RC_OK as u8,
+                ptl_list: reply.landing.entry.ptl_list(),
+                total: request.total,
+                offset: reply.sent,
+                inline: request.total as usize <= INLINE,
+                ..Packet::default()
+            };
+            if packet.inline && length > 0 {
+                let tail = packet.tail.as_mut_ptr().cast();
+                // SAFETY: `source` found `length` bytes in memory that software keeps mapped while
+                // list entries use it, and the tail holds 16.
+                unsafe { copy(from, tail, usize::from(length)) };
+            }
+            // SAFETY: as above, for a payload that does not ride in the header.
+            let sent = unsafe { self.wire.send(reply.peer, &packet, from) };
+            if !sent {
+                return false;
+            }
+            reply.sent += u32::from(length);
+            if reply.sent == request.total {
+                self.report(&request, &reply.landing, C_RC_OK);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Where the next `length` bytes are. Looked up again for each packet: software may have
+    /// unmapped the memory meanwhile.
+    fn source(&self, reply: &Reply, length: u16) -> Result<*const u8, ReturnCode> {
+        if length == 0 {
+            return Ok(std::ptr::null());
+        }
+        let entry = &reply.landing.entry;
+        let start = entry.start() + reply.request.remote_offset + u64::from(reply.sent);
+        let pte = self.ptes.get(reply.landing.pte).ok_or(C_RC_MST_CANCELLED)?;
+        let lni = self.lnis.get(pte.lni).ok_or(C_RC_MST_CANCELLED)?;
+        let va = lni
+            .space
+            .translate(entry.lac(), start, u64::from(length), Access::Read)?;
+        Ok(std::ptr::with_exposed_provenance(va))
+    }
+
+    /// Data has come back for an operation of ours.
+    pub fn reply(&mut self, arrival: &Arrival) {
+        let packet = &arrival.packet;
+        let Some(transaction) = self.transactions.get_mut(packet.tag) else {
+            return;
+        };
+        let length = usize::from(packet.length);
+        if length > 0
+            && let Some(to) = transaction.destination
+        {
+            let lni = self.lnis.get(to.lni).ok_or(C_RC_INVALID_AC);
+            let place = lni.and_then(|lni| {
+                let iova = to.iova + u64::from(packet.offset);
+                lni.space
+                    .translate(to.lac, iova, length as u64, Access::Write)
+            });
+            match place {
+                Ok(va) => {
+                    let to = std::ptr::with_exposed_provenance_mut(va);
+                    // SAFETY: the packet holds `length` bytes, and `translate` found as many in
+                    // memory that software keeps mapped while commands use it.
+                    unsafe { copy(arrival.data(), to, length) };
+                }
+                Err(code) => transaction.local_error = Some(code),
+            }
+        }
+        if packet.offset + u32::from(packet.length) == packet.total {
+            self.complete(packet);
+        }
+    }
+}
