@@ -1,8 +1,8 @@
 //! THE registry of the tools: one `mod` line and one entry for each. Dispatch, help and
 //! control connection derive from it.
 
-mod atomic_lat;
 pub mod api;
+mod atomic_lat;
 pub mod common;
 mod read_lat;
 pub(crate) mod write_lat;

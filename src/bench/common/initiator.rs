@@ -90,6 +90,16 @@ impl Initiator {
         Ok(())
     }
 
+    /// The peer's endpoint, for commands.
+    pub fn dfa(&self) -> u32 {
+        self.dfa
+    }
+
+    /// The part of its portal index that the endpoint does not hold.
+    pub fn index_ext(&self) -> u8 {
+        self.index_ext
+    }
+
     /// Header of an immediate data command for the start of the peer's entry.
     pub fn idc_header(&self) -> IdcHdr {
         let mut header = IdcHdr::new();
