@@ -3,7 +3,7 @@
 
 pub mod api;
 pub mod common;
-mod write_lat;
+pub(crate) mod write_lat;
 
 use crate::cli::options;
 use crate::plan::RunOptions;

@@ -51,13 +51,7 @@ impl OneSidedLatency for WriteLat {
         measurement: M,
     ) -> Result<M::Output, Failure> {
         let restricted = !run.unrestricted;
-        // Each size decides for itself (defect T5 of tools.md).
-        let idc_limit = if restricted {
-            IDC_MAX_RESTRICTED
-        } else {
-            IDC_MAX_UNRESTRICTED
-        };
-        if run.use_idc && size <= idc_limit as u64 {
+        if fits_idc(run, size) {
             let put = IdcPut {
                 header: initiator.idc_header(),
                 payload: [PATTERN; IDC_MAX_RESTRICTED],
@@ -86,6 +80,17 @@ impl OneSidedLatency for WriteLat {
     fn close_target(target: Target) -> Result<(), Failure> {
         target.close()
     }
+}
+
+/// Whether a write of `size` bytes is an immediate data command. Each size decides for itself
+/// (defect T5 of tools.md).
+fn fits_idc(run: &RunOptions, size: u64) -> bool {
+    let limit = if run.unrestricted {
+        IDC_MAX_UNRESTRICTED
+    } else {
+        IDC_MAX_RESTRICTED
+    };
+    run.use_idc && size <= limit as u64
 }
 
 /// The payload travels in the command.
@@ -119,5 +124,32 @@ impl Command for FullPut {
     #[inline(always)]
     fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
         batch.emit_dma(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::TOOLS;
+
+    #[test]
+    fn t5_each_size_of_a_range_decides_for_itself() {
+        let run = RunOptions {
+            min_size: 1,
+            max_size: 4096,
+            ..TOOLS[0].defaults
+        };
+        let largest = |run: &RunOptions| (1..=4096).filter(|size| fits_idc(run, *size)).max();
+        assert_eq!(largest(&run), Some(224));
+        let unrestricted = RunOptions {
+            unrestricted: true,
+            ..run
+        };
+        assert_eq!(largest(&unrestricted), Some(192));
+        let without = RunOptions {
+            use_idc: false,
+            ..run
+        };
+        assert_eq!(largest(&without), None);
     }
 }

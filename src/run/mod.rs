@@ -5,6 +5,8 @@
 //! * `patience`: waiting for the NIC, never without an end.
 //! * `loopback`: both roles in one command.
 
+#[cfg(test)]
+mod allocation_test;
 mod clock;
 mod latency;
 mod loopback;

@@ -1,0 +1,170 @@
+//! The context of immediate data commands (nic.md 3.4): what it gives them, and how long.
+
+mod driver;
+
+use cxi_sys::records::EventTargetShort;
+use cxi_sys::*;
+use driver::alone::alone;
+use driver::commands::{c_state, cq, idc_put};
+use driver::event_queue::EventQueue;
+use driver::memory::PAGE;
+use driver::rig::{Rig, address, alloc_cp, alloc_domain};
+
+#[test]
+fn gives_queue_pointer_initiator_and_index() {
+    alone(|| {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        rig.target_with(37, &sink, |_| {});
+        let (dfa, ext) = address(rig.nid, rig.pid, 37);
+        assert_ne!(ext, 0);
+        rig.tx.emit(&c_state(rig.eq.number, false, |c_state| {
+            c_state
+                .set_index_ext(ext)
+                .set_initiator(0x1234_5678)
+                .set_user_ptr(42);
+        }));
+        let ack = rig.run(&idc_put(dfa, 0, b"payload"));
+        assert_eq!((ack.code(), ack.0[0]), (C_RC_OK, 42));
+        let event = EventTargetShort::from_bytes(rig.teq.wait().bytes());
+        assert_eq!(event.initiator(), 0x1234_5678);
+        assert_eq!((event.match_bits(), event.header_data()), (0, 0));
+        // Restricted packets have no room for the initiator.
+        rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state.set_index_ext(ext).set_initiator(0x1234_5678);
+        }));
+        let ack = rig.run(&idc_put(dfa, 0, b"payload"));
+        assert_eq!((ack.code(), ack.0[0]), (C_RC_OK, 0), "replaced as a whole");
+        let event = EventTargetShort::from_bytes(rig.teq.wait().bytes());
+        assert_eq!(event.initiator(), 0);
+    });
+}
+
+#[test]
+fn lasts_until_the_next_one_and_concerns_immediate_commands_only() {
+    alone(|| {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        let source = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        let mut second = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
+        let put = idc_put(rig.dfa(0), 0, &[1]);
+        rig.tx.emit(&c_state(second.number, true, |c_state| {
+            c_state.set_user_ptr(1);
+        }));
+        for _ in 0..3 {
+            rig.tx.emit(&put);
+            rig.tx.ring();
+            assert_eq!(second.wait().0[0], 1);
+        }
+        // Other commands neither use it nor change it.
+        let dma = rig.dma_put(&source, 0, 1, |put| {
+            put.set_user_ptr(2);
+        });
+        assert_eq!(rig.run(&dma).0[0], 2);
+        rig.tx.emit(&cq(C_CMD_CQ_NOOP, 0));
+        rig.tx.emit(&cq(C_CMD_CQ_FENCE, 0));
+        rig.tx.emit(&put);
+        rig.tx.ring();
+        assert_eq!(second.wait().0[0], 1);
+        // Another queue has its own.
+        let mut other = driver::queue::Queue::transmit(rig.dev, rig.lni, rig.lcid);
+        other.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state.set_user_ptr(3);
+        }));
+        other.emit(&put);
+        other.ring();
+        assert_eq!(rig.eq.wait().0[0], 3);
+        rig.tx.emit(&put);
+        rig.tx.ring();
+        assert_eq!(second.wait().0[0], 1);
+    });
+}
+
+#[test]
+fn success_events_follow_it() {
+    alone(|| {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state.set_event_success_disable(true);
+        }));
+        rig.tx.emit(&idc_put(rig.dfa(0), 0, b"silent"));
+        let failing = idc_put(rig.dfa(0), PAGE as u64, b"x");
+        assert_eq!(rig.code(&failing), C_RC_NO_SPACE);
+        assert_eq!(sink.pages.read(0, 6), b"silent");
+        assert_eq!(rig.eq.poll(), None);
+        // A SEND event comes only where it is asked for.
+        rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state
+                .set_event_success_disable(true)
+                .set_event_send_disable(false);
+        }));
+        let sent = rig.run(&idc_put(rig.dfa(0), 0, b"x"));
+        assert_eq!((sent.kind(), sent.code()), (C_EVENT_SEND, C_RC_OK));
+    });
+}
+
+/// `write_lac` says where results of fetching commands go, and `ct` matters only with a counting flag.
+#[test]
+fn fields_of_other_commands_do_not_disturb_a_put() {
+    alone(|| {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state
+                .set_write_lac(7)
+                .set_ct(99)
+                .set_event_ct_reply(true)
+                .set_event_ct_bytes(true)
+                .set_flush(true);
+        }));
+        assert_eq!(rig.code(&idc_put(rig.dfa(0), 0, b"x")), C_RC_OK);
+    });
+}
+
+#[test]
+fn survives_a_change_of_profile() {
+    alone(|| {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        let cp = alloc_cp(rig.lni, 10);
+        // SAFETY: just made.
+        let lcid = unsafe { (*cp).lcid } as u8;
+        assert_ne!(u32::from(lcid), rig.lcid);
+        // The same PID on the other VNI, where no portal is.
+        alloc_domain(rig.lni, 10, rig.pid);
+        rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
+            c_state.set_user_ptr(9);
+        }));
+        for (lcid, code) in [(lcid, C_RC_PTLTE_NOT_FOUND), (rig.lcid as u8, C_RC_OK)] {
+            // The pair of commands starts at an even slot (nic.md 3.11).
+            while !rig.tx.wp.is_multiple_of(4) {
+                rig.tx.emit(&[0; 32]);
+            }
+            rig.tx.emit(&cq(C_CMD_CQ_LCID, lcid));
+            rig.tx.emit(&cq(C_CMD_CQ_NOOP, 0));
+            let ack = rig.run(&idc_put(rig.dfa(0), 0, b"x"));
+            assert_eq!((ack.code(), ack.0[0]), (code, 9));
+        }
+    });
+}
+
+#[test]
+fn bytes_of_the_vectors() {
+    alone(|| {
+        let command = c_state(3, true, |c_state| {
+            c_state
+                .set_event_success_disable(true)
+                .set_event_ct_ack(true)
+                .set_ct(5);
+        });
+        assert_eq!(command[..4], [0xa0, 0x20, 0x98, 0x04]);
+        assert_eq!(command[28..], [5, 0, 3, 0]);
+        let put = idc_put(0x0012_3004, 16, &[0; 8]);
+        assert_eq!(put[..8], [0x10, 0x18, 0, 0, 0x04, 0x30, 0x12, 0]);
+    });
+}

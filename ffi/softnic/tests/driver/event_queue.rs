@@ -1,0 +1,182 @@
+//! An event queue as software reads it (nic.md 5).
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxi_sys::records::{EqStatus, EqSwState};
+use cxi_sys::*;
+
+use super::memory::{Buffer, PAGE, RW};
+use super::{call, progress, wait_for};
+
+pub const SLOT: usize = 64;
+
+/// An event: its bytes, 16, 32 or 64.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event(pub Vec<u8>);
+
+impl Event {
+    pub fn kind(&self) -> u32 {
+        u32::from(self.0[14] >> 2 & 0x1f)
+    }
+
+    pub fn code(&self) -> u32 {
+        u32::from(self.0[self.0.len() - 1] & 0x3f)
+    }
+
+    /// The record of this size.
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        self.0[..].try_into().expect("an event of this size")
+    }
+}
+
+pub struct EventQueue {
+    pub dev: *mut cxil_dev,
+    pub handle: *mut cxi_eq,
+    pub number: u16,
+    pub buffer: Buffer,
+    pub state: EqSwState,
+    read: usize,
+    acknowledged: usize,
+}
+
+impl EventQueue {
+    pub fn new(dev: *mut cxil_dev, lni: *mut cxil_lni, flags: u32) -> Self {
+        Self::with(dev, lni, PAGE, |attributes| attributes.flags = flags.into())
+    }
+
+    pub fn with(
+        dev: *mut cxil_dev,
+        lni: *mut cxil_lni,
+        len: usize,
+        choose: impl FnOnce(&mut cxi_eq_attr),
+    ) -> Self {
+        let buffer = Buffer::new(lni, len, RW);
+        let mut attributes = attributes(buffer.pages.base.cast(), len);
+        choose(&mut attributes);
+        let mut handle = null_mut();
+        let code = call!(cxil_alloc_evtq(
+            lni,
+            buffer.md,
+            &attributes,
+            null_mut(),
+            null_mut(),
+            &mut handle
+        ));
+        assert_eq!(code, 0, "cxil_alloc_evtq");
+        // SAFETY: just made.
+        let number = unsafe { (*handle).eqn } as u16;
+        Self {
+            dev,
+            handle,
+            number,
+            buffer,
+            state: EqSwState::new(),
+            read: SLOT,
+            acknowledged: SLOT,
+        }
+    }
+
+    fn step(&self, at: usize, by: usize) -> usize {
+        if at + by >= self.buffer.pages.len {
+            SLOT
+        } else {
+            at + by
+        }
+    }
+
+    /// The next event, consumed but not acknowledged; does not run the NIC.
+    pub fn take(&mut self) -> Option<Event> {
+        loop {
+            let size = self
+                .buffer
+                .pages
+                .byte(self.read + 14)
+                .load(Ordering::Acquire)
+                & 3;
+            if size == 0 {
+                return None;
+            }
+            let len = 8 << size;
+            let last = self
+                .buffer
+                .pages
+                .byte(self.read + len - 1)
+                .load(Ordering::Acquire);
+            if last & 0x3f == 0 {
+                return None;
+            }
+            assert!(self.read % SLOT + len <= SLOT, "straddles a slot boundary");
+            let event = Event(self.buffer.pages.read(self.read, len));
+            self.read = self.step(self.read, len);
+            if event.kind() != C_EVENT_NULL_EVENT {
+                return Some(event);
+            }
+        }
+    }
+
+    /// As `take`, after running the NIC.
+    pub fn poll(&mut self) -> Option<Event> {
+        progress(self.dev);
+        self.take()
+    }
+
+    /// The next event, acknowledged.
+    pub fn wait(&mut self) -> Event {
+        let event = wait_for("an event", || self.poll());
+        self.acknowledge();
+        event
+    }
+
+    /// As `wait`, for software that only looks at its memory.
+    pub fn wait_inline(&mut self) -> Event {
+        let event = wait_for("an event", || self.take());
+        self.acknowledge();
+        event
+    }
+
+    /// Zeroes what was consumed and gives it back (nic.md 5.4).
+    pub fn acknowledge(&mut self) {
+        while self.acknowledged != self.read {
+            self.buffer
+                .pages
+                .word(self.acknowledged)
+                .store(0, Ordering::Release);
+            self.acknowledged = self.step(self.acknowledged, 8);
+        }
+        self.state.set_rd_ptr((self.read / SLOT) as u32);
+        self.store_state();
+    }
+
+    pub fn store_state(&self) {
+        // SAFETY: the handle is alive.
+        let register = unsafe { (*self.handle).sw_state_addr };
+        // SAFETY: the register is an aligned word that lives as long as the queue.
+        let register = unsafe { AtomicU64::from_ptr(register) };
+        register.store(u64::from_le_bytes(*self.state.bytes()), Ordering::Release);
+    }
+
+    pub fn status(&self) -> EqStatus {
+        EqStatus::from_bytes(self.buffer.pages.read(0, SLOT).try_into().unwrap())
+    }
+
+    /// Clears the flag of dropped events, which is software's to clear (nic.md 5.6).
+    pub fn clear_dropped(&self) {
+        self.buffer.pages.byte(15).fetch_and(!1, Ordering::AcqRel);
+    }
+}
+
+/// Attributes of a plain queue.
+pub fn attributes(queue: *mut std::ffi::c_void, queue_len: usize) -> cxi_eq_attr {
+    cxi_eq_attr {
+        queue,
+        queue_len,
+        flags: CXI_EQ_EC_DISABLE.into(),
+        status_thresh_base: 0,
+        status_thresh_delta: 0,
+        status_thresh_count: 0,
+        ec_delay: 0,
+        cpu_affinity: 0,
+        reserved_slots: 0,
+    }
+}

@@ -1,0 +1,251 @@
+//! A command queue as software writes it (nic.md 2).
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use cxi_sys::records::CqStatus;
+use cxi_sys::*;
+
+use super::{call, progress, wait_for};
+
+/// The three low-latency windows: offset in the launch page.
+const LL64: usize = 1024;
+const LL128A: usize = 2048;
+const LL128U: usize = 3072;
+
+/// What a commit stored in the launch page: offset and value of the doorbell, or of a window's first word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Store {
+    Doorbell(u64),
+    Window(usize),
+}
+
+pub struct Queue {
+    pub dev: *mut cxil_dev,
+    pub handle: *mut cxi_cq,
+    memory: *mut u8,
+    launch: *mut u8,
+    /// Half-slots in all.
+    pub size32: usize,
+    /// Where the next command goes, and up to where the NIC was told; in half-slots.
+    pub wp: usize,
+    pub hw_wp: usize,
+}
+
+impl Queue {
+    /// A transmit queue of the smallest size.
+    pub fn transmit(dev: *mut cxil_dev, lni: *mut cxil_lni, lcid: u32) -> Self {
+        Self::with(dev, lni, null_mut(), |options| {
+            options.flags = CXI_CQ_IS_TX;
+            options.lcid = lcid;
+        })
+    }
+
+    /// A target queue of the smallest size.
+    pub fn target(dev: *mut cxil_dev, lni: *mut cxil_lni) -> Self {
+        Self::with(dev, lni, null_mut(), |_| {})
+    }
+
+    pub fn with(
+        dev: *mut cxil_dev,
+        lni: *mut cxil_lni,
+        eq: *mut cxi_eq,
+        choose: impl FnOnce(&mut cxi_cq_alloc_opts),
+    ) -> Self {
+        let mut options = options();
+        choose(&mut options);
+        let mut handle = null_mut();
+        let code = call!(cxil_alloc_cmdq(lni, eq, &options, &mut handle));
+        assert_eq!(code, 0, "cxil_alloc_cmdq");
+        // SAFETY: just made.
+        let public = unsafe { &*handle };
+        // SAFETY: reading the only member in use.
+        let memory: *mut u8 = unsafe { public.__bindgen_anon_1.cmds32 }.cast();
+        let queue = Self {
+            dev,
+            handle,
+            memory,
+            launch: public.wp_addr.cast(),
+            size32: 2 * public.size as usize,
+            wp: 8,
+            hw_wp: 8,
+        };
+        let offset = |window: *mut u8| window.addr() - queue.launch.addr();
+        let windows = [public.ll_64, public.ll_128a, public.ll_128u].map(offset);
+        assert_eq!(windows, [LL64, LL128A, LL128U]);
+        // Software's part of the initialisation (nic.md 2.2).
+        let mut status = CqStatus::new();
+        status.set_rd_ptr(4).set_return_code(C_RC_OK as u8);
+        queue
+            .memory_word(0)
+            .store(u64::from_le_bytes(*status.bytes()), Ordering::Release);
+        queue
+    }
+
+    fn memory_word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset + 8 <= 32 * self.size32);
+        // SAFETY: inside the queue's memory, aligned, alive with the queue.
+        unsafe { AtomicU64::from_ptr(self.memory.wrapping_add(offset).cast()) }
+    }
+
+    fn launch_word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset + 8 <= 4096);
+        // SAFETY: inside the launch page, aligned, alive with the queue.
+        unsafe { AtomicU64::from_ptr(self.launch.wrapping_add(offset).cast()) }
+    }
+
+    fn advance(&self, at: usize, by: usize) -> usize {
+        if at + by >= self.size32 { 8 } else { at + by }
+    }
+
+    /// The header byte of a half-slot.
+    fn header(&self, half: usize) -> u8 {
+        // SAFETY: inside the queue's memory.
+        unsafe { AtomicU8::from_ptr(self.memory.wrapping_add(32 * half)) }.load(Ordering::Relaxed)
+    }
+
+    /// Half-slots that may be written (nic.md 2.4).
+    pub fn free(&self) -> usize {
+        let rp = 2 * usize::from(self.status().rd_ptr());
+        if self.wp >= rp {
+            self.size32 - self.wp + rp - 2 - 8
+        } else {
+            rp - self.wp - 2
+        }
+    }
+
+    /// Waits for room, then writes a command of 32, 64, 128 or 256 bytes behind its padding.
+    pub fn emit(&mut self, command: &[u8]) {
+        let halves = command.len() / 32;
+        assert!(matches!(halves, 1 | 2 | 4 | 8) && command.len().is_multiple_of(32));
+        let padding = self.wp.next_multiple_of(halves) - self.wp;
+        wait_for("room in the queue", || {
+            progress(self.dev);
+            (self.free() >= halves + padding).then_some(())
+        });
+        for _ in 0..padding {
+            self.pad();
+        }
+        self.write(command);
+    }
+
+    fn pad(&mut self) {
+        self.memory_word(32 * self.wp).store(0, Ordering::Relaxed);
+        self.wp = self.advance(self.wp, 1);
+    }
+
+    /// Writes bytes where the next command goes, whatever they are and however they fit.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let (words, _) = bytes.as_chunks::<8>();
+        for (index, word) in words.iter().enumerate() {
+            self.memory_word(32 * self.wp + 8 * index)
+                .store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        self.wp = self.advance(self.wp, bytes.len() / 32);
+    }
+
+    /// Stores any value where the doorbell is.
+    pub fn store_doorbell(&self, value: u64) {
+        self.launch_word(0).store(value, Ordering::Release);
+    }
+
+    /// Commits by doorbell (nic.md 2.7).
+    pub fn ring(&mut self) -> Vec<Store> {
+        if self.wp == self.hw_wp {
+            return vec![];
+        }
+        if !self.wp.is_multiple_of(2) {
+            self.pad();
+        }
+        self.hw_wp = self.wp;
+        let value = (self.wp / 2) as u64;
+        self.store_doorbell(value);
+        vec![Store::Doorbell(value)]
+    }
+
+    /// Commits by low-latency write where that is possible (nic.md 2.8), with the guard of that
+    /// section against copies beyond the last command.
+    pub fn ll_ring(&mut self) -> Vec<Store> {
+        if self.wp == self.hw_wp {
+            return vec![];
+        }
+        let size_code = |header: u8| header >> 2 & 3;
+        if size_code(self.header(self.hw_wp)) == 3 {
+            return self.ring();
+        }
+        if !self.wp.is_multiple_of(2) {
+            self.pad();
+        }
+        let contiguous = if self.wp >= self.hw_wp {
+            self.wp - self.hw_wp
+        } else {
+            self.size32 - self.hw_wp
+        };
+        let mut stores = vec![];
+        if contiguous == 2 {
+            stores.push(self.copy(LL64, 64));
+        } else if !self.hw_wp.is_multiple_of(4) {
+            if self.header(self.hw_wp) >> 4 == 0 && contiguous >= 6 {
+                if size_code(self.header(self.hw_wp + 2)) == 3 {
+                    return self.ring();
+                }
+                self.hw_wp = self.advance(self.hw_wp, 2);
+                stores.push(self.copy(LL128U, 128));
+            } else {
+                stores.push(self.copy(LL64, 64));
+            }
+        } else {
+            stores.push(self.copy(LL128A, 128));
+        }
+        if self.wp != self.hw_wp {
+            stores.extend(self.ring());
+        }
+        stores
+    }
+
+    fn copy(&mut self, window: usize, len: usize) -> Store {
+        let offset = (self.hw_wp / 2 % 16) * 64;
+        for at in (0..len).step_by(8) {
+            let word = self
+                .memory_word(32 * self.hw_wp + at)
+                .load(Ordering::Relaxed);
+            self.launch_word(window + offset + at)
+                .store(word, Ordering::Release);
+        }
+        self.hw_wp = self.advance(self.hw_wp, len / 32);
+        Store::Window(window + offset)
+    }
+
+    pub fn status(&self) -> CqStatus {
+        CqStatus::from_bytes(self.memory_word(0).load(Ordering::Acquire).to_le_bytes())
+    }
+
+    /// Runs the NIC until it has taken all commands.
+    pub fn drain(&self) {
+        wait_for("the queue to run empty", || {
+            progress(self.dev);
+            (usize::from(self.status().rd_ptr()) == self.wp / 2).then_some(())
+        });
+    }
+
+    /// Runs the NIC until the status tells of a command in error.
+    pub fn wait_error(&self) -> CqStatus {
+        wait_for("an error in the status", || {
+            progress(self.dev);
+            let status = self.status();
+            (u32::from(status.return_code()) != C_RC_OK).then_some(status)
+        })
+    }
+}
+
+/// Options of a target queue.
+pub fn options() -> cxi_cq_alloc_opts {
+    cxi_cq_alloc_opts {
+        count: 1,
+        policy: CXI_CQ_UPDATE_ALWAYS,
+        stat_cnt_pool: 0,
+        flags: 0,
+        lcid: 0,
+        lpe_cdt_thresh_id: 0,
+    }
+}
