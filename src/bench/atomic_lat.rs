@@ -221,3 +221,7 @@ impl Command for DmaAmo {
 fn words(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }
+
+#[cfg(test)]
+#[path = "atomic_lat_tests.rs"]
+mod tests;

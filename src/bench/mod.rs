@@ -2,9 +2,11 @@
 //! control connection derive from it.
 
 pub mod api;
-mod atomic_lat;
+pub(crate) mod atomic_lat;
 pub mod common;
-mod read_lat;
+pub(crate) mod read_lat;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod write_lat;
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};

@@ -171,7 +171,7 @@ mod tests {
                 let first = explanation.lines().next().unwrap();
                 let line = list
                     .lines()
-                    .find(|line| line.contains(&syntax(option)))
+                    .find(|line| line.starts_with(&format!("  {}", syntax(option))))
                     .unwrap();
                 assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
             }

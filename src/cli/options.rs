@@ -174,10 +174,11 @@ pub static UNRESTRICTED: OptionDef = OptionDef {
     value: None,
     governs: Governs::Run,
     help: |tool| {
-        format!(
-            "Use unrestricted (ordered) {}",
-            tool.operations.to_lowercase()
-        )
+        let operations = match tool.defaults.atomic {
+            Some(_) => "AMOs".into(),
+            None => tool.operations.to_lowercase(),
+        };
+        format!("Use unrestricted (ordered) {operations}")
     },
     set: |typed, _| {
         typed.run.unrestricted = true;
@@ -191,7 +192,7 @@ pub static NO_IDC: OptionDef = OptionDef {
     long: "no-idc",
     value: None,
     governs: Governs::Run,
-    help: |_| "Use no Immediate Data Commands: DMA for every size".into(),
+    help: |_| "Use no Immediate Data Commands, only DMA".into(),
     set: |typed, _| {
         typed.run.use_idc = false;
         Ok(())

@@ -4,6 +4,8 @@ mod endpoint;
 mod initiator;
 mod memory;
 mod operands;
+#[cfg(test)]
+pub(crate) mod operands_tests;
 mod operation;
 mod target;
 

@@ -100,7 +100,7 @@ fn alternate(ty: AtomicType, value: u128) -> u128 {
 }
 
 /// All bits of the type.
-fn ones(ty: AtomicType) -> u128 {
+pub(super) fn ones(ty: AtomicType) -> u128 {
     u128::MAX >> (128 - 8 * ty.size())
 }
 
@@ -142,11 +142,7 @@ fn above(ty: AtomicType, value: u128) -> u128 {
     }
 }
 
-fn is_signed(ty: AtomicType) -> bool {
+pub(super) fn is_signed(ty: AtomicType) -> bool {
     use AtomicType::{Int8, Int16, Int32, Int64};
     matches!(ty, Int8 | Int16 | Int32 | Int64)
 }
-
-#[cfg(test)]
-#[path = "operands_tests.rs"]
-pub(crate) mod tests;

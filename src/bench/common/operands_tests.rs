@@ -1,7 +1,7 @@
 //! Operands against a model of the operations, written from their definition (nic.md 11.2).
 
-use super::*;
-use crate::atomic::{CSWAP_OPS, OPS, TYPES};
+use super::operands::{Operands, initial_target, is_signed, ones};
+use crate::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 
 /// All combinations that exist; comparisons count for CSWAP only.
 pub(crate) fn combinations() -> Vec<Atomic> {
