@@ -29,6 +29,13 @@ pub const MAX_GAP_US: u64 = u64::MAX / 1000;
 /// Most iterations whose latencies can be reported one by one: 8 GB of samples.
 pub const MAX_REPORT_ALL: u64 = 1_000_000_000;
 
+/// Most operations in a list: so many commands of the largest kind fit the largest queue
+/// (tools.md 2.2).
+pub const MAX_LIST_SIZE: u16 = 16382;
+
+/// Widest spacing of operations in a buffer, in bytes.
+pub const MAX_ALIGNMENT: u64 = 1 << 32;
+
 /// What a size may be, for messages.
 pub const SIZES: &str =
     "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
@@ -72,6 +79,37 @@ pub struct RunOptions {
     pub report_all: bool,
     /// The operation, in the atomic tools.
     pub atomic: Option<Atomic>,
+    /// Rendezvous puts, in the send tools; never together with immediate data commands.
+    pub rdzv: bool,
+    /// Lists and buffers, in the bandwidth tools.
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// What only bandwidth tools have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Operations per iteration: 1 to [`MAX_LIST_SIZE`].
+    pub list_size: u16,
+    /// Both sides initiate.
+    pub bidirectional: bool,
+    /// Upper limit of a buffer in bytes: at least the largest size.
+    pub max_buffer: u64,
+    /// Spacing of the operations of a list in a buffer, in bytes: at least 1.
+    pub alignment: u64,
+}
+
+impl Bandwidth {
+    /// Bytes from one operation of `size` bytes to the next in a buffer.
+    pub fn step(&self, size: u64) -> u64 {
+        size.next_multiple_of(self.alignment)
+    }
+
+    /// Length in bytes, before it is rounded up to pages, of a buffer for lists of up to
+    /// `max_size` bytes: room for a whole list, as far as the limit allows.
+    pub fn buffer(&self, max_size: u64) -> u64 {
+        let whole = self.step(max_size).saturating_mul(self.list_size.into());
+        whole.min(self.max_buffer)
+    }
 }
 
 impl RunOptions {
@@ -107,6 +145,12 @@ impl RunOptions {
         let doubling = min == max || (min.is_power_of_two() && max.is_power_of_two());
         if !ordered || !doubling {
             return Err(invalid("size", format!("{min}:{max}"), SIZES));
+        }
+        if let Some(bandwidth) = self.bandwidth {
+            check_bandwidth(bandwidth, max)?;
+        }
+        if self.rdzv {
+            self.use_idc = false;
         }
         if self.report_all && self.iters > MAX_REPORT_ALL {
             return Err(format!(
@@ -289,6 +333,34 @@ impl Plan {
         }
         arguments
     }
+}
+
+fn check_bandwidth(bandwidth: Bandwidth, max_size: u64) -> Result<(), String> {
+    let Bandwidth {
+        list_size,
+        max_buffer,
+        alignment,
+        ..
+    } = bandwidth;
+    if !(1..=MAX_LIST_SIZE).contains(&list_size) {
+        return Err(invalid(
+            "list-size",
+            list_size,
+            format!("1 to {MAX_LIST_SIZE}"),
+        ));
+    }
+    if !(1..=MAX_ALIGNMENT).contains(&alignment) {
+        return Err(invalid(
+            "buf-align",
+            alignment,
+            format!("1 to {MAX_ALIGNMENT} bytes"),
+        ));
+    }
+    if max_buffer < max_size {
+        let allowed = format!("at least the largest size, {max_size} bytes");
+        return Err(invalid("buf-sz", max_buffer, allowed));
+    }
+    Ok(())
 }
 
 /// The sentence for operation and type that do not go together.

@@ -125,6 +125,8 @@ const LATENCY: RunOptions = RunOptions {
     use_ll: true,
     report_all: false,
     atomic: None,
+    rdzv: false,
+    bandwidth: None,
 };
 
 /// Default of the atomic tools.

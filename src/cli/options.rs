@@ -9,7 +9,10 @@ use super::number::within;
 use super::typed::Typed;
 use crate::atomic::{self, Atomic};
 use crate::device::DEFAULT_DEVICE;
-use crate::plan::{DEFAULT_PORT, DEFAULT_SVC_ID, MAX_GAP_US, MAX_SIZE, SIZES};
+use crate::plan::{
+    Bandwidth, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE,
+    SIZES,
+};
 use crate::tool::Tool;
 
 /// Whose option it is when two processes measure together.
@@ -295,6 +298,90 @@ pub static MATCHING: OptionDef = OptionDef {
     set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
 };
 
+/// `--list-size`
+pub static LIST_SIZE: OptionDef = OptionDef {
+    short: Some('l'),
+    long: "list-size",
+    value: Some("LIST_SIZE"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = tool
+            .defaults
+            .bandwidth
+            .map_or(0, |bandwidth| bandwidth.list_size);
+        format!(
+            "Operations per iteration, rung for together\n(default: {default}); at most {MAX_LIST_SIZE}"
+        )
+    },
+    set: |typed, value| {
+        let list_size = within(text(value)?, 1..=MAX_LIST_SIZE.into())? as u16;
+        set_bandwidth(typed, |bandwidth| bandwidth.list_size = list_size)
+    },
+};
+
+/// `--bidirectional`
+pub static BIDIRECTIONAL: OptionDef = OptionDef {
+    short: Some('b'),
+    long: "bidirectional",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Measure both directions at a time".into(),
+    set: |typed, _| set_bandwidth(typed, |bandwidth| bandwidth.bidirectional = true),
+};
+
+/// `--buf-sz`
+pub static BUF_SZ: OptionDef = OptionDef {
+    short: None,
+    long: "buf-sz",
+    value: Some("BUF_SIZE"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = tool
+            .defaults
+            .bandwidth
+            .map_or(0, |bandwidth| bandwidth.max_buffer);
+        format!(
+            "Largest buffer in bytes, wrapped around in where a\nlist does not fit (default: {default})"
+        )
+    },
+    set: |typed, value| {
+        let max_buffer = within(text(value)?, 1..=u64::MAX)?;
+        set_bandwidth(typed, |bandwidth| bandwidth.max_buffer = max_buffer)
+    },
+};
+
+/// `--buf-align`
+pub static BUF_ALIGN: OptionDef = OptionDef {
+    short: None,
+    long: "buf-align",
+    value: Some("BUF_ALIGN"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = tool
+            .defaults
+            .bandwidth
+            .map_or(0, |bandwidth| bandwidth.alignment);
+        format!("Spacing of operations in the buffers in bytes\n(default: {default})")
+    },
+    set: |typed, value| {
+        let alignment = within(text(value)?, 1..=MAX_ALIGNMENT)?;
+        set_bandwidth(typed, |bandwidth| bandwidth.alignment = alignment)
+    },
+};
+
+/// `--rdzv`
+pub static RDZV: OptionDef = OptionDef {
+    short: Some('R'),
+    long: "rdzv",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Use rendezvous transfers; implies --no-idc".into(),
+    set: |typed, _| {
+        typed.run.rdzv = true;
+        Ok(())
+    },
+};
+
 /// `--loopback`
 pub static LOOPBACK: OptionDef = OptionDef {
     short: None,
@@ -332,6 +419,13 @@ pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
 fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
     if let Some(atomic) = &mut typed.run.atomic {
         set(atomic);
+    }
+    Ok(())
+}
+
+fn set_bandwidth(typed: &mut Typed, set: impl FnOnce(&mut Bandwidth)) -> Result<(), String> {
+    if let Some(bandwidth) = &mut typed.run.bandwidth {
+        set(bandwidth);
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
-use crate::plan::{Plan, RunOptions};
+use crate::cli::options;
+use crate::plan::{Bandwidth, Plan, RunOptions};
 use crate::tool::Tool;
 
 /// No GPU support, on the wire.
@@ -32,21 +33,23 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
         warmup: run.warmup,
         iter_delay: run.gap_us,
         duration: run.duration_s.unwrap_or(0),
-        list_size: 0,
-        bidirectional: false,
+        list_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.list_size),
+        bidirectional: run
+            .bandwidth
+            .is_some_and(|bandwidth| bandwidth.bidirectional),
         report_all: run.report_all,
         print_gbits: false,
         emu_mode: false,
         hugepages: 0,
         min_size,
         max_size,
-        max_buf_size: 0,
+        max_buf_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.max_buffer),
         buf_size: 0,
-        buf_align: 0,
+        buf_align: run.bandwidth.map_or(0, |bandwidth| bandwidth.alignment),
         use_hrp: false,
         use_idc: run.use_idc,
         use_ll: run.use_ll,
-        use_rdzv: false,
+        use_rdzv: run.rdzv,
         fetching: is_atomic(|atomic| atomic.fetching),
         matching: is_atomic(|atomic| atomic.matching),
         unrestricted: run.unrestricted,
@@ -87,6 +90,12 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         fetching: block.fetching,
         matching: block.matching,
     };
+    let bandwidth = Bandwidth {
+        list_size: block.list_size,
+        bidirectional: block.bidirectional,
+        max_buffer: block.max_buf_size,
+        alignment: block.buf_align,
+    };
     if block.hugepages != 0 {
         return Err("this version has no huge pages".into());
     }
@@ -102,6 +111,8 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         use_ll: block.use_ll,
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
+        rdzv: block.use_rdzv && tool.takes(&options::RDZV),
+        bandwidth: tool.defaults.bandwidth.map(|_| bandwidth),
     }
     .checked()
 }
