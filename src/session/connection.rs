@@ -112,16 +112,23 @@ impl Connection {
 
     /// Whether the peer still holds its end, or has left something to read. Does not wait.
     pub fn is_open(&self) -> bool {
-        let peeked = self
-            .stream
-            .set_nonblocking(true)
-            .and_then(|()| self.stream.peek(&mut [0]));
-        let restored = self.stream.set_nonblocking(false);
-        let open = match peeked {
+        match self.peek() {
             Ok(bytes) => bytes > 0,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
-        open && restored.is_ok()
+        }
+    }
+
+    /// Whether there is something to read. Does not wait.
+    pub fn has_message(&self) -> bool {
+        self.peek().is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Bytes that can be read at once, 1 at most; 0 if the peer has closed the connection.
+    fn peek(&self) -> io::Result<usize> {
+        self.stream.set_nonblocking(true)?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        peeked
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.

@@ -23,7 +23,8 @@ use crate::error::Failure;
 use crate::plan::{Plan, RunOptions};
 use connection::{Connection, Listener};
 use handshake::Refusal;
-pub use wire::Address;
+use wire::RESULT_SIZE;
+pub use wire::{Address, PeerResult};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -137,6 +138,28 @@ impl Session {
     /// may take any time.
     pub fn ready(&mut self) -> Result<(), Failure> {
         self.barrier("ready", None)
+    }
+
+    /// Exchanges the results of one size.
+    pub fn results(&mut self, own: PeerResult) -> Result<PeerResult, Failure> {
+        let doing = "for the results of the peer";
+        let exchanged = self
+            .connection
+            .exchange(&own.encode(), RESULT_SIZE, Some(ANSWER_LIMIT));
+        let payload = exchanged.map_err(|error| error.into_failure(self.peer(), doing))?;
+        match payload[..].try_into() {
+            Ok(bytes) => Ok(PeerResult::decode(bytes)),
+            Err(_) => Err(Failure::peer(format!(
+                "the peer ({}) sent {} bytes where a result has {RESULT_SIZE}",
+                self.peer(),
+                payload.len()
+            ))),
+        }
+    }
+
+    /// Whether the peer has begun with the next message. Does not block.
+    pub fn peer_speaks(&self) -> bool {
+        self.connection.has_message()
     }
 
     /// Whether the peer still holds its end of the connection. Does not block.

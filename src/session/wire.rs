@@ -63,6 +63,43 @@ impl Address {
     }
 }
 
+/// Bytes of a bandwidth result.
+pub const RESULT_SIZE: usize = 16;
+
+/// What one side of a bandwidth run did (wire.md 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerResult {
+    /// How long it took, in microseconds.
+    pub elapsed_us: u64,
+    /// Operations that this side initiated.
+    pub count: u64,
+}
+
+impl PeerResult {
+    /// As payload.
+    pub fn encode(&self) -> [u8; RESULT_SIZE] {
+        let mut bytes = [0; RESULT_SIZE];
+        bytes[..8].copy_from_slice(&self.elapsed_us.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.count.to_le_bytes());
+        bytes
+    }
+
+    /// From a payload.
+    pub fn decode(bytes: &[u8; RESULT_SIZE]) -> Self {
+        let (elapsed_us, count) = bytes.split_at(8);
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |n, byte| n << 8 | u64::from(*byte))
+        };
+        Self {
+            elapsed_us: number(elapsed_us),
+            count: number(count),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -81,6 +118,18 @@ mod tests {
         assert_eq!(message(&address.encode()), hex("08000000 1300000000000000"));
         assert_eq!(message(&[]), hex("00000000"));
         assert_eq!(message(&[0; 129])[..HEADER_SIZE], hex("81000000"));
+    }
+
+    /// The recorded example of wire.md 8.3.
+    #[test]
+    fn results() {
+        let result = PeerResult {
+            elapsed_us: 0x2d73,
+            count: 12,
+        };
+        let bytes = hex("732d000000000000 0c00000000000000");
+        assert_eq!(result.encode()[..], bytes);
+        assert_eq!(PeerResult::decode(bytes[..].try_into().unwrap()), result);
     }
 
     #[test]
