@@ -289,6 +289,10 @@ fn a_port_has_room_for_64_senders_at_a_time() {
         assert!(senders.iter().all(|(_, _, code)| *code == C_RC_OK));
         let (mut late, source, code) = sender();
         assert_eq!(code, C_RC_RESOURCE_BUSY);
+        // Nor can the port send to one more, which could not answer.
+        let dfa_of_late = late.dfa(0);
+        let own = rig.buffer(PAGE);
+        assert_eq!(put(&mut rig, &own, 8, dfa_of_late), C_RC_RESOURCE_BUSY);
         senders.swap_remove(30);
         assert_eq!(put(&mut late, &source, 8, dfa), C_RC_OK);
     });
