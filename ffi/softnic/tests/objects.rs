@@ -458,6 +458,61 @@ fn held_objects_are_busy() {
     });
 }
 
+/// Each kind of user of an event queue holds it by itself.
+#[test]
+fn an_event_queue_is_busy_for_each_of_its_users() {
+    alone(|| {
+        let rig = Rig::new();
+        let free = |eq: &EventQueue| call!(cxil_destroy_evtq(eq.handle));
+        for flags in [CXI_CQ_IS_TX, 0] {
+            let eq = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
+            let queue = Queue::with(rig.dev, rig.lni, eq.handle, |o| o.flags = flags);
+            assert_eq!(free(&eq), -EBUSY);
+            assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+            assert_eq!(free(&eq), 0);
+        }
+        let eq = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
+        let (mut opts, mut pte) = (pte_options(), null_mut());
+        assert_eq!(
+            call!(cxil_alloc_pte(rig.lni, eq.handle, &mut opts, &mut pte)),
+            0
+        );
+        assert_eq!(free(&eq), -EBUSY);
+        assert_eq!(call!(cxil_destroy_pte(pte)), 0);
+        assert_eq!(free(&eq), 0);
+    });
+}
+
+/// Each kind of object holds its LNI by itself.
+#[test]
+fn an_lni_is_busy_for_each_of_its_objects() {
+    alone(|| {
+        let rig = Rig::new();
+        let lni = alloc_lni(rig.dev);
+        let busy = || assert_eq!(call!(cxil_destroy_lni(lni)), -EBUSY);
+        let cp = alloc_cp(lni, VNI);
+        busy();
+        assert_eq!(call!(cxil_destroy_cp(cp)), 0);
+        let domain = alloc_domain(lni, VNI, C_PID_ANY);
+        busy();
+        assert_eq!(call!(cxil_destroy_domain(domain)), 0);
+        let buffer = Buffer::new(lni, PAGE, RW);
+        busy();
+        assert_eq!(call!(cxil_unmap(buffer.md)), 0);
+        let queue = Queue::target(rig.dev, lni);
+        busy();
+        assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+        let (mut opts, mut pte) = (pte_options(), null_mut());
+        assert_eq!(
+            call!(cxil_alloc_pte(lni, null_mut(), &mut opts, &mut pte)),
+            0
+        );
+        busy();
+        assert_eq!(call!(cxil_destroy_pte(pte)), 0);
+        assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+    });
+}
+
 /// Nothing holds a profile: a queue that lost its own reports that as a command it may not give.
 #[test]
 fn a_profile_may_go_before_its_queue() {

@@ -4,6 +4,7 @@ mod driver;
 
 use cxi_sys::*;
 use driver::alone::{Partner, alone, fabric, listen, ports, role, say};
+use driver::commands::cq;
 use driver::memory::{Buffer, PAGE};
 use driver::rig::{Rig, address};
 use driver::{progress, wait_for};
@@ -72,6 +73,14 @@ impl Remote {
         let (nid, pid) = line.split_once(' ').unwrap();
         let (dfa, _) = address(nid.parse().unwrap(), pid.parse().unwrap(), 0);
         Self { partner, dfa }
+    }
+
+    /// Takes the CPU away from it, or gives it back.
+    fn stop(&self, stop: bool) {
+        let signal = if stop { libc::SIGSTOP } else { libc::SIGCONT };
+        // SAFETY: a child of ours that was not waited for.
+        let code = unsafe { libc::kill(self.partner.child.id() as i32, signal) };
+        assert_eq!(code, 0);
     }
 
     /// How many bytes of the target's memory have this value.
@@ -311,12 +320,7 @@ fn a_stopped_target_fills_the_queue_and_nothing_is_lost() {
         let source = rig.buffer(LEN);
         source.pages.fill(7);
         assert_eq!(put(&mut rig, &source, 1, remote.dfa), C_RC_OK);
-        let signal = |signal| {
-            // SAFETY: a child of ours that was not waited for.
-            let code = unsafe { libc::kill(remote.partner.child.id() as i32, signal) };
-            assert_eq!(code, 0);
-        };
-        signal(libc::SIGSTOP);
+        remote.stop(true);
         // More packets than fit into the fabric, from more commands than fit into the ring.
         let len = 16384;
         let commands = rig.tx.free() / 2;
@@ -344,11 +348,83 @@ fn a_stopped_target_fills_the_queue_and_nothing_is_lost() {
         }
         assert!(rig.tx.free() < rig.tx.size32 - 10);
         assert_eq!(rig.eq.poll(), None);
-        signal(libc::SIGCONT);
+        remote.stop(false);
         for _ in 0..commands {
             assert_eq!(rig.eq.wait().code(), C_RC_OK);
         }
         assert_eq!(remote.count(7), commands * len as usize);
+        remote.partner.end();
+    });
+}
+
+#[test]
+fn a_fence_waits_for_a_slow_target() {
+    alone(|| {
+        if played() {
+            return;
+        }
+        let mut rig = Rig::on(0);
+        let mut remote = Remote::start("a_fence_waits_for_a_slow_target", "target 1");
+        let source = rig.buffer(PAGE);
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        let put = |user_ptr, dfa| {
+            rig.dma_put(&source, 0, 8, |put| {
+                put.set_user_ptr(user_ptr).set_dfa(dfa);
+            })
+        };
+        let (slow, fast) = (put(1, remote.dfa), put(2, rig.dfa(0)));
+        remote.stop(true);
+        // Without a fence, the quick one is not held up.
+        rig.tx.emit(&slow);
+        assert_eq!(rig.run(&fast).0[0], 2);
+        rig.tx.emit(&cq(C_CMD_CQ_FENCE, 0));
+        rig.tx.emit(&fast);
+        rig.tx.ring();
+        for _ in 0..10_000 {
+            assert_eq!(rig.eq.poll(), None);
+        }
+        remote.stop(false);
+        assert_eq!([rig.eq.wait().0[0], rig.eq.wait().0[0]], [1, 2]);
+        remote.partner.end();
+    });
+}
+
+/// A lane may change hands with packets in it that nobody has read.
+#[test]
+fn a_new_sender_goes_on_behind_what_an_earlier_one_left() {
+    alone(|| {
+        if played() {
+            return;
+        }
+        let test = "a_new_sender_goes_on_behind_what_an_earlier_one_left";
+        let mut remote = Remote::start(test, "target 1");
+        let sent = |sender: &mut Rig, source: &Buffer| {
+            let put = sender.dma_put(source, 0, 8, |put| {
+                put.set_dfa(remote.dfa);
+            });
+            sender.tx.emit(&put);
+            sender.tx.ring();
+            sender.tx.drain();
+        };
+        remote.stop(true);
+        let mut first = Rig::on(0);
+        let source = first.buffer(PAGE);
+        for _ in 0..10 {
+            sent(&mut first, &source);
+        }
+        drop(first);
+        let mut second = Rig::on(0);
+        let source = second.buffer(PAGE);
+        source.pages.fill(5);
+        sent(&mut second, &source);
+        remote.stop(false);
+        assert_eq!(second.eq.wait().code(), C_RC_OK);
+        for _ in 0..100 {
+            sent(&mut second, &source);
+            assert_eq!(second.eq.wait().code(), C_RC_OK);
+        }
+        assert_eq!(remote.count(5), 8);
         remote.partner.end();
     });
 }
