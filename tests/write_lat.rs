@@ -208,6 +208,44 @@ fn a_legacy_name_is_the_same_tool() {
     assert_success(&server.finish());
 }
 
+/// The server of its own gets arguments that name the tool.
+#[test]
+fn a_file_with_a_legacy_name_runs_both_sides() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let name = directory.path().join("cxi_write_lat");
+    std::fs::copy(CXIDIAG, &name).expect("a copy");
+    let mut command = fabric.command_of(&name, &["--loopback", "-d", "soft0", "-n", "5"]);
+    assert_success(&command.output().expect("cxidiag starts"));
+}
+
+#[test]
+fn each_size_has_statistics_of_its_own() {
+    let fabric = Fabric::new();
+    let args = [
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-s",
+        "8:32",
+        "-n",
+        "5",
+    ];
+    let output = fabric.run(&args);
+    assert_success(&output);
+    let text = stdout(&output);
+    let (_, rows) = text.split_once("StdDev[us]\n").expect("a table");
+    let sizes_and_counts: Vec<(&str, &str)> = rows
+        .lines()
+        .filter_map(|row| {
+            let mut words = row.split_whitespace();
+            words.next().zip(words.next())
+        })
+        .collect();
+    assert_eq!(sizes_and_counts, [("8", "5"), ("16", "5"), ("32", "5")]);
+}
+
 #[test]
 fn a_server_names_the_run_options_that_it_ignores() {
     let fabric = Fabric::new();
@@ -265,6 +303,22 @@ fn t14_a_killed_server_ends_the_client() {
         stderr(&client)
     );
     assert_runs_again(&fabric);
+}
+
+/// In an endless gap nothing but the control connection tells.
+#[test]
+fn t14_a_server_killed_in_a_gap_ends_the_client() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("write-lat", &["-d", "soft0"]);
+    let args = ["-d", "soft1", "--latency-gap=1000000000000"];
+    let client = fabric
+        .client_command("write-lat", &server, &args)
+        .spawn()
+        .expect("cxidiag starts");
+    while !server.next_line().starts_with("Remote (client)") {}
+    server.kill();
+    let client = harness::finish_or_kill(client);
+    assert_eq!(client.status.code(), Some(1));
 }
 
 #[test]

@@ -144,6 +144,25 @@ impl Server {
     }
 }
 
+/// Waits for the end of a process; one that does not end within a minute is killed, so that
+/// a test of what ends it fails and does not hang.
+pub fn finish_or_kill(child: Child) -> Output {
+    let id = child.id().to_string();
+    let (done, ended) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || {
+        let output = child.wait_with_output().expect("a pipe");
+        let _ = done.send(());
+        output
+    });
+    if ended
+        .recv_timeout(std::time::Duration::from_secs(60))
+        .is_err()
+    {
+        let _ = Command::new("kill").args(["-9", &id]).status();
+    }
+    waiting.join().expect("output")
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }

@@ -133,20 +133,15 @@ fn survives_a_change_of_profile() {
         rig.target(0, &sink);
         let cp = alloc_cp(rig.lni, 10);
         // SAFETY: just made.
-        let lcid = unsafe { (*cp).lcid } as u8;
-        assert_ne!(u32::from(lcid), rig.lcid);
+        let lcid = unsafe { (*cp).lcid };
+        assert_ne!(lcid, rig.lcid);
         // The same PID on the other VNI, where no portal is.
         alloc_domain(rig.lni, 10, rig.pid);
         rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
             c_state.set_user_ptr(9);
         }));
-        for (lcid, code) in [(lcid, C_RC_PTLTE_NOT_FOUND), (rig.lcid as u8, C_RC_OK)] {
-            // The pair of commands starts at an even slot (nic.md 3.11).
-            while !rig.tx.wp.is_multiple_of(4) {
-                rig.tx.emit(&[0; 32]);
-            }
-            rig.tx.emit(&cq(C_CMD_CQ_LCID, lcid));
-            rig.tx.emit(&cq(C_CMD_CQ_NOOP, 0));
+        for (lcid, code) in [(lcid, C_RC_PTLTE_NOT_FOUND), (rig.lcid, C_RC_OK)] {
+            rig.tx.emit_lcid(lcid);
             let ack = rig.run(&idc_put(rig.dfa(0), 0, b"x"));
             assert_eq!((ack.code(), ack.0[0]), (code, 9));
         }

@@ -221,6 +221,7 @@ impl EventQueue {
     /// Writes the status block when the fill level has passed another threshold. The thresholds
     /// are read as base, base - delta, ...: the rule of nic.md 5.1 keeps just these within 0..100.
     fn report_level(&mut self) {
+        self.refresh();
         let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
         let Thresholds { base, delta, count } = self.thresholds;
         let level = (0..count)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use cxi_sys::records::CqStatus;
 use cxi_sys::*;
 
+use super::commands::cq;
 use super::{call, progress, wait_for};
 
 /// The three low-latency windows: offset in the launch page.
@@ -127,6 +128,15 @@ impl Queue {
             self.pad();
         }
         self.write(command);
+    }
+
+    /// Changes the profile: a pair of commands, which starts at an even slot (nic.md 3.11).
+    pub fn emit_lcid(&mut self, lcid: u32) {
+        while !self.wp.is_multiple_of(4) {
+            self.pad();
+        }
+        self.emit(&cq(C_CMD_CQ_LCID, lcid as u8));
+        self.emit(&cq(C_CMD_CQ_NOOP, 0));
     }
 
     fn pad(&mut self) {
