@@ -34,6 +34,9 @@ pub mod table;
 pub mod transactions;
 pub mod transmit;
 
+#[cfg(test)]
+mod flow_tests;
+
 use std::collections::VecDeque;
 
 use cxi_sys::*;
