@@ -253,12 +253,17 @@ impl Fabric {
         Some(peer)
     }
 
-    /// Leaves the fabric: lanes are given back, the port disappears, and the directory with the last port.
+    /// Leaves the fabric: endpoints and lanes are given back, the port disappears, and the directory
+    /// with the last port of anyone alive.
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.path)?;
+        for place in 0..ENDPOINTS {
+            self.port.endpoint(place).store(0, Ordering::Release);
+        }
         for remote in self.remotes.drain(..).flatten() {
             remote.port.owner(remote.lane).store(0, Ordering::Release);
         }
+        directory.sweep()?;
         directory.remove(self.nid, self.slot)
     }
 }
