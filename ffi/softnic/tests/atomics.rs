@@ -292,6 +292,35 @@ fn local_addresses() {
     });
 }
 
+/// Each address goes with a context of its own: operand, result and target lie in different ones.
+#[test]
+fn contexts_of_operand_and_result() {
+    alone(|| {
+        let mut bench = Bench::new();
+        let operand = Buffer::new(bench.rig.lni, PAGE, CXI_MAP_PIN | CXI_MAP_READ);
+        let result = Buffer::new(bench.rig.lni, PAGE, CXI_MAP_PIN | CXI_MAP_WRITE);
+        let lacs = [bench.remote.lac, operand.lac, result.lac];
+        assert!(lacs[0] != lacs[1] && lacs[0] != lacs[2] && lacs[1] != lacs[2]);
+        operand.pages.write(0, &7_u64.to_le_bytes());
+        let command = bench.dma(true, |amo| {
+            amo.set_lac(operand.lac)
+                .set_local_read_addr(operand.iova(0))
+                .set_write_lac(result.lac)
+                .set_local_write_addr(result.iova(0));
+        });
+        let context = c_state(bench.rig.eq.number, false, |context| {
+            context.set_write_lac(result.lac);
+        });
+        assert_eq!(bench.rig.run(&command).code(), C_RC_OK);
+        assert_eq!(result.pages.read(0, 8), 0_u64.to_le_bytes());
+        bench.rig.tx.emit(&context);
+        let command = bench.large(true, |amo| _ = amo.set_local_addr(result.iova(8)));
+        assert_eq!(bench.rig.run(&command).code(), C_RC_OK);
+        assert_eq!(result.pages.read(8, 8), 7_u64.to_le_bytes());
+        assert_eq!(bench.target(), 12);
+    });
+}
+
 /// The element is read and written, so its memory must allow both.
 #[test]
 fn memory_behind_the_entry() {

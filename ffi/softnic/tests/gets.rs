@@ -203,6 +203,14 @@ fn local_addresses() {
         });
         assert_eq!(code, C_RC_PAGE_PERM_ERROR);
         assert!(unwritable.pages.is(0, PAGE, 0));
+        // Memory that may be written only is good enough, in its own context.
+        let unreadable = Buffer::new(bench.rig.lni, PAGE, CXI_MAP_PIN | CXI_MAP_WRITE);
+        let code = bench.get(3000, |get| {
+            get.set_lac(unreadable.lac)
+                .set_local_addr(unreadable.iova(0));
+        });
+        assert_eq!(code, C_RC_OK);
+        assert!(unreadable.pages.is(0, 3000, 0xaa));
     });
 }
 
