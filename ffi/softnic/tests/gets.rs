@@ -330,6 +330,16 @@ fn a_put_behind_a_fence_carries_what_a_get_before_it_brought() {
     });
 }
 
+/// Stops a child, and waits until none of its threads runs any more.
+fn stop(pid: i32) {
+    // SAFETY: a signal to a child of ours.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+    let mut status = 0;
+    // SAFETY: the status is there to be filled.
+    let stopped = unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
+    assert!(stopped == pid && libc::WIFSTOPPED(status));
+}
+
 /// Targets that die with the request unanswered, gets and atomic operations alike.
 #[test]
 fn a_target_that_dies_is_reported() {
@@ -354,9 +364,7 @@ fn a_target_that_dies_is_reported() {
             get.set_dfa(dfa);
         });
         assert_eq!(code, C_RC_OK);
-        // SAFETY: a signal to a child of ours.
-        let stopped = unsafe { libc::kill(partner.child.id() as i32, libc::SIGSTOP) };
-        assert_eq!(stopped, 0);
+        stop(partner.child.id() as i32);
         let get = bench.command(3000, |get| {
             get.set_dfa(dfa);
         });
