@@ -166,7 +166,7 @@ fn two_pairs_at_a_time() {
 fn an_ordinary_user() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("cxidiag");
-    std::fs::copy(CXIDIAG, &program).expect("a copy");
+    harness::copy_program(&program);
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777))
         .expect("a mode");
     let is_root = std::fs::metadata("/proc/self")
@@ -200,7 +200,7 @@ fn a_file_with_a_legacy_name_runs_both_sides() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let name = directory.path().join("cxi_write_lat");
-    std::fs::copy(CXIDIAG, &name).expect("a copy");
+    harness::copy_program(&name);
     let mut command = fabric.command_of(&name, &["--loopback", "-d", "soft0", "-n", "5"]);
     assert_success(&command.output().expect("cxidiag starts"));
 }

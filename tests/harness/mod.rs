@@ -9,6 +9,14 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
+/// Copies the program under test. Another process does it: if this one held the copy open for
+/// writing, a process that a test starts in another thread would hold it too for a moment, and the
+/// copy could not be executed.
+pub fn copy_program(to: &Path) {
+    let status = Command::new("cp").arg(CXIDIAG).arg(to).status();
+    assert!(status.expect("cp starts").success());
+}
+
 /// A fabric of its own for one test, so that tests running at the same time share no NIC.
 pub struct Fabric(tempfile::TempDir);
 

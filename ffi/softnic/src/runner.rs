@@ -14,7 +14,8 @@
 //! So it spins only where traffic arrives that nobody polls for. Two busy programs on two cores
 //! see no third spinner, but a few microseconds of a thread that looks at a counter.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -52,10 +53,18 @@ const PROBE: Duration = Duration::from_millis(100);
 const POLLS_PER_LOOK: u32 = 64;
 
 /// The open devices of this process, and the thread that serves them.
+///
+/// Only those who open and close devices lock it. The engine thread is told by message: a lock that
+/// it held while the program forks would stay locked in the child.
 struct Registry {
     nics: Vec<Arc<Nic>>,
-    /// The thread, and what tells it to end.
-    thread: Option<(JoinHandle<()>, Arc<AtomicBool>)>,
+    thread: Option<EngineThread>,
+}
+
+struct EngineThread {
+    handle: JoinHandle<()>,
+    /// The devices to serve from now on. The thread ends when the sender is dropped.
+    devices: Sender<Vec<Arc<Nic>>>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -63,11 +72,8 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     thread: None,
 });
 
-/// Changes with every device opened or closed, so that the thread need not lock to see it.
-static VERSION: AtomicU64 = AtomicU64::new(0);
-
-/// What the thread sleeps on while it attends.
-static ATTENTION: AtomicU32 = AtomicU32::new(0);
+/// Changes with every message to the thread, which also sleeps on it while it attends.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// Puts a device under the care of the engine thread.
 pub fn add(nic: Arc<Nic>) {
@@ -78,44 +84,46 @@ pub fn add(nic: Arc<Nic>) {
         std::mem::forget(registry.thread.take());
     }
     registry.nics.push(nic);
-    announce(&registry.nics);
     if registry.thread.is_none() {
-        // Without a thread, devices still work while somebody polls.
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = stop.clone();
+        let (sender, receiver) = channel();
         let thread = thread::Builder::new()
             .name("softnic".into())
-            .spawn(move || serve(&theirs));
-        registry.thread = thread.ok().map(|thread| (thread, stop));
+            .spawn(move || serve(&receiver));
+        // Without a thread, devices still work while somebody polls.
+        registry.thread = thread.ok().map(|handle| EngineThread {
+            handle,
+            devices: sender,
+        });
     }
+    registry.announce();
 }
 
 /// Takes a device out. The thread ends with the last one.
 pub fn remove(nic: &Arc<Nic>) {
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     registry.nics.retain(|other| !Arc::ptr_eq(other, nic));
-    let ended = if registry.nics.is_empty() {
-        registry.thread.take()
-    } else {
-        None
-    };
-    if let Some((_, stop)) = &ended {
-        stop.store(true, Ordering::SeqCst);
+    let mut ended = None;
+    if registry.nics.is_empty() {
+        ended = registry.thread.take().map(|thread| thread.handle);
     }
-    announce(&registry.nics);
+    registry.announce();
     fabric::wake(nic.port());
     drop(registry);
-    if let Some((thread, _)) = ended {
+    if let Some(thread) = ended {
         let _ = thread.join();
     }
 }
 
-/// Tells the thread to look at the registry again.
-fn announce(nics: &[Arc<Nic>]) {
-    VERSION.fetch_add(1, Ordering::SeqCst);
-    ATTENTION.fetch_add(1, Ordering::SeqCst);
-    let _ = futex::wake(&ATTENTION, futex::Flags::PRIVATE, u32::MAX);
-    nics.iter().for_each(|nic| fabric::wake(nic.port()));
+impl Registry {
+    /// Tells the thread, if there still is one, which devices it has, and that something changed.
+    fn announce(&self) {
+        if let Some(thread) = &self.thread {
+            let _ = thread.devices.send(self.nics.clone());
+        }
+        CHANGES.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(&CHANGES, futex::Flags::PRIVATE, u32::MAX);
+        self.nics.iter().for_each(|nic| fabric::wake(nic.port()));
+    }
 }
 
 /// A device as the thread sees it.
@@ -131,16 +139,19 @@ struct Charge {
 }
 
 /// The engine thread.
-fn serve(stop: &AtomicBool) {
-    let mut version = 0;
+fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
     let mut charges: Vec<Charge> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
-    while !stop.load(Ordering::SeqCst) {
-        if VERSION.load(Ordering::SeqCst) != version {
-            let registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
-            version = VERSION.load(Ordering::SeqCst);
-            take_charge(&mut charges, &registry.nics);
+    loop {
+        // Read before the messages, so that none comes unnoticed after them.
+        let seen = CHANGES.load(Ordering::SeqCst);
+        loop {
+            match devices.try_recv() {
+                Ok(nics) => take_charge(&mut charges, &nics),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return,
+            }
         }
         let now = Instant::now();
         if now - probed >= PROBE {
@@ -165,9 +176,9 @@ fn serve(stop: &AtomicBool) {
                 sched_yield();
             }
         } else if charges.iter().any(|charge| !charge.ours) {
-            attend(version);
+            attend(seen);
         } else {
-            park(version, &mut charges);
+            park(seen, &mut charges);
         }
     }
 }
@@ -218,28 +229,21 @@ impl Charge {
     }
 }
 
-/// Sleeps a tick, or until a device comes or goes.
-fn attend(version: u64) {
-    let attention = ATTENTION.load(Ordering::SeqCst);
-    if VERSION.load(Ordering::SeqCst) == version {
-        let _ = futex::wait(
-            &ATTENTION,
-            futex::Flags::PRIVATE,
-            attention,
-            Some(&timespec(TICK)),
-        );
-    }
+/// Sleeps a tick, or until there is a message.
+fn attend(seen: u32) {
+    let tick = timespec(TICK);
+    let _ = futex::wait(&CHANGES, futex::Flags::PRIVATE, seen, Some(&tick));
 }
 
 /// Sleeps until somebody sends to one of the devices, all of which are ours.
-fn park(version: u64, charges: &mut [Charge]) {
+fn park(seen: u32, charges: &mut [Charge]) {
     for charge in &mut *charges {
         charge.nic.port().parked().store(1, Ordering::Relaxed);
     }
     // A sender that does not see `parked` has sent before this fence, and is seen here.
     fence(Ordering::SeqCst);
     let now = Instant::now();
-    let mut traffic = VERSION.load(Ordering::SeqCst) != version;
+    let mut traffic = CHANGES.load(Ordering::SeqCst) != seen;
     for charge in &mut *charges {
         traffic |= charge.poll(now);
     }

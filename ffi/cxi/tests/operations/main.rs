@@ -1,5 +1,9 @@
-//! Gets, matching and atomic operations: the wrapper on a whole NIC, in software, through the
-//! queues that everybody uses.
+//! Gets and atomic operations: the wrapper on a whole NIC, in software, through the queues that
+//! everybody uses.
 
+mod atomics;
 mod gets;
+mod initiators;
+#[path = "../../../softnic/tests/model/atomics.rs"]
+mod model;
 mod rig;

@@ -1,5 +1,6 @@
 //! Both ends of an operation in one process: a NIC that addresses itself.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cxi::records::{CStateCmd, FullDmaCmd, SetStateCmd, TargetCmd};
@@ -24,15 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Rig {
     pub device: Device,
-    pub lni: Lni,
     pub domain: Domain,
-    pub profile: CommunicationProfile,
     /// Memory of the initiator.
     pub local: MemoryRegion,
     /// Memory of the target.
     pub remote: MemoryRegion,
     pub events: EventQueue,
-    pub failures: EventQueue,
     pub target_events: EventQueue,
     pub transmit: TransmitQueue,
     pub commands: TargetQueue,
@@ -60,6 +58,8 @@ pub fn next<T>(events: &mut EventQueue, look: impl Fn(&Event<'_>) -> T) -> T {
             return seen;
         }
         assert!(Instant::now() < deadline, "no event");
+        // The other end may need this CPU.
+        thread::yield_now();
     }
 }
 
@@ -69,11 +69,8 @@ pub fn code(event: &Event<'_>) -> &'static str {
 
 impl Rig {
     pub fn new() -> Self {
-        Self::on(&Library::from_api(softnic::api()))
-    }
-
-    pub fn on(library: &Library) -> Self {
-        let device = Device::open(library, 0).unwrap();
+        let library = Library::from_api(softnic::api());
+        let device = Device::open(&library, 0).unwrap();
         let service = device.service(CXI_DEFAULT_SVC_ID).unwrap();
         let vni = u32::from(service.vnis[0]);
         let lni = Lni::new(&device, service.id).unwrap();
@@ -84,22 +81,19 @@ impl Rig {
         let map = || MemoryRegion::map(&lni, Pages::anonymous(LEN).unwrap(), flags).unwrap();
         let (local, remote) = (map(), map());
         let queue = || EventQueue::new(&lni, 64, CXI_EQ_EC_DISABLE.into()).unwrap();
-        let (events, failures, target_events) = (queue(), queue(), queue());
-        let transmit = TransmitQueue::new(&profile, 64, &events, Some(&failures)).unwrap();
-        let commands = TargetQueue::new(&lni, 64, Some(&failures)).unwrap();
+        let (events, target_events) = (queue(), queue());
+        let transmit = TransmitQueue::new(&profile, 64, &events, None).unwrap();
+        let commands = TargetQueue::new(&lni, 64, None).unwrap();
         let mut plain = PortalTableEntry::new(&lni, &target_events, false).unwrap();
         plain.map(&domain, PLAIN).unwrap();
         let mut matching = PortalTableEntry::new(&lni, &target_events, true).unwrap();
         matching.map(&domain, MATCHING).unwrap();
         let mut rig = Self {
             device,
-            lni,
             domain,
-            profile,
             local,
             remote,
             events,
-            failures,
             target_events,
             transmit,
             commands,
@@ -218,22 +212,6 @@ impl Rig {
                 tgt_error: record.tgt_error(),
             }
         })
-    }
-
-    /// What a transmit queue made from now on says about a command that is refused.
-    pub fn refusal(&mut self) -> (&'static str, u8) {
-        next(&mut self.failures, |event| {
-            let Record::CommandFailure(record) = event.record() else {
-                panic!("{event:?}");
-            };
-            (code(event), record.opcode())
-        })
-    }
-
-    /// Replaces the transmit queue: one that refused a command has stopped.
-    pub fn fresh_transmit_queue(&mut self) {
-        self.transmit =
-            TransmitQueue::new(&self.profile, 64, &self.events, Some(&self.failures)).unwrap();
     }
 
     pub fn bytes_of(region: &MemoryRegion, offset: usize, length: usize) -> Vec<u8> {

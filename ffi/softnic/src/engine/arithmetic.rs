@@ -305,3 +305,6 @@ macro_rules! two_sum {
 }
 two_sum!(add_single, f32);
 two_sum!(add_double, f64);
+#[cfg(test)]
+#[path = "arithmetic_tests.rs"]
+mod tests;

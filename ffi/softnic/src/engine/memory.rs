@@ -206,6 +206,30 @@ mod tests {
     }
 
     #[test]
+    fn updates_of_several_threads_are_never_lost() {
+        const TIMES: u128 = 50_000;
+        for len in [1, 2, 4, 8, 16] {
+            let memory = crate::pages::Pages::anonymous(page_size()).unwrap();
+            // Beyond the low word, so that both of a long value change.
+            let step = if len == 16 { 1 << 63 } else { 1 };
+            let add = || {
+                for _ in 0..TIMES {
+                    // SAFETY: the beginning of a page of our own.
+                    unsafe { update(memory.at(0, len), len, |value| value.wrapping_add(step)) };
+                }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(add);
+                add();
+            });
+            // SAFETY: as above.
+            let total = unsafe { update(memory.at(0, len), len, |value| value) };
+            let mask = u128::MAX >> (128 - 8 * len);
+            assert_eq!(total, (2 * TIMES * step) & mask, "{len} bytes");
+        }
+    }
+
+    #[test]
     fn rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();

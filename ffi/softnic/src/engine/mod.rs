@@ -34,6 +34,9 @@ pub mod table;
 pub mod transactions;
 pub mod transmit;
 
+#[cfg(test)]
+mod flow_tests;
+
 use std::collections::VecDeque;
 
 use cxi_sys::*;
@@ -62,6 +65,10 @@ const RECEIVE_BURST: usize = 64;
 
 /// Packets that found no room, tried again in one poll.
 const RETRY_BURST: usize = 16;
+
+/// Packets taken in before a NIC is buried. More than any wire holds for us, so that what it sent
+/// before it died is among them.
+const LAST_WORDS: usize = 8192;
 
 /// A communication profile, shared by those who asked for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,11 +237,20 @@ impl<W: Wire> Engine<W> {
         }
         suspects.sort_unstable();
         suspects.dedup();
-        for peer in suspects {
-            if !self.wire.is_alive(peer) {
-                self.bury(peer);
+        suspects.retain(|peer| !self.wire.is_alive(*peer));
+        if suspects.is_empty() {
+            return;
+        }
+        // It may have answered before it went, and nobody has looked since.
+        for _ in 0..LAST_WORDS {
+            if !self.receive() {
+                break;
             }
         }
+        for peer in suspects {
+            self.bury(peer);
+        }
+        self.wire.flush();
     }
 
     /// Ends everything that waits for a NIC that is gone. Hardware would try for about 30 s first
@@ -319,5 +335,97 @@ impl<W: Wire> Engine<W> {
             self.entries -= pte.priority.len();
         }
         self.cancel_messages(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::packet::Arrival;
+    use super::transactions::Transaction;
+    use super::*;
+    use crate::pages::Pages;
+
+    /// A wire with one other NIC on it, which is dead.
+    #[derive(Default)]
+    struct DeadEnd {
+        inbox: VecDeque<Packet>,
+    }
+
+    impl Wire for DeadEnd {
+        fn resolve(&mut self, _: u32, _: u16, _: u16) -> Result<Peer, ReturnCode> {
+            Ok(0)
+        }
+        unsafe fn send(&mut self, _: Peer, _: &Packet, _: *const u8) -> bool {
+            false
+        }
+        fn receive(&mut self) -> Option<Arrival> {
+            let packet = self.inbox.pop_front()?;
+            let (payload, lane) = (std::ptr::null(), 0);
+            Some(Arrival {
+                packet,
+                payload,
+                lane,
+            })
+        }
+        fn sender(&mut self, _: usize, _: u64) -> Option<Peer> {
+            Some(0)
+        }
+        fn release(&mut self, _: usize) {}
+        fn is_alive(&mut self, _: Peer) -> bool {
+            false
+        }
+        fn forget(&mut self, _: Peer) {}
+        fn flush(&mut self) {}
+    }
+
+    #[test]
+    fn a_dead_nic_leaves_what_it_answered_and_fails_the_rest() {
+        let mut engine = Engine::new(DeadEnd::default());
+        let (memory, software) = (Pages::anonymous(4096), Pages::anonymous(4096));
+        let (memory, software) = (memory.unwrap(), Arc::new(software.unwrap()));
+        let buffer = memory.at(0, 4096).expose_provenance();
+        // SAFETY: `memory` lives as long as the queue and is used for nothing else.
+        let queue = unsafe { EventQueue::new(0, None, buffer, 4096, software) };
+        let eq = engine.eqs.insert(queue).unwrap() as u16;
+        let [answered, open] = [1, 2].map(|user_ptr| {
+            engine.transactions.start(Transaction {
+                peer: 0,
+                queue: None,
+                eq,
+                user_ptr,
+                event: C_EVENT_ACK,
+                length: 8,
+                destination: None,
+                success_disable: false,
+                local_error: None,
+                probed: false,
+            })
+        });
+        engine.probe();
+        assert!(engine.depends_on_others(), "the first look only marks");
+        engine.wire.inbox.push_back(Packet {
+            kind: Kind::Response,
+            tag: answered,
+            return_code: C_RC_OK as u8,
+            ..Packet::default()
+        });
+        engine.probe();
+        assert!(!engine.depends_on_others());
+        assert!(engine.transactions.get_mut(open).is_none());
+        // User pointer and return code of each event.
+        let event = |at: usize| {
+            let word = |offset| {
+                memory
+                    .word(at + offset)
+                    .load(std::sync::atomic::Ordering::Relaxed)
+            };
+            (word(0), (word(8) >> 56) as u32)
+        };
+        assert_eq!(
+            [event(64), event(80)],
+            [(1, C_RC_OK), (2, C_RC_UNDELIVERABLE)]
+        );
     }
 }

@@ -107,10 +107,16 @@ impl Directory {
         Err(Errno::NOSPC)
     }
 
-    /// The ports of one NIC whose owners live.
-    pub fn ports(&self, nid: u32) -> Result<Vec<(File, Header)>, Errno> {
+    /// A second open of a port. Memory is mapped through it: a mapping keeps the open file that it was
+    /// made from alive, and with it the lock, in a child that closed the file itself.
+    pub fn reopen(&self, nid: u32, slot: u32) -> Result<File, Errno> {
+        open(&self.port_path(nid, slot))
+    }
+
+    /// The ports of one NIC whose owners live, with their slots.
+    pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, Header)>, Errno> {
         let mut ports = Vec::new();
-        for (name, _, _) in self.names()?.into_iter().filter(|(_, of, _)| *of == nid) {
+        for (name, _, slot) in self.names()?.into_iter().filter(|(_, of, _)| *of == nid) {
             let Ok(file) = open(&self.path.join(name)) else {
                 continue;
             };
@@ -118,7 +124,7 @@ impl Directory {
                 continue;
             }
             if let Some(header) = port::read_header(&file) {
-                ports.push((file, header));
+                ports.push((slot, file, header));
             }
         }
         Ok(ports)

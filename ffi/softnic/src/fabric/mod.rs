@@ -84,7 +84,9 @@ impl Fabric {
         directory.sweep()?;
         let (file, slot) = directory.create(nid)?;
         let instance = random()?;
-        let port = Port::create(&file, instance).inspect_err(|_| {
+        let memory = directory.reopen(nid, slot);
+        let port = memory.and_then(|memory| Port::create(&memory, instance));
+        let port = port.inspect_err(|_| {
             let _ = directory.remove(nid, slot);
         })?;
         fork::keep_from_children(&file);
@@ -114,7 +116,7 @@ impl Fabric {
     pub fn claim(&mut self, vni: u16, pid: Option<u16>) -> Result<u16, Errno> {
         let directory = Directory::lock_existing(&self.path)?;
         let mut taken = [false; C_PID_ANY as usize];
-        for (_, header) in directory.ports(self.nid)? {
+        for (_, _, header) in directory.ports(self.nid)? {
             for (of_vni, of_pid) in header
                 .endpoints
                 .iter()
@@ -168,7 +170,7 @@ impl Fabric {
         // A NIC knows a VNI while somebody has a domain on it; for itself it does not make the
         // difference (nic.md 4.3).
         let mut vni_known = nid == self.nid;
-        for (file, header) in ports {
+        for (slot, file, header) in ports {
             let claims = header
                 .endpoints
                 .iter()
@@ -176,7 +178,7 @@ impl Fabric {
             for (claim, found) in claims.enumerate() {
                 vni_known |= found.is_some_and(|(of_vni, _)| of_vni == vni);
                 if found == Some((vni, pid)) {
-                    let peer = self.connect(&directory, file, header.instance)?;
+                    let peer = self.connect(&directory, (nid, slot), file, header.instance)?;
                     self.routes.push(Route {
                         nid,
                         vni,
@@ -195,10 +197,14 @@ impl Fabric {
         })
     }
 
-    /// Finds or makes the connection to a port. A port that cannot take one more sender is busy.
+    /// Finds or makes the connection to a port, whose name is (NID, slot).
+    ///
+    /// A connection takes a lane at either end: whoever sends must be able to get an answer. If one
+    /// of the two has no lane left, the other is told that it is busy.
     fn connect(
         &mut self,
         directory: &Directory,
+        (nid, slot): (u32, u32),
         file: File,
         instance: u64,
     ) -> Result<Peer, ReturnCode> {
@@ -208,14 +214,12 @@ impl Fabric {
             return Ok(peer);
         }
         let port = Port::map(&file).map_err(|_| C_RC_RESOURCE_BUSY)?;
-        let is_free = |&lane: &usize| match port.owner(lane).load(Ordering::Acquire) {
-            0 => true,
-            owner => {
-                let (nid, slot) = port.owner_name(lane);
-                directory.port(nid, slot, owner).is_none()
-            }
-        };
-        let lane = (0..LANES).find(is_free).ok_or(C_RC_RESOURCE_BUSY)?;
+        let ours = self.file.as_ref().ok_or(C_RC_RESOURCE_BUSY)?;
+        let back = lane_for(&self.port, directory, instance).ok_or(C_RC_RESOURCE_BUSY)?;
+        let lane = lane_for(&port, directory, self.instance).ok_or(C_RC_RESOURCE_BUSY)?;
+        self.port
+            .claim(ours, back, instance, nid, slot)
+            .map_err(|_| C_RC_RESOURCE_BUSY)?;
         let head = port
             .claim(&file, lane, self.instance, self.nid, self.slot)
             .map_err(|_| C_RC_RESOURCE_BUSY)?;
@@ -248,17 +252,21 @@ impl Fabric {
         let (nid, slot) = self.port.owner_name(lane);
         let directory = Directory::lock_existing(&self.path).ok()?;
         let (file, header) = directory.port(nid, slot, source)?;
-        let peer = self.connect(&directory, file, header.instance).ok()?;
+        let peer = self
+            .connect(&directory, (nid, slot), file, header.instance)
+            .ok()?;
         self.inbound[lane].sender = Some((source, peer));
         Some(peer)
     }
 
-    /// Leaves the fabric: lanes are given back, the port disappears, and the directory with the last port.
+    /// Leaves the fabric: endpoints are given back, the port disappears, and the directory with the
+    /// last port of anyone alive. Lanes need no giving back: their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.path)?;
-        for remote in self.remotes.drain(..).flatten() {
-            remote.port.owner(remote.lane).store(0, Ordering::Release);
+        for place in 0..ENDPOINTS {
+            self.port.endpoint(place).store(0, Ordering::Release);
         }
+        directory.sweep()?;
         directory.remove(self.nid, self.slot)
     }
 }
@@ -418,6 +426,21 @@ impl Wire for Fabric {
             wake(&remote.port);
         }
     }
+}
+
+/// The lane of `port` that `instance` owns, or else one that it can have.
+fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> {
+    let owner = |lane: &usize| port.owner(*lane).load(Ordering::Acquire);
+    let is_free = |lane: &usize| match owner(lane) {
+        0 => true,
+        owner => {
+            let (nid, slot) = port.owner_name(*lane);
+            directory.port(nid, slot, owner).is_none()
+        }
+    };
+    (0..LANES)
+        .find(|lane| owner(lane) == instance)
+        .or_else(|| (0..LANES).find(is_free))
 }
 
 /// Wakes the engine behind a port, if it sleeps.

@@ -17,7 +17,7 @@ use crate::pages::page_size;
 #[repr(C)]
 pub struct MdHandle {
     public: cxi_md,
-    nic: Arc<Nic>,
+    pub nic: Arc<Nic>,
     pub number: usize,
 }
 

@@ -56,7 +56,11 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
         // SAFETY: C contract.
         let place = unsafe { place(evtq) }?;
         // SAFETY: C contract.
-        let md = unsafe { md.cast::<MdHandle>().as_ref() }.map(|md| md.number);
+        let md = unsafe { md.cast::<MdHandle>().as_ref() };
+        if md.is_some_and(|md| !Arc::ptr_eq(&md.nic, &lni.nic)) {
+            return Err(Errno::INVAL);
+        }
+        let md = md.map(|md| md.number);
         if !event_wait.is_null() || !status_wait.is_null() {
             return Err(Errno::OPNOTSUPP);
         }

@@ -76,7 +76,7 @@ pub struct Buffer {
     pub pages: Pages,
     pub md: *mut cxi_md,
     pub lac: u8,
-    iova: u64,
+    pub first: u64,
 }
 
 impl Buffer {
@@ -105,11 +105,11 @@ impl Buffer {
             pages,
             md,
             lac: public.lac,
-            iova: public.iova,
+            first: public.iova,
         }
     }
 
     pub fn iova(&self, offset: usize) -> u64 {
-        self.iova + offset as u64
+        self.first + offset as u64
     }
 }

@@ -159,6 +159,11 @@ impl Queue {
         self.launch_word(0).store(value, Ordering::Release);
     }
 
+    /// Stores any value anywhere in the launch page.
+    pub fn store_launch(&self, offset: usize, value: u64) {
+        self.launch_word(offset).store(value, Ordering::Release);
+    }
+
     /// Commits by doorbell (nic.md 2.7).
     pub fn ring(&mut self) -> Vec<Store> {
         if self.wp == self.hw_wp {

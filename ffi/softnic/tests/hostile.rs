@@ -1,0 +1,179 @@
+//! Garbage where commands should be: the NIC reports it or takes it for what it is, and goes on.
+
+mod driver;
+
+use std::cell::RefCell;
+use std::ptr::null_mut;
+
+use cxi_sys::records::EqSwState;
+use cxi_sys::*;
+use driver::alone::alone;
+use driver::commands::c_state;
+use driver::event_queue::EventQueue;
+use driver::memory::{Buffer, PAGE};
+use driver::queue::Queue;
+use driver::rig::{Rig, VNI, alloc_cp, alloc_lni};
+use driver::{call, progress, wait_for};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// A slot: wholly random, or with a header that some queue takes, so that the fields get their turn.
+fn slot() -> impl Strategy<Value = [u8; 64]> {
+    let opcodes = prop_oneof![
+        Just((C_CMD_TYPE_IDC, 0..=1_u32)),
+        Just((C_CMD_TYPE_IDC, 10..=10)),
+        Just((C_CMD_TYPE_DMA, 0..=9)),
+        Just((C_CMD_TYPE_CT, 0..=8)),
+        Just((C_CMD_TYPE_CQ, 0..=2)),
+        Just((C_CMD_TYPE_CQ, 8..=12)),
+    ];
+    let header = (opcodes, 0..=3_u32).prop_flat_map(|((kind, opcodes), size)| {
+        opcodes.prop_map(move |opcode| (kind | size << 2 | opcode << 4) as u8)
+    });
+    let bytes = prop::collection::vec(prop_oneof![3 => Just(0_u8), 1 => any::<u8>()], 64);
+    (prop::option::weighted(0.9, header), bytes).prop_map(|(header, bytes)| {
+        let mut slot: [u8; 64] = bytes.try_into().unwrap();
+        if let Some(header) = header {
+            slot[0] = header;
+        }
+        slot
+    })
+}
+
+/// A rig, and what shows that it still works.
+struct Bench {
+    rig: Rig,
+    source: Buffer,
+    sink: Buffer,
+    checks: u8,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let rig = Rig::new();
+        let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+        Self {
+            rig,
+            source,
+            sink,
+            checks: 0,
+        }
+    }
+
+    /// The NIC still does what it should, with objects of its own.
+    fn check(&mut self) {
+        self.checks = self.checks.wrapping_add(1);
+        self.source.pages.write(0, &[self.checks; 100]);
+        let portal = self.rig.target(64, &self.sink);
+        let put = self.rig.dma_put(&self.source, 0, 100, |put| {
+            put.set_dfa(self.rig.dfa(64));
+        });
+        assert_eq!(self.rig.code(&put), C_RC_OK);
+        assert!(self.sink.pages.is(0, 100, self.checks));
+        assert_eq!(call!(cxil_unmap_pte(portal.map)), 0);
+        assert_eq!(call!(cxil_destroy_pte(portal.handle)), 0);
+    }
+}
+
+/// Lets the NIC work until it has taken all of a queue or says what is wrong with it.
+fn settle(rig: &Rig, queue: &Queue) {
+    wait_for("an end", || {
+        progress(rig.dev);
+        let status = queue.status();
+        let failed = u32::from(status.return_code()) != C_RC_OK;
+        let empty = usize::from(status.rd_ptr()) == queue.wp / 2;
+        (failed || empty).then_some(())
+    });
+}
+
+/// Tries many values of `input`, and after each whether the NIC still works.
+fn throw<S: Strategy>(input: S, case: impl Fn(&mut Rig, S::Value)) {
+    let config = Config {
+        cases: 200,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let bench = RefCell::new(Bench::new());
+    let outcome = TestRunner::new(config).run(&input, |value| {
+        let mut bench = bench.borrow_mut();
+        case(&mut bench.rig, value);
+        bench.check();
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn any_bytes_in_any_queue() {
+    alone(|| {
+        let slots = prop::collection::vec(slot(), 1..40);
+        let flags = prop_oneof![
+            Just(CXI_CQ_IS_TX),
+            Just(CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS),
+            Just(0),
+        ];
+        throw(
+            (slots, flags, any::<bool>()),
+            |rig, (slots, flags, low_latency)| {
+                // A world of its own, so that what the garbage may do by right disturbs nobody.
+                let lni = alloc_lni(rig.dev);
+                let cp = alloc_cp(lni, VNI);
+                let mut queue = Queue::with(rig.dev, lni, null_mut(), |options| {
+                    options.flags = flags;
+                });
+                if flags == CXI_CQ_IS_TX {
+                    queue.emit(&c_state(0, false, |_| {}));
+                }
+                for slot in &slots {
+                    if queue.free() >= 2 {
+                        queue.write(slot);
+                    }
+                }
+                if low_latency {
+                    queue.ll_ring();
+                } else {
+                    queue.ring();
+                }
+                settle(rig, &queue);
+                assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+                assert_eq!(call!(cxil_destroy_cp(cp)), 0);
+                assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+            },
+        );
+    });
+}
+
+#[test]
+fn any_bytes_in_the_launch_page() {
+    alone(|| {
+        let stores = prop::collection::vec((0..512_usize, any::<u64>()), 1..100);
+        throw(stores, |rig, stores| {
+            let queue = Queue::transmit(rig.dev, rig.lni, rig.lcid);
+            for (word, value) in stores {
+                queue.store_launch(8 * word, value);
+            }
+            progress(rig.dev);
+            assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+        });
+    });
+}
+
+#[test]
+fn any_value_of_the_software_state() {
+    alone(|| {
+        throw(any::<u64>(), |rig, value| {
+            let mut queue = EventQueue::new(rig.dev, rig.lni, 0);
+            queue.state = EqSwState::from_bytes(value.to_le_bytes());
+            queue.store_state();
+            for _ in 0..300 {
+                rig.tx.emit(&driver::commands::nomatch_put(|put| {
+                    put.set_eq(queue.number).set_dfa(rig.dfa(96));
+                }));
+                rig.tx.ring();
+            }
+            rig.tx.drain();
+            assert_eq!(call!(cxil_destroy_evtq(queue.handle)), 0);
+            assert_eq!(call!(cxil_unmap(queue.buffer.md)), 0);
+        });
+    });
+}
