@@ -9,8 +9,8 @@ use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};
 
 use super::api::{Measurement, OneSidedLatency};
 use super::common::{
-    Command, Completion, Endpoint, Entry, IdcContext, Initiator, Operands, Target, initial_target,
-    measure,
+    Command, Completion, Endpoint, Entry, IdcContext, Initiator, Match, Operands, Reports, Target,
+    initial_target, measure,
 };
 use crate::atomic::Atomic;
 use crate::error::Failure;
@@ -49,15 +49,21 @@ impl OneSidedLatency for AtomicLat {
 
     fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
         let atomic = atomic(run)?;
+        let matching = atomic.matching.then_some(Match {
+            initiator: 0,
+            bits: MATCH_BITS,
+            ignored: 0,
+        });
         let contents = initial_target(atomic).to_le_bytes();
         let entry = Entry {
-            length: ELEMENT,
-            contents: &contents,
             put: true,
             get: atomic.fetching,
-            match_bits: atomic.matching.then_some(MATCH_BITS),
+            matching,
+            reports: Reports::Nothing,
+            relaxed: true,
+            buffer_id: 0,
         };
-        Target::new(endpoint, entry)
+        Target::new(endpoint, ELEMENT, &contents, entry)
     }
 
     fn measure<M: Measurement>(

@@ -7,7 +7,8 @@ use cxi::EventType;
 
 use super::api::{Measurement, OneSidedLatency};
 use super::common::{
-    Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Target, measure,
+    Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
+    measure,
 };
 use crate::error::Failure;
 use crate::plan::RunOptions;
@@ -40,13 +41,14 @@ impl OneSidedLatency for ReadLat {
 
     fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
         let entry = Entry {
-            length: run.max_size,
-            contents: &[],
             put: false,
             get: true,
-            match_bits: None,
+            matching: None,
+            reports: Reports::Nothing,
+            relaxed: true,
+            buffer_id: 0,
         };
-        Target::new(endpoint, entry)
+        Target::new(endpoint, run.max_size, &[], entry)
     }
 
     fn measure<M: Measurement>(

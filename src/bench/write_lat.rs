@@ -9,7 +9,7 @@ use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Transm
 use super::api::{Measurement, OneSidedLatency};
 use super::common::{
     Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
-    Target, measure,
+    Reports, Target, measure,
 };
 use crate::error::Failure;
 use crate::plan::RunOptions;
@@ -48,13 +48,14 @@ impl OneSidedLatency for WriteLat {
 
     fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
         let entry = Entry {
-            length: run.max_size,
-            contents: &[],
             put: true,
             get: false,
-            match_bits: None,
+            matching: None,
+            reports: Reports::Nothing,
+            relaxed: true,
+            buffer_id: 0,
         };
-        Target::new(endpoint, entry)
+        Target::new(endpoint, run.max_size, &[], entry)
     }
 
     fn measure<M: Measurement>(

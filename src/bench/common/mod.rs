@@ -7,13 +7,15 @@ mod operands;
 #[cfg(test)]
 pub(crate) mod operands_tests;
 mod operation;
+mod portals;
 mod target;
 
 pub use endpoint::Endpoint;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use operands::{Operands, initial_target};
 pub use operation::{Command, Completion, FullDma, NomatchDma, measure};
-pub use target::{Entry, Target};
+pub use portals::{Entry, Match, Portals, Reports};
+pub use target::Target;
 
 /// Index at which the target's portals table entry is mapped in its domain.
 const PORTAL_INDEX: u32 = 0;

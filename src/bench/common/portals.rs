@@ -1,0 +1,201 @@
+//! Portals table entries and the list entries behind them (tools.md 3.3, 3.4).
+
+use cxi::records::{SetStateCmd, TargetCmd};
+use cxi::sys::{
+    C_CMD_TGT_APPEND, C_CMD_TGT_SETSTATE, C_PTL_LIST_PRIORITY, C_PTLTE_ENABLED, CXI_EQ_EC_DISABLE,
+};
+use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
+
+use super::Endpoint;
+use super::memory::refused;
+use crate::advice;
+use crate::error::Failure;
+
+/// Slots of the target queue; the library rounds up to a page.
+const TARGET_SLOTS: u32 = 1;
+
+/// How long the NIC may take to enable a portal or to link an entry, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// What a list entry over a whole buffer lets in, and what it tells about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Writes, sends and atomic operations are let in.
+    pub put: bool,
+    /// Reads and fetching operations are let in.
+    pub get: bool,
+    /// What it matches; none on a non-matching portal, or for whatever has no match bits.
+    pub matching: Option<Match>,
+    /// What becomes known of an operation.
+    pub reports: Reports,
+    /// Order of the writes of a message's body and end does not matter.
+    pub relaxed: bool,
+    /// Comes back in its events.
+    pub buffer_id: u16,
+}
+
+/// What a matching entry is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Initiator, as its commands give it.
+    pub initiator: u32,
+    /// Match bits.
+    pub bits: u64,
+    /// Bits of these that do not count.
+    pub ignored: u64,
+}
+
+/// What becomes known of an operation on an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reports {
+    /// Nothing.
+    Nothing,
+    /// Its events.
+    Events,
+    /// The counter of this number goes up; failures raise events.
+    Counted(u16),
+}
+
+/// The queues through which portals are opened, and their events arrive.
+pub struct Portals {
+    commands: TargetQueue,
+    /// Events of all that arrives.
+    pub events: EventQueue,
+}
+
+impl Portals {
+    /// Allocates the queues; `events` is how many events can be waiting.
+    pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
+        let lni = endpoint.lni();
+        let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
+            .map_err(refused("allocate the target's event queue"))?;
+        let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
+            .map_err(refused("allocate the target command queue"))?;
+        Ok(Self { commands, events })
+    }
+
+    /// Makes a portal at `index` of the domain, and enables it.
+    pub fn open(
+        &mut self,
+        endpoint: &Endpoint,
+        index: u32,
+        is_matching: bool,
+    ) -> Result<PortalTableEntry, Failure> {
+        let mut portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching)
+            .map_err(refused("allocate a portals table entry"))?;
+        portal
+            .map(endpoint.domain(), index)
+            .map_err(refused("map the portals table entry"))?;
+        let mut command = SetStateCmd::new();
+        command
+            .set_opcode(C_CMD_TGT_SETSTATE as u8)
+            .set_ptlte_state(C_PTLTE_ENABLED as u8)
+            .set_ptlte_index(portal.number());
+        let mut batch = self.commands.batch();
+        batch
+            .emit_set_state(&command)
+            .map_err(|error| Failure::nic(format!("cannot enable the portal: {error}")))?;
+        batch.commit_doorbell();
+        let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
+        match record {
+            Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
+                Ok(portal)
+            }
+            _ => Err(Failure::nic(
+                "enabling the portal: the NIC reported another state",
+            )),
+        }
+    }
+
+    /// Puts a persistent entry over all of `buffer` on the priority list of `portal`.
+    pub fn append(
+        &mut self,
+        portal: &mut PortalTableEntry,
+        buffer: &MemoryRegion,
+        entry: Entry,
+    ) -> Result<(), Failure> {
+        portal.keep_mapped(buffer);
+        let mut command = TargetCmd::new();
+        command
+            .set_opcode(C_CMD_TGT_APPEND as u8)
+            .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
+            .set_ptlte_index(portal.number())
+            .set_event_unlink_disable(true)
+            .set_unrestricted_body_ro(entry.relaxed)
+            .set_unrestricted_end_ro(entry.relaxed)
+            .set_op_put(entry.put)
+            .set_op_get(entry.get)
+            .set_lac(buffer.lac())
+            .set_start(buffer.iova(0))
+            .set_length(buffer.len() as u64)
+            .set_buffer_id(entry.buffer_id);
+        match entry.reports {
+            Reports::Nothing => {
+                command
+                    .set_event_success_disable(true)
+                    .set_event_comm_disable(true);
+            }
+            Reports::Events => {}
+            Reports::Counted(counter) => {
+                command
+                    .set_event_success_disable(true)
+                    .set_event_ct_comm(true)
+                    .set_ct(counter);
+            }
+        }
+        match entry.matching {
+            Some(matching) => command
+                .set_match_id(matching.initiator)
+                .set_match_bits(matching.bits)
+                .set_ignore_bits(matching.ignored),
+            // Work-around of a hardware erratum: relaxes the order of the last write of a
+            // restricted packet (nic.md 8.4).
+            None => command.set_ignore_bits(1),
+        };
+        let mut batch = self.commands.batch();
+        batch
+            .emit_target(&command)
+            .map_err(|error| Failure::nic(format!("cannot append the buffer: {error}")))?;
+        batch.commit_doorbell();
+        self.answer("appending the buffer", EventType::LINK)
+            .map(drop)
+    }
+
+    /// Waits for the event that answers a target command.
+    fn answer(&mut self, what: &str, expected: EventType) -> Result<Record, Failure> {
+        let start = cxi::clock::now_ns();
+        loop {
+            if let Some(event) = self.events.poll() {
+                let (seen, code, record) =
+                    (event.event_type(), event.return_code(), event.record());
+                self.events.acknowledge();
+                if (seen, code) != (expected, ReturnCode::OK) {
+                    return Err(advice::unexpected(what, seen, expected, code));
+                }
+                return Ok(record);
+            }
+            if cxi::clock::now_ns() - start > PATIENCE {
+                return Err(Failure::nic(format!(
+                    "{what}: the NIC did not answer within a second"
+                )));
+            }
+        }
+    }
+
+    /// Releases the queues, after the portals.
+    pub fn close(self) -> Result<(), Failure> {
+        self.commands
+            .close()
+            .map_err(refused("release the target command queue"))?;
+        self.events
+            .close()
+            .map_err(refused("release the target's event queue"))
+    }
+}
+
+/// Releases a portal and reports what fails.
+pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
+    portal
+        .close()
+        .map_err(refused("release the portals table entry"))
+}
