@@ -54,6 +54,15 @@ pub enum Role {
     Loopback,
 }
 
+/// One of the two processes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that is connected to.
+    Server,
+    /// The one that connects.
+    Client,
+}
+
 /// What the client decides for both sides (tools.md 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {

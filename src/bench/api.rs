@@ -6,7 +6,7 @@
 
 use super::common::Endpoint;
 use crate::error::Failure;
-use crate::plan::RunOptions;
+use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 use crate::session::Address;
 
@@ -59,6 +59,72 @@ pub trait OneSidedLatency {
 
     /// Releases the server's resources.
     fn close_target(target: Self::Target) -> Result<(), Failure>;
+}
+
+/// Two-sided latency: a message goes to the server, and one comes back.
+pub trait TwoSidedLatency {
+    /// What each side holds during the run.
+    type Resources;
+
+    /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
+    fn resources(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Self::Resources, Failure>;
+
+    /// Makes the round trip for messages of `size` bytes and hands it to `measurement`. As
+    /// [`OneSidedLatency::measure`].
+    fn measure<M: RoundTripMeasurement>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        measurement: M,
+    ) -> Result<M::Output, Failure>;
+
+    /// Fails unless what arrived is what messages of `size` bytes bring. For debug builds.
+    fn check(resources: &Self::Resources, size: u64) -> Result<(), Failure>;
+
+    /// Releases the resources.
+    fn close(resources: Self::Resources) -> Result<(), Failure>;
+}
+
+/// A message, as it looks to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// One of many.
+    Ordinary,
+    /// The sender makes no round trip after this one.
+    Last,
+}
+
+/// One side of a round trip, ready to be repeated.
+pub trait RoundTrip {
+    /// Sends a message and waits until its data has left.
+    fn send<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<(), Failure>;
+
+    /// Waits for a message and its data.
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        patience: &mut Patience<'_>,
+    ) -> Result<Message, Failure>;
+
+    /// Gives back what the events of this round trip took. Outside the timed part.
+    fn acknowledge(&mut self);
+
+    /// Makes the messages from now on of this kind.
+    fn announce(&mut self, message: Message) -> Result<(), Failure>;
+}
+
+/// What is done with a round trip: the measuring loop.
+pub trait RoundTripMeasurement {
+    /// What the loop yields.
+    type Output;
+
+    /// Runs the loop.
+    fn run(self, round_trip: &mut impl RoundTrip) -> Result<Self::Output, Failure>;
 }
 
 /// One transaction, ready to be repeated.

@@ -42,6 +42,8 @@ impl OneSidedLatency for AtomicLat {
             initiator.set_idc_context(IdcContext {
                 restricted: run.restricted().is_on(),
                 fetching,
+                silent: false,
+                counter: None,
             })?;
         }
         Ok(initiator)

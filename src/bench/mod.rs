@@ -5,6 +5,7 @@ pub mod api;
 pub(crate) mod atomic_lat;
 pub mod common;
 pub(crate) mod read_lat;
+pub(crate) mod send_lat;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod write_lat;
@@ -12,7 +13,7 @@ pub(crate) mod write_lat;
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
 use crate::plan::RunOptions;
-use crate::run::one_sided_latency;
+use crate::run::{one_sided_latency, two_sided_latency};
 use crate::tool::Tool;
 
 /// All tools, in the order of listings.
@@ -109,6 +110,34 @@ pub static TOOLS: &[Tool] = &[
             ..LATENCY
         },
         run: one_sided_latency::<atomic_lat::AtomicLat>,
+    },
+    Tool {
+        name: "send-lat",
+        legacy_name: "cxi_send_lat",
+        wire_version: "2.3.0",
+        title: "CXI RDMA Send Latency Test",
+        about: "Two-sided RDMA message latency",
+        operation: "Send",
+        operations: "Sends",
+        size_column: "     Bytes",
+        options: &[
+            &options::DEVICE,
+            &options::SVC_ID,
+            &options::PORT,
+            &options::ITERS,
+            &options::DURATION,
+            &options::WARMUP,
+            &options::LATENCY_GAP,
+            &options::SIZE,
+            &options::NO_IDC,
+            &options::NO_LL,
+            &options::RDZV,
+            &options::REPORT_ALL,
+            &options::LOOPBACK,
+            &options::LIBCXI,
+        ],
+        defaults: LATENCY,
+        run: two_sided_latency::<send_lat::SendLat>,
     },
 ];
 

@@ -41,6 +41,8 @@ impl OneSidedLatency for WriteLat {
             initiator.set_idc_context(IdcContext {
                 restricted: !run.unrestricted,
                 fetching: false,
+                silent: false,
+                counter: None,
             })?;
         }
         Ok(initiator)

@@ -9,18 +9,9 @@ use std::io::{self, Write};
 use crate::cli::options;
 use crate::device::{DeviceKind, DeviceName};
 use crate::measure::Statistics;
-use crate::plan::{RunOptions, Setting};
+use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
 use crate::tool::Tool;
-
-/// Which of the two processes prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The one that is connected to.
-    Server,
-    /// The one that connects, and measures.
-    Client,
-}
 
 /// What the summary block says.
 #[derive(Clone, Copy, Debug)]

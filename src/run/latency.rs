@@ -64,7 +64,7 @@ pub fn repeat<C: Clock>(
 
 /// Waits for the whole of `gap`, without sleeping: a core that sleeps wakes up slower than a NIC
 /// answers. The legacy tools end the pause far too early (defect T1 of tools.md).
-fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Result<(), Failure> {
+pub fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Result<(), Failure> {
     if gap == 0 {
         return Ok(());
     }

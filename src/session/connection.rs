@@ -95,7 +95,7 @@ impl Connection {
     /// One message in each direction, the client's first. Returns the peer's, of at most `most`
     /// bytes; `limit` ends the wait for it.
     pub fn exchange(
-        &mut self,
+        &self,
         mine: &[u8],
         most: usize,
         limit: Option<Duration>,
@@ -132,8 +132,8 @@ impl Connection {
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
-    fn send(&mut self, payload: &[u8]) -> Result<(), LinkError> {
-        self.stream
+    fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
+        (&self.stream)
             .write_all(&message(payload))
             .map_err(|error| match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkError::Late(ANSWER_LIMIT),
@@ -141,7 +141,7 @@ impl Connection {
             })
     }
 
-    fn receive(&mut self, most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
+    fn receive(&self, most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
         let wait = Wait {
             limit,
             since: Instant::now(),
@@ -158,11 +158,11 @@ impl Connection {
     }
 
     /// Reads until `buffer` is full.
-    fn fill(&mut self, buffer: &mut [u8], wait: &Wait) -> Result<(), LinkError> {
+    fn fill(&self, buffer: &mut [u8], wait: &Wait) -> Result<(), LinkError> {
         let mut filled = 0;
         while filled < buffer.len() {
             self.stream.set_read_timeout(wait.left()?)?;
-            match self.stream.read(&mut buffer[filled..]) {
+            match (&self.stream).read(&mut buffer[filled..]) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(more) => filled += more,
                 // Too early or interrupted: what is left of the time decides.

@@ -127,7 +127,7 @@ impl Session {
 
     /// Waits until the peer has come to the same point; `limit` ends the wait. The peer's end
     /// is noticed at once, limit or not.
-    pub fn barrier(&mut self, point: &str, limit: Option<Duration>) -> Result<(), Failure> {
+    pub fn barrier(&self, point: &str, limit: Option<Duration>) -> Result<(), Failure> {
         match self.connection.exchange(&[], 0, limit) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.into_failure(self.peer(), &format!("at the {point} barrier"))),
@@ -136,12 +136,12 @@ impl Session {
 
     /// The barrier after which both sides have all their resources. It has no limit: allocating
     /// may take any time.
-    pub fn ready(&mut self) -> Result<(), Failure> {
+    pub fn ready(&self) -> Result<(), Failure> {
         self.barrier("ready", None)
     }
 
     /// Exchanges the results of one size.
-    pub fn results(&mut self, own: PeerResult) -> Result<PeerResult, Failure> {
+    pub fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
         let doing = "for the results of the peer";
         let exchanged = self
             .connection

@@ -22,6 +22,10 @@ pub struct IdcContext {
     pub restricted: bool,
     /// The target's value comes back into the buffer.
     pub fetching: bool,
+    /// Success raises no event.
+    pub silent: bool,
+    /// Counter of acknowledged operations, if they are counted.
+    pub counter: Option<u16>,
 }
 
 /// Which way the data goes.
@@ -46,18 +50,30 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Allocates the resources; the buffer has `length` bytes, rounded up to pages, all zero.
+    /// Allocates the resources of a latency benchmark; the buffer has `length` bytes, rounded up
+    /// to pages, all zero.
     pub fn new(endpoint: &Endpoint, peer: Address, length: u64) -> Result<Self, Failure> {
+        Self::with_queues(endpoint, peer, length, TRANSMIT_SLOTS, EVENT_PAGE)
+    }
+
+    /// The same with queues for so many slots and operations in flight.
+    pub fn with_queues(
+        endpoint: &Endpoint,
+        peer: Address,
+        length: u64,
+        slots: u32,
+        in_flight: u32,
+    ) -> Result<Self, Failure> {
         let info = endpoint.device().info();
         let vni = endpoint.domain().vni();
         let profile =
             CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
                 .map_err(refused("allocate a communication profile"))?;
         // No combining of events: each is written at once.
-        let events = EventQueue::new(endpoint.lni(), EVENT_PAGE, CXI_EQ_EC_DISABLE.into())
+        let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the initiator's event queue"))?;
         let buffer = map(endpoint.lni(), length)?;
-        let mut transmit = TransmitQueue::new(&profile, TRANSMIT_SLOTS, &events, None)
+        let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
             .map_err(refused("allocate the transmit queue"))?;
         transmit.keep_mapped(&buffer);
         Ok(Self {
@@ -75,10 +91,14 @@ impl Initiator {
         command
             .set_index_ext(self.index_ext)
             .set_event_send_disable(true)
+            .set_event_success_disable(context.silent)
             .set_restricted(context.restricted)
             .set_eq(self.events.number());
         if context.fetching {
             command.set_write_lac(self.buffer.lac());
+        }
+        if let Some(counter) = context.counter {
+            command.set_event_ct_ack(true).set_ct(counter);
         }
         let mut batch = self.transmit.batch();
         batch.emit_c_state(&command).map_err(|error| {
@@ -88,6 +108,11 @@ impl Initiator {
         })?;
         batch.commit_doorbell();
         Ok(())
+    }
+
+    /// Aims commands made from now on at another index of the peer.
+    pub fn aim(&mut self, index: u32) {
+        self.index_ext = address::index_ext(index);
     }
 
     /// The peer's endpoint, for commands.

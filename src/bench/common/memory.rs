@@ -8,11 +8,11 @@ use crate::error::Failure;
 
 /// Events that an event queue of a latency benchmark must hold: one operation is outstanding at a
 /// time, and the smallest queue, one page, holds more.
-pub(super) const EVENT_PAGE: u32 = 1;
+pub const EVENT_PAGE: u32 = 1;
 
 /// `length` bytes of zeroed system memory, rounded up to pages, pinned for the NIC to read and
 /// write.
-pub(super) fn map(lni: &Lni, length: u64) -> Result<MemoryRegion, Failure> {
+pub fn map(lni: &Lni, length: u64) -> Result<MemoryRegion, Failure> {
     let pages = usize::try_from(length)
         .map(Pages::anonymous)
         .unwrap_or_else(|_| Pages::anonymous(usize::MAX));
@@ -23,12 +23,7 @@ pub(super) fn map(lni: &Lni, length: u64) -> Result<MemoryRegion, Failure> {
 }
 
 /// Fails unless the first `size` bytes of `buffer` are `byte`; `whose` names it in the message.
-pub(super) fn holds(
-    buffer: &MemoryRegion,
-    whose: &str,
-    byte: u8,
-    size: u64,
-) -> Result<(), Failure> {
+pub fn holds(buffer: &MemoryRegion, whose: &str, byte: u8, size: u64) -> Result<(), Failure> {
     let mut block = [0; 1 << 16];
     for start in (0..size as usize).step_by(block.len()) {
         let block = &mut block[..(size as usize - start).min(1 << 16)];
@@ -45,7 +40,7 @@ pub(super) fn holds(
 }
 
 /// The failure of a call; `what` completes "cannot ...".
-pub(super) fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
+pub fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
     let what = what.to_owned();
     move |error| advice::refused(&what, error)
 }

@@ -2,12 +2,13 @@
 
 mod endpoint;
 mod initiator;
-mod memory;
+pub mod memory;
 mod operands;
 #[cfg(test)]
 pub(crate) mod operands_tests;
 mod operation;
-mod portals;
+pub mod portals;
+pub mod rendezvous;
 mod target;
 
 pub use endpoint::Endpoint;
@@ -17,5 +18,5 @@ pub use operation::{Command, Completion, FullDma, NomatchDma, measure};
 pub use portals::{Entry, Match, Portals, Reports};
 pub use target::Target;
 
-/// Index at which the target's portals table entry is mapped in its domain.
-const PORTAL_INDEX: u32 = 0;
+/// Index at which the target's first portals table entry is mapped in its domain.
+pub const PORTAL_INDEX: u32 = 0;

@@ -1,0 +1,178 @@
+//! Rendezvous puts: the target fetches the data when it has a place for it (nic.md 10).
+
+use cxi::records::{EventTargetLong, FullDmaCmd};
+use cxi::sys::{
+    C_CMD_GET, C_CMD_RENDEZVOUS_PUT, C_PID_ANY, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
+};
+use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
+
+use super::memory::refused;
+use super::portals::{self, Entry, Match, Portals, Reports};
+use super::{Endpoint, Initiator};
+use crate::error::Failure;
+use crate::plan::Side;
+use crate::session::Address;
+
+/// What messages and receiving entries are matched by (tools.md 3.4).
+pub const MATCH_BITS: u64 = 0x1234_5678_9abc_def0;
+
+/// Bits of these that come back in a get.
+const GET_BITS: u64 = 0xffff_0000_0000_0000;
+
+/// Bits of a get that say which kind of transaction it is: any will do.
+const TRANSACTION_TYPE: u64 = 0xf00;
+
+/// What a sender tells about its messages; nobody reads it, a tracer sees it.
+const HEADER_DATA: u64 = 0x77;
+const USER_POINTER: u64 = 0x88;
+
+/// Number of the messages of one side.
+const fn id(side: Side) -> u8 {
+    match side {
+        Side::Client => 0xcc,
+        Side::Server => 0xaa,
+    }
+}
+
+/// The initiator id of a side: with its real PID, for the get comes back there.
+fn initiator_id(endpoint: &Endpoint, nic: u32, pid: u32) -> u32 {
+    address::match_id(endpoint.device().info().pid_bits, pid, nic)
+}
+
+/// What lets messages of `peer` in.
+pub fn messages_of(endpoint: &Endpoint, peer: Address) -> Match {
+    Match {
+        initiator: initiator_id(endpoint, peer.nic, peer.pid),
+        bits: MATCH_BITS,
+        ignored: 0,
+    }
+}
+
+/// A rendezvous put of `size` bytes, none of them sent along.
+pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) -> FullDmaCmd {
+    let own = endpoint.address();
+    let mut command = initiator.full(super::Direction::Put, size);
+    command
+        .set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+        .set_match_bits(MATCH_BITS)
+        .set_rendezvous_id(id(side))
+        .set_initiator(initiator_id(endpoint, own.nic, own.pid))
+        .set_header_data(HEADER_DATA)
+        .set_user_ptr(USER_POINTER);
+    command
+}
+
+/// Where the data of this side's messages is fetched from.
+pub struct Source {
+    portal: PortalTableEntry,
+    /// Its events: GET, or failures where it is counted.
+    pub portals: Portals,
+}
+
+impl Source {
+    /// Opens `buffer` to the gets of `peer`; `events` can be waiting.
+    pub fn new(
+        endpoint: &Endpoint,
+        peer: Address,
+        side: Side,
+        buffer: &MemoryRegion,
+        reports: Reports,
+        events: u32,
+    ) -> Result<Self, Failure> {
+        let mut portals = Portals::new(endpoint, events)?;
+        let index = endpoint.device().info().rdzv_get_idx;
+        let mut portal = portals.open(endpoint, index, true)?;
+        let matching = Match {
+            initiator: initiator_id(endpoint, peer.nic, C_PID_ANY),
+            bits: MATCH_BITS & GET_BITS | u64::from(id(side)),
+            ignored: TRANSACTION_TYPE,
+        };
+        let entry = Entry {
+            put: false,
+            get: true,
+            matching: Some(matching),
+            reports,
+            relaxed: false,
+            buffer_id: 0,
+        };
+        portals.append(&mut portal, buffer, entry)?;
+        Ok(Self { portal, portals })
+    }
+
+    /// Releases the resources and reports what fails.
+    pub fn close(self) -> Result<(), Failure> {
+        portals::close(self.portal)?;
+        self.portals.close()
+    }
+}
+
+/// Fetches the data of a message in software, where the NIC leaves it to that (defect T21 of
+/// tools.md). Its queue is its own: the REPLY is to arrive where those of the NIC's gets do.
+pub struct Fetcher {
+    transmit: TransmitQueue,
+    template: FullDmaCmd,
+}
+
+impl Fetcher {
+    /// For messages of `peer` that land in `buffer`; the REPLY arrives at the queue of `portals`.
+    /// At most `slots / 4` gets wait to be executed.
+    pub fn new(
+        endpoint: &Endpoint,
+        peer: Address,
+        portals: &Portals,
+        buffer: &MemoryRegion,
+        slots: u32,
+    ) -> Result<Self, Failure> {
+        let (own, info) = (endpoint.address(), endpoint.device().info());
+        let profile = CommunicationProfile::new(
+            endpoint.lni(),
+            own.vni,
+            CXI_TC_BEST_EFFORT,
+            CXI_TC_TYPE_DEFAULT,
+        )
+        .map_err(refused("allocate a communication profile"))?;
+        let mut transmit = TransmitQueue::new(&profile, slots, &portals.events, None)
+            .map_err(refused("allocate the transmit queue of gets"))?;
+        transmit.keep_mapped(buffer);
+        let index = info.rdzv_get_idx;
+        let mut template = FullDmaCmd::new();
+        template
+            .set_opcode(C_CMD_GET as u8)
+            .set_index_ext(address::index_ext(index))
+            .set_dfa(address::dfa(peer.nic, peer.pid, index, info.pid_bits))
+            .set_lac(buffer.lac())
+            .set_event_send_disable(true)
+            .set_initiator(initiator_id(endpoint, own.nic, own.pid))
+            .set_eq(portals.events.number());
+        Ok(Self { transmit, template })
+    }
+
+    /// Counts the gets at a counter as well.
+    pub fn count(&mut self, counter: u16) {
+        self.template.set_event_ct_reply(true).set_ct(counter);
+    }
+
+    /// Issues the get for a message that `announced` with RENDEZVOUS.
+    pub fn fetch(&mut self, announced: &EventTargetLong) -> Result<(), Failure> {
+        let mut command = self.template;
+        command
+            .set_header_data(announced.header_data())
+            .set_match_bits(announced.match_bits())
+            .set_request_len(announced.rlength() - announced.mlength())
+            .set_local_addr(announced.start())
+            .set_remote_offset(announced.remote_offset());
+        let mut batch = self.transmit.batch();
+        batch
+            .emit_dma(&command)
+            .map_err(|error| Failure::nic(format!("cannot issue the get of a message: {error}")))?;
+        batch.commit_doorbell();
+        Ok(())
+    }
+
+    /// Releases the queue and reports what fails.
+    pub fn close(self) -> Result<(), Failure> {
+        self.transmit
+            .close()
+            .map_err(refused("release the transmit queue of gets"))
+    }
+}

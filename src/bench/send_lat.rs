@@ -1,0 +1,478 @@
+//! `send-lat`: two-sided message latency, eager or rendezvous.
+//!
+//! The client sends a message and waits for the server's, which the server sends as soon as its
+//! software has seen the client's. Both sides hold the same resources: an initiator, a receiving
+//! buffer behind two portals, and for rendezvous a third portal, from which the peer fetches.
+//!
+//! The second portal is for the last message of a side whose time is up: its entry has another
+//! buffer id, so that the receiver knows that no more will come (tools.md 7.3).
+
+use cxi::records::{FullDmaCmd, IdcHdr};
+use cxi::{
+    EmitError, Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry,
+    Record, ReturnCode, TransmitBatch,
+};
+
+use super::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
+use super::common::memory::{self, map, refused};
+use super::common::rendezvous::{self, Fetcher, Source};
+use super::common::{
+    Direction, Endpoint, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, portals,
+};
+use crate::advice;
+use crate::error::Failure;
+use crate::plan::{RunOptions, Side};
+use crate::run::{Clock, Patience};
+use crate::session::Address;
+
+/// Byte that fills what is sent; what receives holds zeros.
+const PATTERN: u8 = 0xA5;
+
+/// Index of the portal for the last message of a side.
+const LAST_INDEX: u32 = PORTAL_INDEX + 1;
+
+/// Buffer ids of the entries on both portals.
+const ORDINARY: u16 = 0;
+const LAST: u16 = 1;
+
+/// Events that can wait at a target: those of one message, in the smallest queue, one page.
+const EVENT_PAGE: u32 = 1;
+
+/// Slots of the queue of gets; the library rounds up to a page.
+const FETCH_SLOTS: u32 = 5;
+
+/// While nothing has arrived, the own queue is looked at this seldom: a failed send raises an
+/// event there, and no answer would ever come.
+const MISSES_PER_LOOK: u32 = 64;
+
+/// The benchmark.
+pub struct SendLat;
+
+/// What each side holds.
+pub struct Resources {
+    initiator: Initiator,
+    receiver: Receiver,
+    rendezvous: Option<Rendezvous>,
+    /// Rendezvous puts are made from these.
+    template: FullDmaCmd,
+}
+
+struct Receiver {
+    portals: Portals,
+    ordinary: PortalTableEntry,
+    last: PortalTableEntry,
+    buffer: MemoryRegion,
+}
+
+struct Rendezvous {
+    source: Source,
+    fetcher: Fetcher,
+}
+
+impl TwoSidedLatency for SendLat {
+    type Resources = Resources;
+
+    fn resources(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Resources, Failure> {
+        let initiator = Initiator::new(endpoint, peer, run.max_size)?;
+        initiator.buffer.fill(PATTERN);
+        let receiver = Receiver::new(endpoint, peer, run)?;
+        let (rendezvous, template) = if run.rdzv {
+            let (events, buffer) = (Reports::Events, &initiator.buffer);
+            let source = Source::new(endpoint, peer, side, buffer, events, EVENT_PAGE)?;
+            let fetcher = Fetcher::new(
+                endpoint,
+                peer,
+                &receiver.portals,
+                &receiver.buffer,
+                FETCH_SLOTS,
+            )?;
+            let put = rendezvous::put(endpoint, &initiator, side, 0);
+            (Some(Rendezvous { source, fetcher }), put)
+        } else {
+            (None, initiator.full(Direction::Put, 0))
+        };
+        let mut resources = Resources {
+            initiator,
+            receiver,
+            rendezvous,
+            template,
+        };
+        if run.use_idc {
+            resources.set_context()?;
+        }
+        Ok(resources)
+    }
+
+    fn measure<M: RoundTripMeasurement>(
+        resources: &mut Resources,
+        run: &RunOptions,
+        size: u64,
+        measurement: M,
+    ) -> Result<M::Output, Failure> {
+        // Each size decides for itself (defect T5 of tools.md).
+        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
+            let sending = Immediate {
+                header: resources.initiator.idc_header(),
+                payload: [PATTERN; IDC_MAX_UNRESTRICTED],
+                length: size as usize,
+            };
+            launched(resources, sending, run.use_ll, measurement)
+        } else {
+            let mut command = resources.template;
+            command.set_request_len(size as u32);
+            if run.rdzv {
+                launched(resources, OnDemand(command), run.use_ll, measurement)
+            } else {
+                launched(resources, Eager(command), run.use_ll, measurement)
+            }
+        }
+    }
+
+    fn check(resources: &Resources, size: u64) -> Result<(), Failure> {
+        let buffer = &resources.receiver.buffer;
+        memory::holds(buffer, "the receiving buffer", PATTERN, size)
+    }
+
+    fn close(resources: Resources) -> Result<(), Failure> {
+        let Resources {
+            initiator,
+            receiver,
+            rendezvous,
+            ..
+        } = resources;
+        if let Some(Rendezvous { source, fetcher }) = rendezvous {
+            fetcher.close()?;
+            source.close()?;
+        }
+        receiver.close()?;
+        initiator.close()
+    }
+}
+
+/// The launch becomes part of the type: the loop does not branch on it.
+fn launched<S: Sending, M: RoundTripMeasurement>(
+    resources: &mut Resources,
+    sending: S,
+    low_latency: bool,
+    measurement: M,
+) -> Result<M::Output, Failure> {
+    if low_latency {
+        measurement.run(&mut PingPong::<S, true> { resources, sending })
+    } else {
+        measurement.run(&mut PingPong::<S, false> { resources, sending })
+    }
+}
+
+impl Resources {
+    /// Immediate data commands from now on go to where the initiator aims. Their success raises no
+    /// event: the answer tells.
+    fn set_context(&mut self) -> Result<(), Failure> {
+        self.initiator.set_idc_context(IdcContext {
+            restricted: false,
+            fetching: false,
+            silent: true,
+            counter: None,
+        })
+    }
+}
+
+impl Receiver {
+    fn new(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self, Failure> {
+        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let buffer = map(endpoint.lni(), run.max_size)?;
+        let entry = Entry {
+            put: true,
+            get: false,
+            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
+            reports: Reports::Events,
+            relaxed: !run.rdzv,
+            buffer_id: ORDINARY,
+        };
+        let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;
+        portals.append(&mut ordinary, &buffer, entry)?;
+        let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
+        let entry = Entry {
+            buffer_id: LAST,
+            ..entry
+        };
+        portals.append(&mut last, &buffer, entry)?;
+        Ok(Self {
+            portals,
+            ordinary,
+            last,
+            buffer,
+        })
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        portals::close(self.last)?;
+        portals::close(self.ordinary)?;
+        self.portals.close()?;
+        self.buffer
+            .close()
+            .map_err(refused("release the receiving buffer"))
+    }
+}
+
+/// A way to send.
+trait Sending {
+    /// An ACK tells that the data has left.
+    const ACKNOWLEDGED: bool;
+    /// The data is fetched.
+    const FETCHED: bool;
+
+    /// Writes the command.
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
+
+    /// Aims it at an index of the peer; one that is aimed by its context does nothing.
+    fn aim(&mut self, index_ext: u8);
+}
+
+/// The payload travels in the command.
+struct Immediate {
+    header: IdcHdr,
+    payload: [u8; IDC_MAX_UNRESTRICTED],
+    length: usize,
+}
+
+impl Sending for Immediate {
+    const ACKNOWLEDGED: bool = false;
+    const FETCHED: bool = false;
+
+    #[inline(always)]
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_idc_put(&self.header, &self.payload[..self.length])
+    }
+
+    fn aim(&mut self, _: u8) {}
+}
+
+/// The NIC reads the payload and sends it.
+struct Eager(FullDmaCmd);
+
+impl Sending for Eager {
+    const ACKNOWLEDGED: bool = true;
+    const FETCHED: bool = false;
+
+    #[inline(always)]
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_dma(&self.0)
+    }
+
+    fn aim(&mut self, index_ext: u8) {
+        self.0.set_index_ext(index_ext);
+    }
+}
+
+/// The peer's NIC fetches the payload.
+struct OnDemand(FullDmaCmd);
+
+impl Sending for OnDemand {
+    const ACKNOWLEDGED: bool = true;
+    const FETCHED: bool = true;
+
+    #[inline(always)]
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_dma(&self.0)
+    }
+
+    fn aim(&mut self, index_ext: u8) {
+        self.0.set_index_ext(index_ext);
+    }
+}
+
+/// One side.
+struct PingPong<'a, S, const LOW_LATENCY: bool> {
+    resources: &'a mut Resources,
+    sending: S,
+}
+
+impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATENCY> {
+    #[inline(always)]
+    fn send<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<(), Failure> {
+        let Resources {
+            initiator,
+            rendezvous,
+            ..
+        } = &mut *self.resources;
+        let mut batch = initiator.transmit.batch();
+        self.sending.emit(&mut batch).map_err(not_issued)?;
+        if LOW_LATENCY {
+            batch.commit_low_latency();
+        } else {
+            batch.commit_doorbell();
+        }
+        if S::ACKNOWLEDGED {
+            await_event(clock, patience, &mut initiator.events, EventType::ACK)?;
+        }
+        if S::FETCHED
+            && let Some(rendezvous) = rendezvous
+        {
+            let events = &mut rendezvous.source.portals.events;
+            await_event(clock, patience, events, EventType::GET)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        patience: &mut Patience<'_>,
+    ) -> Result<Message, Failure> {
+        if S::FETCHED {
+            self.receive_on_demand(clock, patience)
+        } else {
+            self.receive_eager(clock, patience)
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledge(&mut self) {
+        self.resources.receiver.portals.events.acknowledge();
+        self.resources.initiator.events.acknowledge();
+        if S::FETCHED
+            && let Some(rendezvous) = &mut self.resources.rendezvous
+        {
+            rendezvous.source.portals.events.acknowledge();
+        }
+    }
+
+    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+        self.resources.initiator.aim(match message {
+            Message::Ordinary => PORTAL_INDEX,
+            Message::Last => LAST_INDEX,
+        });
+        self.sending.aim(self.resources.initiator.index_ext());
+        if S::ACKNOWLEDGED {
+            Ok(())
+        } else {
+            self.resources.set_context()
+        }
+    }
+}
+
+impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
+    /// One event: PUT.
+    #[inline(always)]
+    fn receive_eager<C: Clock>(
+        &mut self,
+        clock: &C,
+        patience: &mut Patience<'_>,
+    ) -> Result<Message, Failure> {
+        let Resources {
+            initiator,
+            receiver,
+            ..
+        } = &mut *self.resources;
+        let mut misses = 0;
+        let poll = || {
+            if let Some(event) = receiver.portals.events.poll() {
+                return Some(arrived(&event, EventType::PUT).map(|()| message(&event)));
+            }
+            misses += 1;
+            if misses % MISSES_PER_LOOK == 0
+                && let Some(event) = initiator.events.poll()
+            {
+                return Some(Err(unexpected(&event, EventType::ACK)));
+            }
+            None
+        };
+        patience.wait(clock, "message", poll)?.0
+    }
+
+    /// Three events in any order: PUT with what was sent along, RENDEZVOUS when the data can be
+    /// fetched, REPLY when it has been.
+    #[inline(always)]
+    fn receive_on_demand<C: Clock>(
+        &mut self,
+        clock: &C,
+        patience: &mut Patience<'_>,
+    ) -> Result<Message, Failure> {
+        let Resources {
+            receiver,
+            rendezvous,
+            ..
+        } = &mut *self.resources;
+        let mut received = Message::Ordinary;
+        for _ in 0..3 {
+            let poll = || {
+                let event = receiver.portals.events.poll()?;
+                let fields = (event.event_type(), event.return_code(), event.record());
+                Some((fields, message(&event)))
+            };
+            let ((fields, message), _) = patience.wait(clock, "message", poll)?;
+            match fields {
+                (EventType::PUT, ReturnCode::OK, _) => received = message,
+                (EventType::REPLY, ReturnCode::OK, _) => {}
+                (EventType::GET, ReturnCode::OK, Record::TargetLong(announced)) => {
+                    if !announced.get_issued()
+                        && let Some(rendezvous) = rendezvous
+                    {
+                        rendezvous.fetcher.fetch(&announced)?;
+                    }
+                }
+                (event, code, _) => {
+                    return Err(advice::unexpected(
+                        "receiving a message",
+                        event,
+                        EventType::PUT,
+                        code,
+                    ));
+                }
+            }
+        }
+        Ok(received)
+    }
+}
+
+/// Waits for the one event that a send raises at `events`.
+#[inline(always)]
+fn await_event<C: Clock>(
+    clock: &C,
+    patience: &mut Patience<'_>,
+    events: &mut EventQueue,
+    expected: EventType,
+) -> Result<(), Failure> {
+    let poll = || events.poll().map(|event| arrived(&event, expected));
+    patience.wait(clock, "message", poll)?.0
+}
+
+#[inline(always)]
+fn arrived(event: &Event<'_>, expected: EventType) -> Result<(), Failure> {
+    if (event.event_type(), event.return_code()) == (expected, ReturnCode::OK) {
+        Ok(())
+    } else {
+        Err(unexpected(event, expected))
+    }
+}
+
+/// Which message a PUT event stands for.
+#[inline(always)]
+fn message(event: &Event<'_>) -> Message {
+    let buffer_id = match event.record() {
+        Record::TargetShort(record) => record.buffer_id(),
+        Record::TargetLong(record) => record.buffer_id(),
+        _ => ORDINARY,
+    };
+    match buffer_id {
+        LAST => Message::Last,
+        _ => Message::Ordinary,
+    }
+}
+
+#[cold]
+fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
+    let (seen, code) = (event.event_type(), event.return_code());
+    advice::unexpected("sending a message", seen, expected, code)
+}
+
+#[cold]
+fn not_issued(error: EmitError) -> Failure {
+    Failure::nic(format!("cannot issue a message: {error}"))
+}

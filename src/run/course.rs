@@ -1,0 +1,106 @@
+//! What every run has in common: the device, the summary, and somebody who watches.
+
+use std::io::{self, Write};
+
+use super::Supervisor;
+use super::latency::{Limit, Schedule};
+use crate::backend;
+use crate::bench::common::Endpoint;
+use crate::error::Failure;
+use crate::measure::Recorder;
+use crate::plan::{Plan, RunOptions, Side};
+use crate::report::text::{self, Summary};
+use crate::session::{Agreed, Session};
+
+/// The device and an address on it, with what the user should know about them.
+pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
+    let endpoint = Endpoint::new(plan, backend::open(plan)?)?;
+    for warning in endpoint.warnings() {
+        // Nobody else could be told.
+        let _ = writeln!(io::stderr(), "{}: {warning}", plan.program);
+    }
+    Ok(endpoint)
+}
+
+/// Prints the summary block.
+pub fn summarize(
+    out: &mut impl Write,
+    plan: &Plan,
+    side: Side,
+    endpoint: &Endpoint,
+    agreed: &Agreed,
+) -> Result<(), Failure> {
+    let summary = Summary {
+        tool: plan.tool,
+        side,
+        device: plan.device,
+        svc_id: plan.svc_id,
+        run: &agreed.run,
+        own: endpoint.address(),
+        peer: agreed.peer,
+    };
+    text::summary(out, &summary)
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
+}
+
+/// A recorder of the latencies of one size.
+pub fn recorder(run: &RunOptions) -> Result<Recorder, Failure> {
+    Recorder::new(run.report_all.then_some(run.iters))
+}
+
+/// The course of the loop for one size.
+pub fn schedule(run: &RunOptions) -> Schedule {
+    Schedule {
+        limit: match run.duration_s {
+            Some(seconds) => Limit::Duration(u64::from(seconds) * 1_000_000_000),
+            None => Limit::Iterations(run.iters),
+        },
+        warmup: run.warmup,
+        gap: run.gap_us * 1000,
+    }
+}
+
+/// Watches the control connection while the NIC is waited for, and tells the user.
+pub struct Watchful<'a> {
+    /// The control connection.
+    pub session: &'a Session,
+    /// This side's place on the fabric.
+    pub endpoint: &'a Endpoint,
+    /// Who tells, for messages.
+    pub program: &'a str,
+}
+
+impl Supervisor for Watchful<'_> {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        if self.session.peer_alive() {
+            return Ok(());
+        }
+        let peer = self.session.peer();
+        Err(Failure::peer(format!(
+            "the peer ({peer}) closed the connection in the middle of the run: it failed or was killed"
+        )))
+    }
+
+    fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        let _ = writeln!(
+            io::stderr(),
+            "{}: no answer to a {operation} for {waited} s; giving up after {limit} s",
+            self.program
+        );
+    }
+
+    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+        let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
+        let info = self.endpoint.device().info();
+        failure.with_hint(if info.retry_handler_eq == 0 {
+            format!(
+                "the retry handler is not running: start the service cxi_rh@{}",
+                info.name
+            )
+        } else {
+            "check the links of both NICs, the switch, and whether the peer's node still runs"
+                .into()
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! A two-sided latency run: both sides send and receive, the client measures.
+
+use std::io;
+
+use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::latency::{Limit, Schedule, pause};
+use super::{Clock, MonotonicRaw, Patience, loopback};
+use crate::bench::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
+use crate::bench::common::Endpoint;
+use crate::error::Failure;
+use crate::measure::Recorder;
+use crate::plan::{Plan, Role, Side};
+use crate::report::text::{self, ClientTables};
+use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
+
+/// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
+const SYNC: &str = "Sync";
+const POST_RUN: &str = "Post-run";
+
+/// Carries out `plan` with benchmark `B`.
+pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+    match &plan.role {
+        Role::Server => serve::<B>(plan),
+        Role::Client { address } => measure::<B>(plan, address),
+        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
+    }
+}
+
+fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+    loopback::end_with_parent()?;
+    let out = &mut io::stdout().lock();
+    let endpoint = open(plan)?;
+    let (session, agreed) = session::serve(plan, endpoint.address(), out)?;
+    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
+    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
+    session.ready()?;
+    let mut recorder = recorder(&agreed.run)?;
+    for size in agreed.run.sizes() {
+        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
+        course.run::<B>(&mut resources, size, &mut recorder)?;
+        text::server_result(out, plan.tool).map_err(Failure::output)?;
+    }
+    text::server_end(out, plan.tool).map_err(Failure::output)?;
+    B::close(resources)?;
+    endpoint.close()
+}
+
+fn measure<B: TwoSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
+    let out = &mut io::stdout().lock();
+    let mut recorder = recorder(&plan.run)?;
+    let endpoint = open(plan)?;
+    let (session, agreed) = session::join(plan, address, endpoint.address())?;
+    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
+    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Client)?;
+    session.ready()?;
+    let mut tables =
+        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
+    for size in agreed.run.sizes() {
+        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Client);
+        course.run::<B>(&mut resources, size, &mut recorder)?;
+        tables
+            .result(size, recorder.statistics(), recorder.samples())
+            .map_err(Failure::output)?;
+    }
+    tables.end().map_err(Failure::output)?;
+    B::close(resources)?;
+    endpoint.close()
+}
+
+/// One size on one side.
+struct Course<'a> {
+    session: &'a Session,
+    agreed: &'a Agreed,
+    side: Side,
+    watch: Watchful<'a>,
+}
+
+impl<'a> Course<'a> {
+    fn new(
+        plan: &'a Plan,
+        endpoint: &'a Endpoint,
+        session: &'a Session,
+        agreed: &'a Agreed,
+        side: Side,
+    ) -> Self {
+        let watch = Watchful {
+            session,
+            endpoint,
+            program: &plan.program,
+        };
+        Self {
+            session,
+            agreed,
+            side,
+            watch,
+        }
+    }
+
+    /// Runs the loop, and ends when both sides have.
+    fn run<B: TwoSidedLatency>(
+        &self,
+        resources: &mut B::Resources,
+        size: u64,
+        recorder: &mut Recorder,
+    ) -> Result<(), Failure> {
+        recorder.clear();
+        let measurement = Loop {
+            session: self.session,
+            schedule: schedule(&self.agreed.run),
+            side: self.side,
+            patience: Patience::new(&self.watch),
+            recorder,
+        };
+        B::measure(resources, &self.agreed.run, size, measurement)?;
+        if cfg!(debug_assertions) {
+            B::check(resources, size)?;
+        }
+        self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
+    }
+}
+
+/// The loop for one size: round trips until both sides know that it is over (tools.md 7.3).
+///
+/// Both run it with the same schedule. Iterations are counted, and the count is the same on both. A
+/// duration is measured by each side: whoever's time is up sends one last message, which
+/// says so, in a round trip that nobody measures.
+struct Loop<'a> {
+    session: &'a Session,
+    schedule: Schedule,
+    side: Side,
+    patience: Patience<'a>,
+    recorder: &'a mut Recorder,
+}
+
+impl RoundTripMeasurement for Loop<'_> {
+    type Output = ();
+
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        let clock = &MonotonicRaw;
+        for _ in 0..self.schedule.warmup {
+            self.once(clock, round_trip)?;
+            pause(clock, self.schedule.gap, &mut self.patience)?;
+        }
+        let started = clock.now();
+        let mut count = 0;
+        loop {
+            let (latency, message) = self.once(clock, round_trip)?;
+            if message == Message::Last {
+                return Ok(());
+            }
+            self.recorder.record(latency);
+            count += 1;
+            match self.schedule.limit {
+                Limit::Iterations(iterations) if count >= iterations => return Ok(()),
+                Limit::Duration(duration) => {
+                    let next = (clock.now() - started).saturating_add(self.schedule.gap);
+                    if next >= duration {
+                        break;
+                    }
+                }
+                Limit::Iterations(_) => {}
+            }
+            pause(clock, self.schedule.gap, &mut self.patience)?;
+        }
+        round_trip.announce(Message::Last)?;
+        self.once(clock, round_trip)?;
+        round_trip.announce(Message::Ordinary)
+    }
+}
+
+impl Loop<'_> {
+    /// One round trip: half the time that it took (ns), and what the peer's message said.
+    #[inline(always)]
+    fn once<C: Clock>(
+        &mut self,
+        clock: &C,
+        round_trip: &mut impl RoundTrip,
+    ) -> Result<(u64, Message), Failure> {
+        self.session.barrier(SYNC, None)?;
+        let patience = &mut self.patience;
+        let start = clock.now();
+        let message = match self.side {
+            Side::Client => {
+                round_trip.send(clock, patience)?;
+                round_trip.receive(clock, patience)?
+            }
+            Side::Server => {
+                let message = round_trip.receive(clock, patience)?;
+                round_trip.send(clock, patience)?;
+                message
+            }
+        };
+        let end = clock.now();
+        round_trip.acknowledge();
+        Ok(((end - start) / 2, message))
+    }
+}
