@@ -78,3 +78,33 @@ impl OneSidedLatency for ReadLat {
         target.close()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{Times, both_ends, endpoint, plan};
+
+    /// The zeros of the target arrive, and nothing but what was asked for.
+    #[test]
+    fn the_bytes_of_the_target_arrive() {
+        for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
+            let plan = plan("read-lat", options);
+            let endpoint = endpoint(&plan);
+            let (mut initiator, target) = both_ends::<ReadLat>(&endpoint, &plan.run);
+            for size in [1, 8, 2048, 4097] {
+                initiator.buffer.fill(PATTERN);
+                ReadLat::measure(&mut initiator, &plan.run, size, Times(2)).unwrap();
+                let mut bytes = [0; 5000];
+                initiator.buffer.copy_out(0, &mut bytes);
+                let (read, rest) = bytes.split_at(size as usize);
+                assert!(read.iter().all(|byte| *byte == 0), "{size} {options:?}");
+                assert!(rest.iter().all(|byte| *byte == PATTERN), "{size}");
+                ReadLat::check_initiator(&initiator, size).unwrap();
+                ReadLat::check_initiator(&initiator, size + 1).unwrap_err();
+            }
+            ReadLat::close_initiator(initiator).unwrap();
+            ReadLat::close_target(target).unwrap();
+            endpoint.close().unwrap();
+        }
+    }
+}
