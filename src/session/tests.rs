@@ -322,7 +322,7 @@ fn a_server_that_hangs_up_is_told_apart_from_one_that_is_none() {
 
 #[test]
 fn barriers_join_the_two_sides() {
-    let (mut server, mut client) = pair();
+    let (server, client) = pair();
     let meeting = thread::spawn(move || {
         server.ready().unwrap();
         server.barrier("Post-run", None).unwrap();
@@ -335,7 +335,7 @@ fn barriers_join_the_two_sides() {
 
 #[test]
 fn a_barrier_has_a_limit_only_if_it_is_given() {
-    let (_server, mut client) = pair();
+    let (_server, client) = pair();
     let failure = client
         .barrier("Post-run", Some(Duration::from_millis(1)))
         .unwrap_err();
@@ -345,7 +345,7 @@ fn a_barrier_has_a_limit_only_if_it_is_given() {
 
 #[test]
 fn a_peer_that_vanishes_ends_a_barrier_without_limit() {
-    let (mut server, client) = pair();
+    let (server, client) = pair();
     let waiting = thread::spawn(move || server.barrier("Post-run", None).unwrap_err());
     drop(client);
     let failure = waiting.join().unwrap();
@@ -373,7 +373,7 @@ fn a_barrier_with_a_payload_is_none() {
 
 #[test]
 fn a_look_at_the_peer_does_not_disturb_it() {
-    let (mut server, mut client) = pair();
+    let (server, client) = pair();
     assert!(server.peer_alive() && client.peer_alive());
     let leading = thread::spawn(move || {
         client.barrier("Post-run", None).unwrap();
