@@ -225,6 +225,22 @@ record! {
 }
 
 record! {
+    /// Header of a small message; the payload follows it.
+    ///
+    /// Source: nic.md 3.6.
+    IdcMsgHdr = "c_idc_msg_hdr", 32 bytes {
+        cmd_type / set_cmd_type: u8 = 0, 2;
+        cmd_size / set_cmd_size: u8 = 2, 2;
+        opcode / set_opcode: u8 = 4, 4;
+        length / set_length: u8 = 8, 8;
+        dfa / set_dfa: u32 = 32, 32;
+        match_bits / set_match_bits: u64 = 64, 64;
+        header_data / set_header_data: u64 = 128, 64;
+        user_ptr / set_user_ptr: u64 = 192, 64;
+    }
+}
+
+record! {
     /// Non-matching DMA command.
     ///
     /// Source: nic.md 3.8.
@@ -584,5 +600,29 @@ record! {
         event_size / set_event_size: u8 = 112, 2;
         event_type / set_event_type: u8 = 114, 5;
         return_code / set_return_code: u8 = 120, 6;
+    }
+}
+
+record! {
+    /// Match bits of a get that fetches what a rendezvous put left.
+    ///
+    /// Source: nic.md 10.2.
+    RdzvMatchBits = "cxi_rdzv_match_bits", 8 bytes {
+        rendezvous_id / set_rendezvous_id: u8 = 0, 8;
+        transaction_type / set_transaction_type: u8 = 8, 4;
+        match_bits / set_match_bits: u16 = 48, 16;
+    }
+}
+
+record! {
+    /// User pointer in the REPLY of such a get, if the NIC made it.
+    ///
+    /// Source: nic.md 10.3.
+    RdzvUserPtr = "cxi_rdzv_user_ptr", 8 bytes {
+        src_nid / set_src_nid: u32 = 0, 20;
+        src_pid / set_src_pid: u16 = 20, 9;
+        ptlte_index / set_ptlte_index: u16 = 29, 11;
+        rendezvous_id / set_rendezvous_id: u8 = 40, 8;
+        buffer_id / set_buffer_id: u16 = 48, 16;
     }
 }

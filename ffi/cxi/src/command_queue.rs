@@ -184,6 +184,25 @@ impl TransmitBatch<'_> {
         self.emit(halves, c_state.events, header.bytes(), payload)
     }
 
+    /// Puts `payload` with match bits, header data and a user pointer of its own (nic.md 3.6).
+    /// It is at most 192 bytes ([`IDC_MAX_UNRESTRICTED`]); the C_STATE in force must be an
+    /// unrestricted one.
+    #[inline]
+    pub fn emit_idc_msg(&mut self, header: &IdcMsgHdr, payload: &[u8]) -> Result<(), EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        if c_state.payload_limit != IDC_MAX_UNRESTRICTED {
+            return Err(EmitError::RestrictedMessage);
+        }
+        if payload.len() > IDC_MAX_UNRESTRICTED {
+            return Err(EmitError::PayloadTooLong {
+                length: payload.len(),
+                limit: IDC_MAX_UNRESTRICTED,
+            });
+        }
+        let (header, halves) = encode::idc_msg(header, payload.len());
+        self.emit(halves, c_state.events, header.bytes(), payload)
+    }
+
     /// NOMATCH_PUT or NOMATCH_GET, by the opcode of `command` (nic.md 3.8). `restricted`
     /// is the caller's too.
     #[inline]

@@ -53,6 +53,20 @@ pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     (header, halves(size))
 }
 
+/// The header of a small message with `payload` bytes (at most 192), and the half-slots of the whole
+/// command: never less than two.
+#[inline]
+pub(crate) fn idc_msg(template: &IdcMsgHdr, payload: usize) -> (IdcMsgHdr, u32) {
+    let length = IdcMsgHdr::SIZE + payload;
+    let size = size_code(length).max(C_CMD_SIZE_64B);
+    let mut header = *template;
+    header.set_cmd_type(C_CMD_TYPE_IDC as u8);
+    header.set_cmd_size(size as u8);
+    header.set_opcode(C_CMD_SMALL_MESSAGE as u8);
+    header.set_length(length as u8);
+    (header, halves(size))
+}
+
 #[inline]
 pub(crate) fn nomatch_dma(template: &NomatchDmaCmd) -> NomatchDmaCmd {
     let mut command = *template;
@@ -208,6 +222,30 @@ mod tests {
             assert_eq!(1 << header.cmd_size(), halves);
             assert_eq!(usize::from(header.length()), 16 + payload);
         }
+    }
+
+    #[test]
+    fn idc_msg_sizes() {
+        for (payload, halves) in [(0, 2), (32, 2), (33, 4), (96, 4), (97, 8), (192, 8)] {
+            let (header, got) = idc_msg(&IdcMsgHdr::new(), payload);
+            assert_eq!(got, halves, "{payload} bytes");
+            assert_eq!(1 << header.cmd_size(), halves);
+            assert_eq!(usize::from(header.length()), 32 + payload);
+        }
+    }
+
+    #[test]
+    fn idc_msg_bytes() {
+        let mut template = IdcMsgHdr::new();
+        template.set_dfa(DFA);
+        template.set_match_bits(0x0807_0605_0403_0201);
+        template.set_header_data(9);
+        template.set_user_ptr(10);
+        let mut bytes = padded::<32>(&[0x74, 0x24, 0, 0, 0x04, 0x30, 0x12, 0x00]);
+        bytes[8..16].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        bytes[16] = 9;
+        bytes[24] = 10;
+        assert_eq!(*idc_msg(&template, 4).0.bytes(), bytes);
     }
 
     #[test]

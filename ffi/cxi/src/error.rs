@@ -73,6 +73,8 @@ pub enum EmitError {
     },
     /// An immediate data command before the first C_STATE of its queue.
     NoCState,
+    /// A small message while the C_STATE in force is restricted.
+    RestrictedMessage,
 }
 
 impl fmt::Display for EmitError {
@@ -89,6 +91,7 @@ impl fmt::Display for EmitError {
                 write!(f, "immediate data of {length} bytes, at most {limit} fit")
             }
             Self::NoCState => f.write_str("immediate data command before the first C_STATE"),
+            Self::RestrictedMessage => f.write_str("small message in a restricted C_STATE"),
         }
     }
 }
@@ -173,6 +176,14 @@ impl EventType {
     pub const ATOMIC: Self = Self(C_EVENT_ATOMIC as u8);
     /// A fetching atomic operation reached a list entry.
     pub const FETCH_ATOMIC: Self = Self(C_EVENT_FETCH_ATOMIC as u8);
+    /// A put that had reached an entry of the overflow list was found by an append or a search.
+    pub const PUT_OVERFLOW: Self = Self(C_EVENT_PUT_OVERFLOW as u8);
+    /// A search found a header, or its end.
+    pub const SEARCH: Self = Self(C_EVENT_SEARCH as u8);
+    /// The rest of a rendezvous put is being fetched, or is to be.
+    pub const RENDEZVOUS: Self = Self(C_EVENT_RENDEZVOUS as u8);
+    /// An operation met a list entry.
+    pub const MATCH: Self = Self(C_EVENT_MATCH as u8);
     /// A put or atomic operation was acknowledged.
     pub const ACK: Self = Self(C_EVENT_ACK as u8);
     /// The data of a get or fetching atomic operation has arrived.

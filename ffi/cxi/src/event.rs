@@ -97,6 +97,31 @@ pub enum Record {
     Other,
 }
 
+/// What short and long target events both say (nic.md 6.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Cookie of the entry or command.
+    pub buffer_id: u16,
+    /// Number of the portals table entry.
+    pub ptlte_index: u16,
+    /// `C_PTL_LIST_*`.
+    pub ptl_list: u8,
+    /// The operation used the entry up.
+    pub auto_unlinked: bool,
+    /// As the initiator's command said; the address to get from in RENDEZVOUS.
+    pub initiator: u32,
+    /// As the initiator's command said; those of the get in RENDEZVOUS.
+    pub match_bits: u64,
+    /// As the initiator's command said.
+    pub header_data: u64,
+    /// That of the message.
+    pub vni: u16,
+    /// Bytes that the operation asked for.
+    pub rlength: u32,
+    /// Bytes that it moved.
+    pub mlength: u32,
+}
+
 impl<'queue> Event<'queue> {
     #[inline]
     pub(crate) fn new(bytes: EventBytes) -> Self {
@@ -143,6 +168,30 @@ impl<'queue> Event<'queue> {
             },
             _ => Record::Other,
         }
+    }
+
+    /// The fields of a target event, short or long; `None` for other events.
+    #[inline]
+    pub fn target(&self) -> Option<Target> {
+        let (lengths, bytes) = match self.record() {
+            Record::TargetShort(short) => ((short.length(), short.length()), self.bytes.first()),
+            Record::TargetLong(long) => ((long.rlength(), long.mlength()), self.bytes.first()),
+            _ => return None,
+        };
+        // Up to the VNI both are laid out the same.
+        let common = EventTargetShort::from_bytes(bytes);
+        Some(Target {
+            buffer_id: common.buffer_id(),
+            ptlte_index: common.ptlte_index(),
+            ptl_list: common.ptl_list(),
+            auto_unlinked: common.auto_unlinked(),
+            initiator: common.initiator(),
+            match_bits: common.match_bits(),
+            header_data: common.header_data(),
+            vni: common.vni(),
+            rlength: lengths.0,
+            mlength: lengths.1,
+        })
     }
 
     /// The raw bytes, zero behind the event's end.

@@ -9,6 +9,10 @@ use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
 use crate::fork;
 
+/// Environment variable that leaves the gets of rendezvous puts to software if it is "0", as a parameter of
+/// the driver does it for hardware (nic.md 14.2).
+const RENDEZVOUS_GETS: &str = "CXIDIAG_RDZV_GET";
+
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
     /// None once the device is closed.
@@ -23,9 +27,12 @@ impl Nic {
     /// Opens a NIC with this address.
     pub fn open(nid: u32) -> Result<Self, Errno> {
         let fabric = Fabric::join(nid)?;
+        let port = fabric.port();
+        let mut engine = Engine::new(fabric);
+        engine.rendezvous_gets = std::env::var_os(RENDEZVOUS_GETS).is_none_or(|value| value != "0");
         Ok(Self {
-            port: fabric.port(),
-            engine: Mutex::new(Some(Engine::new(fabric))),
+            port,
+            engine: Mutex::new(Some(engine)),
             calls: AtomicU64::new(0),
             generation: fork::generation(),
         })

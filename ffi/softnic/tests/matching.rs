@@ -221,30 +221,3 @@ fn without_a_match_flow_control_disables_the_portal() {
         assert_eq!(bench.rig.teq.wait().kind(), C_EVENT_STATE_CHANGE);
     });
 }
-
-/// Lists and entries that this NIC does not have yet are not quietly taken for others.
-#[test]
-fn entries_of_other_kinds_are_refused() {
-    type Choice = fn(&mut TargetCmd);
-    let choices: [Choice; 6] = [
-        |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8),
-        |entry| _ = entry.set_ptl_list(C_PTL_LIST_REQUEST as u8),
-        |entry| _ = entry.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8),
-        |entry| _ = entry.set_use_once(true),
-        |entry| _ = entry.set_manage_local(true),
-        |entry| _ = entry.set_no_truncate(true),
-    ];
-    alone(|| {
-        for choose in choices {
-            let bench = Bench::new();
-            let mut queue = driver::queue::Queue::target(bench.rig.dev, bench.rig.lni);
-            queue.emit(&driver::commands::append(bench.portal.number, |entry| {
-                whole(entry, &bench.sink);
-                choose(entry);
-            }));
-            queue.ring();
-            let status = queue.wait_error();
-            assert_eq!(u32::from(status.return_code()), C_RC_CMD_INVALID_ARG);
-        }
-    });
-}

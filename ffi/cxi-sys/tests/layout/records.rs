@@ -30,8 +30,10 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
                         .map(|(name, (at, bits))| (name, (offset + at, bits))),
                 );
             }
-            // The 64-bit whole of a register beside its bits, and reserved members.
-            None if member.name == "qw" || member.name.starts_with("unused_") => {}
+            // The 64-bit whole of a register beside its bits, reserved members, and the payload
+            // behind a header.
+            None if matches!(&*member.name, "qw" | "raw" | "unused" | "data")
+                || member.name.starts_with("unused_") => {}
             None => {
                 fields.insert(member.name, (offset, width));
             }
@@ -100,6 +102,7 @@ check_records! {
     c_fa_unicast: FaUnicast,
     c_cstate_cmd: CStateCmd,
     c_idc_hdr: IdcHdr,
+    c_idc_msg_hdr: IdcMsgHdr,
     c_nomatch_dma_cmd: NomatchDmaCmd,
     c_full_dma_cmd: FullDmaCmd,
     c_idc_amo_cmd: IdcAmoCmd,
@@ -116,6 +119,8 @@ check_records! {
     c_event_target_short: EventTargetShort,
     c_event_target_long: EventTargetLong,
     c_event_cmd_fail: EventCmdFail,
+    cxi_rdzv_match_bits: RdzvMatchBits,
+    cxi_rdzv_user_ptr: RdzvUserPtr,
 }
 
 /// A record added to `records.rs` without a line above would go unchecked.

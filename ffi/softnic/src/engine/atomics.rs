@@ -4,7 +4,7 @@
 
 use cxi_sys::*;
 
-use super::deliver::Landing;
+use super::admission::Landing;
 use super::memory::{Access, copy, update};
 use super::packet::{Arrival, Kind, Packet, Wire};
 use super::{Engine, ReturnCode, arithmetic};
@@ -16,7 +16,7 @@ impl<W: Wire> Engine<W> {
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
-        let (landing, code) = self.judge(packet);
+        let (landing, code) = self.judge(peer, packet);
         let (Some(landing), C_RC_OK) = (landing, code) else {
             return self.finish(peer, packet, landing.as_ref(), code);
         };
@@ -51,7 +51,7 @@ impl<W: Wire> Engine<W> {
         let amo = packet.amo;
         let pte = self.ptes.get(landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_INVALID_AC)?;
-        let start = landing.entry.start() + packet.remote_offset;
+        let start = landing.place.start;
         let length = packet.rlength();
         let lac = landing.entry.lac();
         let va = lni

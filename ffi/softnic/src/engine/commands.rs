@@ -1,14 +1,14 @@
 //! Initiator commands, decoded: what is to be done, whatever form of command says so (nic.md 3.5 to 3.10).
 
 use cxi_sys::records::{
-    CStateCmd, DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SmallAmoPayload,
+    CStateCmd, DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, IdcMsgHdr, NomatchDmaCmd, SmallAmoPayload,
 };
 use cxi_sys::*;
 
 use super::ReturnCode;
 use super::arithmetic;
 use super::memory::{Access, AddressSpace, copy};
-use super::packet::{Amo, Kind};
+use super::packet::{Amo, Kind, Rendezvous};
 use super::ring::Command;
 
 /// Memory of the initiator, as a command names it.
@@ -49,6 +49,7 @@ pub struct Operation {
     /// Where data comes back to.
     pub result: Option<Local>,
     pub amo: Amo,
+    pub rendezvous: Rendezvous,
     pub eq: u16,
     pub user_ptr: u64,
     pub success_disable: bool,
@@ -70,6 +71,7 @@ pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, Retur
     };
     match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
         (C_CMD_TYPE_IDC, C_CMD_PUT) => idc_put(command, c_state),
+        (C_CMD_TYPE_IDC, C_CMD_SMALL_MESSAGE) => idc_msg(command, c_state),
         (C_CMD_TYPE_IDC, C_CMD_ATOMIC) => idc_amo(command, c_state, false),
         (C_CMD_TYPE_IDC, C_CMD_FETCHING_ATOMIC) => idc_amo(command, c_state, true),
         (C_CMD_TYPE_DMA, C_CMD_NOMATCH_PUT) => {
@@ -87,6 +89,10 @@ pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, Retur
         (C_CMD_TYPE_DMA, C_CMD_GET) => {
             sized(FullDmaCmd::SIZE)?;
             Ok(full_dma(command, Kind::Get))
+        }
+        (C_CMD_TYPE_DMA, C_CMD_RENDEZVOUS_PUT) => {
+            sized(FullDmaCmd::SIZE)?;
+            rendezvous_put(command)
         }
         (C_CMD_TYPE_DMA, opcode @ (C_CMD_ATOMIC | C_CMD_FETCHING_ATOMIC)) => {
             sized(DmaAmoCmd::SIZE.next_power_of_two())?;
@@ -116,6 +122,7 @@ fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) ->
         source: Source::Nothing,
         result: None,
         amo: Amo::default(),
+        rendezvous: Rendezvous::default(),
         eq: c_state.eq(),
         user_ptr: c_state.user_ptr(),
         success_disable: c_state.event_success_disable(),
@@ -146,6 +153,32 @@ fn idc_put(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCo
         length: (length - IdcHdr::SIZE) as u32,
         source: Source::Immediate(payload),
         ..immediate(Kind::Put, &header, c_state, false)
+    })
+}
+
+/// An immediate put with match bits, header data and a user pointer of its own (nic.md 3.6).
+#[inline]
+fn idc_msg(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
+    let header = IdcMsgHdr::from_bytes(command.bytes());
+    let length = usize::from(header.length());
+    let payload = length
+        .checked_sub(IdcMsgHdr::SIZE)
+        .filter(|payload| *payload <= C_MAX_IDC_PAYLOAD_UNR as usize)
+        .ok_or(C_RC_CMD_INVALID_ARG)?;
+    if length > command.size() || c_state.restricted() {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let mut words = [0; 28];
+    words.copy_from_slice(&command.words()[4..32]);
+    let mut address = IdcHdr::new();
+    address.set_dfa(header.dfa());
+    Ok(Operation {
+        length: payload as u32,
+        source: Source::Immediate(words),
+        match_bits: header.match_bits(),
+        header_data: header.header_data(),
+        user_ptr: header.user_ptr(),
+        ..immediate(Kind::Put, &address, c_state, false)
     })
 }
 
@@ -235,6 +268,7 @@ fn dma(command: &Command, kind: Kind) -> Operation {
         source,
         result,
         amo: Amo::default(),
+        rendezvous: Rendezvous::default(),
         eq: command.eq(),
         user_ptr: 0, // nic.md 3.8
         success_disable: command.event_success_disable(),
@@ -257,6 +291,23 @@ fn full_dma(command: &Command, kind: Kind) -> Operation {
         user_ptr: full.user_ptr(),
         ..dma(command, kind)
     }
+}
+
+/// The header and the eager part go out; the target gets the rest. It needs the match bits that a
+/// restricted one has not.
+fn rendezvous_put(command: &Command) -> Result<Operation, ReturnCode> {
+    let put = FullDmaCmd::from_bytes(command.bytes());
+    if put.restricted() {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    Ok(Operation {
+        rendezvous: Rendezvous {
+            eager: put.eager_length().min(put.request_len()),
+            id: put.rendezvous_id(),
+            use_offset_for_get: put.use_offset_for_get(),
+        },
+        ..full_dma(command, Kind::Rendezvous)
+    })
 }
 
 fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
@@ -322,15 +373,15 @@ impl Operation {
         {
             self.fetch_operand(command, operand, space)?;
         }
-        let length = u64::from(self.length);
-        if length == 0 {
-            return Ok(());
+        if let Source::Memory(from) = self.source
+            && self.payload() > 0
+        {
+            space.translate(from.lac, from.iova, self.payload().into(), Access::Read)?;
         }
-        if let Source::Memory(from) = self.source {
-            space.translate(from.lac, from.iova, length, Access::Read)?;
-        }
-        if let Some(to) = self.result {
-            space.translate(to.lac, to.iova, length, Access::Write)?;
+        if let Some(to) = self.result
+            && self.length > 0
+        {
+            space.translate(to.lac, to.iova, self.length.into(), Access::Write)?;
         }
         Ok(())
     }
@@ -375,7 +426,17 @@ impl Operation {
         match self.kind {
             Kind::Atomic if arithmetic::takes_two_operands(self.amo.op) => 32,
             Kind::Atomic => 16,
+            Kind::Rendezvous => self.rendezvous.eager,
             _ => self.length,
+        }
+    }
+
+    /// Bytes of the whole message, as its packets say it.
+    #[inline]
+    pub fn total(&self) -> u32 {
+        match self.kind {
+            Kind::Rendezvous => self.length,
+            _ => self.payload(),
         }
     }
 }

@@ -1,28 +1,21 @@
 //! Incoming packets: operations find their list entry, puts their memory; responses complete
 //! transactions.
 
-use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
+use super::admission::Landing;
 use super::events::{self, Initiator, Target};
 use super::memory::{Access, copy};
 use super::packet::{Arrival, Kind, Packet, Peer, Wire};
-use super::portal::{Pte, pool_use};
-use super::{Engine, Lni, ReturnCode, arithmetic, matching};
-
-/// Where an operation goes.
-#[derive(Clone, Copy)]
-pub struct Landing {
-    pub pte: usize,
-    /// The list entry. A copy: unlinking does not stop what is under way (nic.md 8.5).
-    pub entry: TargetCmd,
-}
+use super::portal::pool_use;
+use super::rendezvous::{Fetcher, Rest};
+use super::{Engine, ReturnCode};
 
 /// A put of which more packets will come.
 pub struct Message {
     pub peer: Peer,
-    source: u64,
-    tag: u32,
+    /// Its first packet.
+    header: Packet,
     landing: Option<Landing>,
     code: ReturnCode,
 }
@@ -36,7 +29,7 @@ impl<W: Wire> Engine<W> {
         };
         match arrival.packet.kind {
             Kind::Response => self.complete(&arrival.packet),
-            Kind::Put => self.put(&arrival),
+            Kind::Put | Kind::Rendezvous => self.put(&arrival),
             Kind::Get => self.get(&arrival),
             Kind::Reply => self.reply(&arrival),
             Kind::Atomic => self.atomic(&arrival),
@@ -64,6 +57,7 @@ impl<W: Wire> Engine<W> {
             user_ptr: transaction.user_ptr,
             mlength: packet.total,
             ptl_list: packet.ptl_list,
+            rendezvous: transaction.rendezvous.is_some(),
             tgt_error: code != C_RC_OK && transaction.local_error.is_none(),
             return_code: code,
         };
@@ -73,20 +67,19 @@ impl<W: Wire> Engine<W> {
     #[inline]
     fn put(&mut self, arrival: &Arrival) {
         let packet = &arrival.packet;
-        let last = packet.offset + u32::from(packet.length) == packet.total;
+        let last = packet.offset + u32::from(packet.length) == packet.carried();
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
         if packet.offset == 0 {
-            let (landing, mut code) = self.judge(packet);
-            self.store(arrival, landing.as_ref(), &mut code);
+            let (landing, mut code) = self.judge(peer, packet);
+            self.store(arrival, packet, landing.as_ref(), &mut code);
             if last {
                 self.finish(peer, packet, landing.as_ref(), code);
             } else {
                 self.messages.push(Message {
                     peer,
-                    source: packet.source,
-                    tag: packet.tag,
+                    header: *packet,
                     landing,
                     code,
                 });
@@ -97,12 +90,15 @@ impl<W: Wire> Engine<W> {
             return;
         };
         let Message {
-            landing, mut code, ..
+            header,
+            landing,
+            mut code,
+            ..
         } = self.messages[at];
-        self.store(arrival, landing.as_ref(), &mut code);
+        self.store(arrival, &header, landing.as_ref(), &mut code);
         if last {
             self.messages.swap_remove(at);
-            self.finish(peer, packet, landing.as_ref(), code);
+            self.finish(peer, &header, landing.as_ref(), code);
         } else {
             self.messages[at].code = code;
         }
@@ -113,71 +109,63 @@ impl<W: Wire> Engine<W> {
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
-        let message = self.message(packet).map(|at| self.messages.swap_remove(at));
-        let landing = message.and_then(|message| message.landing);
-        self.finish(peer, packet, landing.as_ref(), C_RC_SRC_ERROR);
+        match self.message(packet).map(|at| self.messages.swap_remove(at)) {
+            Some(message) => {
+                let landing = message.landing.as_ref();
+                self.finish(peer, &message.header, landing, C_RC_SRC_ERROR);
+            }
+            None => self.finish(peer, packet, None, C_RC_SRC_ERROR),
+        }
     }
 
     fn message(&self, packet: &Packet) -> Option<usize> {
         self.messages
             .iter()
-            .position(|m| m.tag == packet.tag && m.source == packet.source)
+            .position(|m| (m.header.tag, m.header.source) == (packet.tag, packet.source))
     }
 
-    /// Decides about an operation when its first packet is there, for its whole length, so that
-    /// one that fails has moved no data (nic.md 7.1, 8.3).
-    #[inline]
-    pub fn judge(&mut self, packet: &Packet) -> (Option<Landing>, ReturnCode) {
-        let address = (packet.vni, packet.pid, packet.index);
-        let map = self
-            .maps
-            .iter()
-            .find(|(_, map)| (map.vni, map.pid, map.index) == address);
-        let Some(number) = map.map(|(_, map)| map.pte) else {
-            return (None, C_RC_PTLTE_NOT_FOUND);
-        };
-        let Some(pte) = self.ptes.get_mut(number) else {
-            return (None, C_RC_PTLTE_NOT_FOUND);
-        };
-        if pte.state != C_PTLTE_ENABLED {
-            if pte.options.en_flowctrl {
-                pte.drop_count = pte.drop_count.wrapping_add(1) & 0xff_ffff;
+    /// Gives up the puts of a NIC that is gone. What has arrived of them stays without an event,
+    /// like a message whose connection timed out; a header that was filed says what became of it.
+    pub fn give_up_messages(&mut self, peer: Peer) {
+        for message in std::mem::take(&mut self.messages) {
+            if message.peer != peer {
+                self.messages.push(message);
+            } else if let Some(landing) = message.landing {
+                self.mark_header(&message.header, &landing, C_RC_SRC_ERROR);
             }
-            return (None, C_RC_PT_DISABLED);
         }
-        if packet.restricted && pte.options.is_matching {
-            return (None, C_RC_INVALID_ENDPOINT);
-        }
-        let Some(entry) = matching::find(pte, packet) else {
-            return (None, refuse(pte, number, C_SC_FC_NO_MATCH, &mut self.eqs));
-        };
-        let landing = Landing { pte: number, entry };
-        if let Err(code) = permit(packet, &entry, self.lnis.get(pte.lni)) {
-            return (Some(landing), code);
-        }
-        if !entry.event_comm_disable()
-            && !entry.event_success_disable()
-            && let Some(queue) = self.eqs.get_mut(usize::from(pte.eq))
+    }
+
+    /// Notes the failure of a message in its header, if that still waits.
+    fn mark_header(&mut self, header: &Packet, landing: &Landing, code: ReturnCode) {
+        if u32::from(landing.entry.ptl_list()) == C_PTL_LIST_OVERFLOW
+            && let Some(pte) = self.ptes.get_mut(landing.pte)
+            && let Some(unexpected) = pte.lists.header_of(header)
         {
-            let event = target_event(packet, &landing, C_RC_OK);
-            let size = events::target_size(queue, &event, pte.options.use_long_event);
-            if !queue.accepts(size) {
-                return (None, refuse(pte, number, C_SC_FC_EQ_FULL, &mut self.eqs));
-            }
+            unexpected.code = code;
         }
-        (Some(landing), C_RC_OK)
     }
 
-    /// Copies the payload of one packet to its place, if all is well so far.
+    /// Copies the payload of one packet to its place, as far as there is one, if all is well so far.
     #[inline]
-    fn store(&self, arrival: &Arrival, landing: Option<&Landing>, code: &mut ReturnCode) {
+    fn store(
+        &self,
+        arrival: &Arrival,
+        header: &Packet,
+        landing: Option<&Landing>,
+        code: &mut ReturnCode,
+    ) {
         let packet = &arrival.packet;
-        let length = usize::from(packet.length);
-        let (Some(landing), C_RC_OK, 1..) = (landing, *code, length) else {
+        let (Some(landing), C_RC_OK) = (landing, *code) else {
             return;
         };
+        let left = landing.mlength(header).saturating_sub(packet.offset);
+        let length = u32::from(packet.length).min(left) as usize;
+        if length == 0 {
+            return;
+        }
         // Looked up again for each packet: software may have unmapped the memory meanwhile.
-        let start = landing.entry.start() + packet.remote_offset + u64::from(packet.offset);
+        let start = landing.place.start + u64::from(packet.offset);
         let lni = self
             .ptes
             .get(landing.pte)
@@ -224,30 +212,70 @@ impl<W: Wire> Engine<W> {
         landing: Option<&Landing>,
         code: ReturnCode,
     ) {
+        let mlength = match (landing, code) {
+            (Some(landing), C_RC_OK) => landing.mlength(packet),
+            _ => 0,
+        };
         let mut response = Packet {
             kind: Kind::Response,
             tag: packet.tag,
             return_code: code as u8,
-            total: if code == C_RC_OK { packet.rlength() } else { 0 },
+            total: mlength,
             ..Packet::default()
         };
         if let Some(landing) = landing {
             response.ptl_list = landing.entry.ptl_list();
             self.report(packet, landing, code);
+            if code != C_RC_OK {
+                self.mark_header(packet, landing, code);
+            }
         }
         self.answer(peer, response);
+        if let Some(landing) = landing
+            && packet.kind == Kind::Rendezvous
+            && u32::from(landing.entry.ptl_list()) == C_PTL_LIST_PRIORITY
+            && code == C_RC_OK
+        {
+            self.fetch(peer, packet, landing);
+        }
     }
 
-    /// The event of an operation at its target, unless the entry wants none (nic.md 6.5).
+    /// Gets, or lets get, the rest of a rendezvous put.
+    fn fetch(&mut self, peer: Peer, put: &Packet, landing: &Landing) {
+        let Some(pte) = self.ptes.get(landing.pte) else {
+            return;
+        };
+        let rest = Rest {
+            put,
+            nid: self.wire.nid(Some(peer)),
+            pte: landing.pte,
+            entry: &landing.entry,
+            place: landing.place,
+            mlength: landing.mlength(put),
+        };
+        let mut fetcher = Fetcher {
+            wire: &mut self.wire,
+            transactions: &mut self.transactions,
+            waiting: &mut self.waiting,
+            enabled: self.rendezvous_gets,
+        };
+        fetcher.fetch(&rest, pte, &mut self.eqs, pool_use(self.entries));
+    }
+
+    /// The event of an operation at its target, unless the entry wants none (nic.md 6.5). That of a
+    /// rendezvous put is not taken for one of a mere success: a tool that wants no such events waits
+    /// for it.
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let quiet = landing.entry.event_comm_disable()
-            || (landing.entry.event_success_disable() && code == C_RC_OK);
+            || (landing.entry.event_success_disable()
+                && code == C_RC_OK
+                && packet.kind != Kind::Rendezvous);
         if !quiet
             && let Some(pte) = self.ptes.get(landing.pte)
             && let Some(queue) = self.eqs.get_mut(usize::from(pte.eq))
         {
-            let event = target_event(packet, landing, code);
+            let event = Target::of(packet, landing, code);
             events::target(
                 queue,
                 &event,
@@ -265,82 +293,5 @@ impl<W: Wire> Engine<W> {
         if !sent {
             self.waiting.push_back((peer, packet));
         }
-    }
-}
-
-/// Whether an entry allows an operation, and the memory behind it too (nic.md 7.1, 8.3, 11).
-///
-/// In which order hardware looks is not stated. Here: rights, bounds, the combination, alignment,
-/// memory.
-fn permit(packet: &Packet, entry: &TargetCmd, lni: Option<&Lni>) -> Result<(), ReturnCode> {
-    let (reads, writes) = match packet.kind {
-        Kind::Get => (true, false),
-        Kind::Atomic => (packet.amo.fetching, true),
-        _ => (false, true),
-    };
-    if (reads && !entry.op_get()) || (writes && !entry.op_put()) {
-        return Err(C_RC_OP_VIOLATION);
-    }
-    let length = u64::from(packet.rlength());
-    if packet.remote_offset.saturating_add(length) > entry.length() {
-        return Err(C_RC_NO_SPACE);
-    }
-    let start = entry.start() + packet.remote_offset;
-    let is_atomic = packet.kind == Kind::Atomic;
-    if is_atomic && !arithmetic::is_valid(packet.amo) {
-        return Err(C_RC_AMO_INVAL_OP_ERROR);
-    }
-    if is_atomic && !start.is_multiple_of(length) {
-        return Err(C_RC_AMO_ALIGN_ERROR);
-    }
-    if length > 0 {
-        let space = lni.map(|lni| &lni.space).ok_or(C_RC_INVALID_AC)?;
-        // An atomic operation reads what it changes, whether that is fetched or not.
-        if reads || is_atomic {
-            space.translate(entry.lac(), start, length, Access::Read)?;
-        }
-        if writes {
-            space.translate(entry.lac(), start, length, Access::Write)?;
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a message for lack of resources (nic.md 5.6, 8.3).
-fn refuse(
-    pte: &mut Pte,
-    number: usize,
-    reason: c_sc_reason,
-    eqs: &mut super::table::Table<super::event_queue::EventQueue>,
-) -> ReturnCode {
-    if !pte.options.en_flowctrl {
-        return C_RC_ENTRY_NOT_FOUND;
-    }
-    pte.flow_control(number, reason, eqs);
-    C_RC_PT_DISABLED
-}
-
-fn target_event(packet: &Packet, landing: &Landing, code: ReturnCode) -> Target {
-    let rlength = packet.rlength();
-    Target {
-        kind: match packet.kind {
-            Kind::Get => C_EVENT_GET,
-            Kind::Atomic if packet.amo.fetching => C_EVENT_FETCH_ATOMIC,
-            Kind::Atomic => C_EVENT_ATOMIC,
-            _ => C_EVENT_PUT,
-        },
-        ptlte_index: landing.pte as u16,
-        ptl_list: landing.entry.ptl_list(),
-        buffer_id: landing.entry.buffer_id(),
-        vni: packet.vni,
-        initiator: packet.initiator,
-        match_bits: packet.match_bits(),
-        header_data: packet.header_data(),
-        rlength,
-        mlength: if code == C_RC_OK { rlength } else { 0 },
-        remote_offset: packet.remote_offset,
-        start: landing.entry.start() + packet.remote_offset,
-        amo: packet.amo,
-        return_code: code,
     }
 }

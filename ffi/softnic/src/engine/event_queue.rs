@@ -9,7 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::pages::Pages;
 
-const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
+/// Bytes of a slot, and of the longest event.
+pub const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 
 /// A filler of 16 bytes: type NULL, with a return code, without which no reader would pass it.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
@@ -92,12 +93,13 @@ impl EventQueue {
         let room = if fits {
             self.has_room(self.write, 0)
         } else {
-            self.has_room(self.step(rest), 0)
+            self.has_room(self.step(self.write, rest), 0)
         };
         let end = self.write + if fits { N } else { rest };
         if !room
             || !self.is_clear(self.write, end)
-            || (!fits && !self.is_clear(self.step(rest), self.step(rest) + N))
+            || (!fits
+                && !self.is_clear(self.step(self.write, rest), self.step(self.write, rest) + N))
         {
             self.drop_event();
             return false;
@@ -119,15 +121,21 @@ impl EventQueue {
         true
     }
 
-    /// Whether the event of an incoming message would find room beside the reserved slots.
-    pub fn accepts(&mut self, len: usize) -> bool {
-        let rest = self.rest_of_slot();
-        let at = if rest >= len {
-            self.write
-        } else {
-            self.step(rest)
-        };
-        self.has_room(at, self.reserved)
+    /// Whether events of an incoming message with these sizes would find room, one after the other,
+    /// beside the reserved slots.
+    #[inline]
+    pub fn accepts(&mut self, sizes: &[usize]) -> bool {
+        let mut end = self.write;
+        sizes.iter().all(|&size| {
+            let rest = SLOT - end % SLOT;
+            let at = if rest >= size {
+                end
+            } else {
+                self.step(end, rest)
+            };
+            end = self.step(at, size);
+            self.has_room(at, self.reserved)
+        })
     }
 
     /// Bytes left in the slot that is being filled.
@@ -135,8 +143,8 @@ impl EventQueue {
         SLOT - self.write % SLOT
     }
 
-    fn step(&self, len: usize) -> usize {
-        let next = self.write + len;
+    fn step(&self, at: usize, len: usize) -> usize {
+        let next = at + len;
         if next == self.slots * SLOT {
             SLOT
         } else {
@@ -196,7 +204,7 @@ impl EventQueue {
         }
         self.word(self.write + 8 * first.len())
             .store(*last, Ordering::Release);
-        self.write = self.step(8 * record.len());
+        self.write = self.step(self.write, 8 * record.len());
     }
 
     #[inline]
@@ -400,10 +408,10 @@ mod tests {
         let mut rig = rig();
         rig.queue.configure(0, SLOTS - 4, Thresholds::default());
         for _ in 0..2 {
-            assert!(rig.queue.accepts(64));
+            assert!(rig.queue.accepts(&[64]));
             assert!(rig.queue.post(&event::<64>(1)));
         }
-        assert!(!rig.queue.accepts(64));
+        assert!(!rig.queue.accepts(&[64]));
         assert!(
             rig.queue.post(&event::<64>(1)),
             "not reserved against the NIC's own events"

@@ -8,8 +8,9 @@ use cxi_sys::*;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ReturnCode;
+use super::admission::Landing;
 use super::event_queue::EventQueue;
-use super::packet::Amo;
+use super::packet::{Amo, Kind, Packet};
 use super::table::Table;
 
 /// An event at the initiator: ACK, REPLY or SEND.
@@ -19,11 +20,13 @@ pub struct Initiator {
     pub user_ptr: u64,
     pub mlength: u32,
     pub ptl_list: u8,
+    /// It completes the get that the NIC made for a rendezvous put.
+    pub rendezvous: bool,
     pub tgt_error: bool,
     pub return_code: ReturnCode,
 }
 
-/// An event at the target: about an operation, LINK or UNLINK.
+/// An event at the target: about an operation, or about a command to a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub kind: c_event_type,
@@ -38,9 +41,63 @@ pub struct Target {
     pub mlength: u32,
     pub remote_offset: u64,
     pub start: u64,
+    /// Of a rendezvous put.
+    pub rendezvous: bool,
+    pub rendezvous_id: u8,
+    /// RENDEZVOUS only: the NIC makes the get.
+    pub get_issued: bool,
+    pub auto_unlinked: bool,
     /// ATOMIC and FETCH_ATOMIC only.
     pub amo: Amo,
     pub return_code: ReturnCode,
+}
+
+impl Target {
+    /// What events say about an operation wherever it went; `packet` is its first.
+    pub fn about(packet: &Packet) -> Self {
+        Self {
+            vni: packet.vni,
+            initiator: packet.initiator,
+            match_bits: packet.match_bits(),
+            header_data: packet.header_data(),
+            rlength: packet.rlength(),
+            remote_offset: packet.remote_offset,
+            rendezvous: packet.kind == Kind::Rendezvous,
+            rendezvous_id: packet.rendezvous.id,
+            amo: packet.amo,
+            ..Self::default()
+        }
+    }
+
+    /// The event of an operation at its entry.
+    pub fn of(packet: &Packet, landing: &Landing, code: ReturnCode) -> Self {
+        let mlength = match code {
+            C_RC_OK => landing.mlength(packet),
+            _ => 0,
+        };
+        let about = Self::about(packet);
+        let fetched_from = match packet.kind {
+            Kind::Rendezvous => u64::from(mlength),
+            _ => 0,
+        };
+        Self {
+            kind: match packet.kind {
+                Kind::Get => C_EVENT_GET,
+                Kind::Atomic if packet.amo.fetching => C_EVENT_FETCH_ATOMIC,
+                Kind::Atomic => C_EVENT_ATOMIC,
+                _ => C_EVENT_PUT,
+            },
+            ptlte_index: landing.pte as u16,
+            ptl_list: landing.entry.ptl_list(),
+            buffer_id: landing.entry.buffer_id(),
+            mlength,
+            remote_offset: about.remote_offset + fetched_from,
+            start: landing.place.start,
+            auto_unlinked: landing.auto_unlinked,
+            return_code: code,
+            ..about
+        }
+    }
 }
 
 /// Use of the list entry pool, reported in long target events: in use, allocated.
@@ -57,6 +114,7 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
         .set_user_ptr(event.user_ptr)
         .set_mlength(event.mlength)
         .set_ptl_list(event.ptl_list)
+        .set_rendezvous(event.rendezvous)
         .set_tgt_error(event.tgt_error)
         .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
         .set_event_type(event.kind as u8);
@@ -76,11 +134,13 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     queue.post(long.bytes());
 }
 
-/// Bytes that a target event takes: LINK and UNLINK are always long, and so is what a short event
-/// cannot express, which is a failure, a truncation, a length beyond 20 bits, or which atomic
-/// operation it was (nic.md 6.3; 15, question 7).
+/// Bytes that a target event takes. Short are events of puts and gets in the PRIORITY list, unless
+/// a short event cannot express them: a failure, a truncation, a length beyond 20 bits, a rendezvous
+/// (nic.md 6.3; 15, question 7).
 pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> usize {
     let short = matches!(event.kind, C_EVENT_PUT | C_EVENT_GET)
+        && u32::from(event.ptl_list) == C_PTL_LIST_PRIORITY
+        && !event.rendezvous
         && event.return_code == C_RC_OK
         && event.rlength == event.mlength
         && event.rlength < 1 << 20
@@ -101,6 +161,7 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         .set_ptlte_index(event.ptlte_index)
         .set_event_type(event.kind as u8)
         .set_ptl_list(event.ptl_list)
+        .set_auto_unlinked(event.auto_unlinked)
         .set_match_bits(event.match_bits)
         .set_buffer_id(event.buffer_id)
         .set_vni(event.vni);
@@ -127,6 +188,9 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         .set_atomic_op(event.amo.op)
         .set_atomic_type(event.amo.kind)
         .set_cswap_op(event.amo.comparison)
+        .set_rendezvous(event.rendezvous)
+        .set_get_issued(event.get_issued)
+        .set_rendezvous_id(event.rendezvous_id)
         .set_lpe_stat_1(pool.0)
         .set_lpe_stat_2(pool.1)
         .set_return_code(event.return_code as u8);

@@ -11,6 +11,7 @@ use cxi_sys::records::{DmaAmoCmd, EventInitiatorShort, FullDmaCmd, TargetCmd};
 use cxi_sys::*;
 
 use super::event_queue::EventQueue;
+use super::lists::Entry;
 use super::packet::{Arrival, Packet, Peer, Wire};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
@@ -71,6 +72,10 @@ impl Wire for TestWire {
 
     fn sender(&mut self, lane: usize, _source: u64) -> Option<Peer> {
         (!self.net.borrow().dead[lane]).then_some(lane)
+    }
+
+    fn nid(&self, peer: Option<Peer>) -> u32 {
+        peer.unwrap_or(self.me) as u32
     }
 
     fn release(&mut self, _lane: usize) {}
@@ -136,7 +141,10 @@ impl Node {
             .set_lac(lac)
             .set_start(iova)
             .set_length(len as u64);
-        pte.priority.push(entry);
+        pte.lists
+            .get_mut(C_PTL_LIST_PRIORITY)
+            .unwrap()
+            .push(Entry::new(entry));
         engine.entries = 1;
         let pte = engine.ptes.insert(pte).unwrap();
         let map = PortalMap {

@@ -2,7 +2,7 @@
 
 use cxi_sys::*;
 
-use super::deliver::Landing;
+use super::admission::Landing;
 use super::memory::{Access, copy};
 use super::packet::{Arrival, INLINE, Kind, MTU, Packet, Peer, Wire};
 use super::{Engine, ReturnCode};
@@ -27,7 +27,7 @@ impl<W: Wire> Engine<W> {
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
-        match self.judge(packet) {
+        match self.judge(peer, packet) {
             (Some(landing), C_RC_OK) => {
                 let mut reply = Reply {
                     peer,
@@ -66,8 +66,9 @@ impl<W: Wire> Engine<W> {
     /// follows the last of it.
     fn send_reply(&mut self, reply: &mut Reply) -> bool {
         let request = reply.request;
+        let total = reply.landing.place.length;
         for _ in 0..BURST {
-            let length = (request.total - reply.sent).min(MTU as u32) as u16;
+            let length = (total - reply.sent).min(MTU as u32) as u16;
             let from = match self.source(reply, length) {
                 Ok(from) => from,
                 Err(code) => {
@@ -81,9 +82,9 @@ impl<W: Wire> Engine<W> {
                 tag: request.tag,
                 return_code: C_RC_OK as u8,
                 ptl_list: reply.landing.entry.ptl_list(),
-                total: request.total,
+                total,
                 offset: reply.sent,
-                inline: request.total as usize <= INLINE,
+                inline: total as usize <= INLINE,
                 ..Packet::default()
             };
             if packet.inline && length > 0 {
@@ -98,7 +99,7 @@ impl<W: Wire> Engine<W> {
                 return false;
             }
             reply.sent += u32::from(length);
-            if reply.sent == request.total {
+            if reply.sent == total {
                 self.report(&request, &reply.landing, C_RC_OK);
                 return true;
             }
@@ -113,7 +114,7 @@ impl<W: Wire> Engine<W> {
             return Ok(std::ptr::null());
         }
         let entry = &reply.landing.entry;
-        let start = entry.start() + reply.request.remote_offset + u64::from(reply.sent);
+        let start = reply.landing.place.start + u64::from(reply.sent);
         let pte = self.ptes.get(reply.landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_MST_CANCELLED)?;
         let va = lni

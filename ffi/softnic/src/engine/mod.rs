@@ -8,9 +8,12 @@
 //! | `ring` | command queue memory: doorbell, low-latency windows, status |
 //! | `transmit` | transmit queues: initiator commands become packets |
 //! | `commands` | initiator commands, decoded |
-//! | `portal` | portals table entries, list entries, target commands |
-//! | `matching` | which list entry an operation meets |
+//! | `portal` | portals table entries, queues of target commands |
+//! | `lists`, `list_commands` | list entries, unexpected headers; how software changes and searches lists |
+//! | `matching`, `placement` | which list entry an operation meets, and where in it |
+//! | `admission` | whether an operation is taken |
 //! | `deliver` | incoming packets |
+//! | `rendezvous` | what a rendezvous put leaves to be fetched |
 //! | `get` | the data of gets, going out and coming in |
 //! | `atomics`, `arithmetic` | atomic operations, and what they compute |
 //! | `transactions` | operations that wait for their response |
@@ -18,6 +21,7 @@
 //! | `memory` | address contexts, translation |
 //! | `packet` | what goes over the wire |
 
+mod admission;
 mod arithmetic;
 mod atomics;
 mod commands;
@@ -25,10 +29,14 @@ mod deliver;
 pub mod event_queue;
 mod events;
 mod get;
+mod list_commands;
+pub mod lists;
 mod matching;
 pub mod memory;
 pub mod packet;
+mod placement;
 pub mod portal;
+mod rendezvous;
 pub mod ring;
 pub mod table;
 pub mod transactions;
@@ -47,6 +55,7 @@ use get::Reply;
 use memory::AddressSpace;
 use packet::{Kind, Packet, Peer, Wire};
 use portal::{PortalMap, Portals, Pte, TargetQueue};
+use rendezvous::Fetcher;
 use table::Table;
 use transactions::Transactions;
 use transmit::{Surroundings, TransmitQueue};
@@ -124,8 +133,10 @@ pub struct Engine<W> {
     pub tgt: Table<TargetQueue>,
     pub ptes: Table<Pte>,
     pub maps: Table<PortalMap>,
-    /// List entries in use.
+    /// List entries in use, unexpected headers among them.
     pub entries: usize,
+    /// The NIC makes the gets of rendezvous puts by itself (nic.md 10.3).
+    pub rendezvous_gets: bool,
     pub transactions: Transactions,
     messages: Vec<Message>,
     /// Packets without payload outside their header that found no room. Bounded: at most one for
@@ -150,6 +161,7 @@ impl<W: Wire> Engine<W> {
             ptes: Table::new(1, C_NUM_PTLTES as usize),
             maps: Table::new(0, 2560),
             entries: 0,
+            rendezvous_gets: true,
             transactions: Transactions::default(),
             messages: Vec::new(),
             waiting: VecDeque::new(),
@@ -178,6 +190,12 @@ impl<W: Wire> Engine<W> {
             ptes: &mut self.ptes,
             eqs: &mut self.eqs,
             entries: &mut self.entries,
+            fetcher: Fetcher {
+                wire: &mut self.wire,
+                transactions: &mut self.transactions,
+                waiting: &mut self.waiting,
+                enabled: self.rendezvous_gets,
+            },
         };
         for number in 0..self.tgt.len() {
             if let Some(queue) = self.tgt.get_mut(number) {
@@ -258,8 +276,7 @@ impl<W: Wire> Engine<W> {
     fn bury(&mut self, peer: Peer) {
         self.waiting.retain(|(to, _)| *to != peer);
         self.replies.retain(|reply| reply.peer != peer);
-        // What has arrived of their puts stays without an event, like a message whose connection timed out.
-        self.messages.retain(|message| message.peer != peer);
+        self.give_up_messages(peer);
         for queue in self.tx.values_mut() {
             if queue
                 .transfer
@@ -332,9 +349,16 @@ impl<W: Wire> Engine<W> {
     /// Takes a portals table entry out, with all on its lists (nic.md 8.1).
     pub fn remove_pte(&mut self, number: usize) {
         if let Some(pte) = self.ptes.remove(number) {
-            self.entries -= pte.priority.len();
+            self.entries -= pte.lists.len();
         }
         self.cancel_messages(number);
+        // What is being fetched goes nowhere any more.
+        for (_, transaction) in self.transactions.iter_mut() {
+            if transaction.rendezvous == Some(number) {
+                transaction.destination = None;
+                transaction.local_error = Some(C_RC_MST_CANCELLED);
+            }
+        }
     }
 }
 
@@ -372,6 +396,9 @@ mod tests {
         fn sender(&mut self, _: usize, _: u64) -> Option<Peer> {
             Some(0)
         }
+        fn nid(&self, _: Option<Peer>) -> u32 {
+            0
+        }
         fn release(&mut self, _: usize) {}
         fn is_alive(&mut self, _: Peer) -> bool {
             false
@@ -398,6 +425,7 @@ mod tests {
                 event: C_EVENT_ACK,
                 length: 8,
                 destination: None,
+                rendezvous: None,
                 success_disable: false,
                 local_error: None,
                 probed: false,

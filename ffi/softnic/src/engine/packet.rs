@@ -31,6 +31,9 @@ pub enum Kind {
     Reply = 5,
     /// An atomic operation, with its operands as payload.
     Atomic = 6,
+    /// A rendezvous put with the beginning of its eager part, or all of it. The rest of the eager part
+    /// follows like the rest of a put.
+    Rendezvous = 7,
 }
 
 /// Which atomic operation, as numbers of the commands (nic.md 11), valid or not.
@@ -62,6 +65,16 @@ impl Amo {
     }
 }
 
+/// What a rendezvous put says beyond an ordinary one (nic.md 10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rendezvous {
+    /// Bytes that come along, at most 20 bits.
+    pub eager: u32,
+    pub id: u8,
+    /// The remote offset is one at the source, for the get, and not one at the target.
+    pub use_offset_for_get: bool,
+}
+
 /// Header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
@@ -87,16 +100,23 @@ pub struct Packet {
     pub remote_offset: u64,
     /// Bytes of the whole message; in a get those wanted; in a response those accepted.
     pub total: u32,
-    /// Where in the message the payload belongs. 0 in an atomic operation, which is one packet.
+    /// Where in the message the payload belongs. 0 in an atomic operation, which is one packet, and in
+    /// a rendezvous put, which is the first of its eager part.
     pub offset: u32,
     /// Atomic operation only.
     pub amo: Amo,
+    /// Rendezvous put only.
+    pub rendezvous: Rendezvous,
     /// Match bits and header data, or the inline payload.
     pub tail: [u64; 2],
 }
 
 const RESTRICTED: u64 = 1 << 40;
 const INLINE_FLAG: u64 = 1 << 41;
+const USE_OFFSET_FOR_GET: u64 = 1 << 42;
+
+/// Bits of a remote offset; a rendezvous id is above them.
+const OFFSET_BITS: u32 = 56;
 
 impl Packet {
     /// The packet as the eight words of a cell's header. The low half of the first is left to the wire.
@@ -105,12 +125,14 @@ impl Packet {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let place = match self.kind {
             Kind::Atomic => self.amo.to_bits(),
+            Kind::Rendezvous => self.rendezvous.eager,
             _ => self.offset,
         };
         [
             (self.kind as u64) << 32
                 | flag(self.restricted, RESTRICTED)
                 | flag(self.inline, INLINE_FLAG)
+                | flag(self.rendezvous.use_offset_for_get, USE_OFFSET_FOR_GET)
                 | u64::from(self.length) << 48,
             self.source,
             u64::from(self.tag) | u64::from(self.vni) << 32 | u64::from(self.pid) << 48,
@@ -118,7 +140,7 @@ impl Packet {
                 | u64::from(self.return_code) << 16
                 | u64::from(self.ptl_list) << 24
                 | u64::from(self.initiator) << 32,
-            self.remote_offset,
+            self.remote_offset | u64::from(self.rendezvous.id) << OFFSET_BITS,
             u64::from(self.total) | u64::from(place) << 32,
             self.tail[0],
             self.tail[1],
@@ -135,13 +157,22 @@ impl Packet {
             4 => Kind::Get,
             5 => Kind::Reply,
             6 => Kind::Atomic,
+            7 => Kind::Rendezvous,
             _ => return None,
         };
         let place = (words[5] >> 32) as u32;
-        let (offset, amo) = match kind {
-            Kind::Atomic => (0, Amo::from_bits(place)),
-            _ => (place, Amo::default()),
-        };
+        let (mut offset, mut amo, mut rendezvous) = (0, Amo::default(), Rendezvous::default());
+        match kind {
+            Kind::Atomic => amo = Amo::from_bits(place),
+            Kind::Rendezvous => {
+                rendezvous = Rendezvous {
+                    eager: place,
+                    id: (words[4] >> OFFSET_BITS) as u8,
+                    use_offset_for_get: words[0] & USE_OFFSET_FOR_GET != 0,
+                }
+            }
+            _ => offset = place,
+        }
         let packet = Self {
             kind,
             restricted: words[0] & RESTRICTED != 0,
@@ -155,15 +186,18 @@ impl Packet {
             return_code: (words[3] >> 16) as u8 & 0x3f,
             ptl_list: (words[3] >> 24) as u8 & 3,
             initiator: (words[3] >> 32) as u32,
-            remote_offset: words[4],
+            remote_offset: words[4] & (u64::MAX >> (64 - OFFSET_BITS)),
             total: words[5] as u32,
             offset,
             amo,
+            rendezvous,
             tail: [words[6], words[7]],
         };
         let limit = if packet.inline { INLINE } else { MTU };
         let end = u64::from(packet.offset) + u64::from(packet.length);
-        let fits = usize::from(packet.length) <= limit && end <= u64::from(packet.total);
+        let fits = usize::from(packet.length) <= limit
+            && end <= u64::from(packet.carried())
+            && packet.carried() <= packet.total;
         fits.then_some(packet)
     }
 
@@ -175,6 +209,15 @@ impl Packet {
     #[inline]
     pub fn header_data(&self) -> u64 {
         if self.inline { 0 } else { self.tail[1] }
+    }
+
+    /// Bytes of the message that its packets carry.
+    #[inline]
+    pub fn carried(&self) -> u32 {
+        match self.kind {
+            Kind::Rendezvous => self.rendezvous.eager,
+            _ => self.total,
+        }
     }
 
     /// Bytes of the target's memory that an operation is about.
@@ -227,6 +270,9 @@ pub trait Wire {
     /// The NIC that sent what came in on `lane`, to answer it; `None` if it is gone.
     fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
 
+    /// The address of a NIC that packets come from, or of our own for `None`.
+    fn nid(&self, peer: Option<Peer>) -> u32;
+
     /// Gives the place of the last arrival on `lane` back to its sender.
     fn release(&mut self, lane: usize);
 
@@ -263,6 +309,7 @@ mod tests {
             total: u32::MAX,
             offset: u32::MAX - 2048,
             amo: Amo::default(),
+            rendezvous: Rendezvous::default(),
             tail: [u64::MAX, 7],
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
@@ -281,6 +328,17 @@ mod tests {
             ..packet
         };
         assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
+        let rendezvous = Packet {
+            kind: Kind::Rendezvous,
+            offset: 0,
+            rendezvous: Rendezvous {
+                eager: (1 << 20) - 1,
+                id: 0xcc,
+                use_offset_for_get: true,
+            },
+            ..packet
+        };
+        assert_eq!(Packet::from_words(rendezvous.to_words()), Some(rendezvous));
     }
 
     #[test]
@@ -292,7 +350,19 @@ mod tests {
             ..Packet::default()
         };
         assert!(Packet::from_words(valid.to_words()).is_some());
+        let rendezvous = |eager, length| Packet {
+            kind: Kind::Rendezvous,
+            rendezvous: Rendezvous {
+                eager,
+                ..Rendezvous::default()
+            },
+            length,
+            ..valid
+        };
+        assert!(Packet::from_words(rendezvous(8, 8).to_words()).is_some());
         for invalid in [
+            rendezvous(17, 16),
+            rendezvous(8, 9),
             Packet {
                 length: 17,
                 total: 17,

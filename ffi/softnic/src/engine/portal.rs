@@ -1,7 +1,4 @@
-//! Portals: table entries, their lists, and the commands of target queues (nic.md 3.13, 8).
-//!
-//! Only the PRIORITY list of persistent entries is there so far. What asks for more is refused as a
-//! malformed command is.
+//! Portals: table entries, and the queues of target commands (nic.md 3.13, 8).
 
 use cxi_sys::records::{CmdHeader, SetStateCmd, TargetCmd};
 use cxi_sys::*;
@@ -9,7 +6,10 @@ use cxi_sys::*;
 use super::ReturnCode;
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
-use super::events::{self, PoolUse, Target};
+use super::events::{self, PoolUse};
+use super::lists::Lists;
+use super::packet::Wire;
+use super::rendezvous::Fetcher;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
 
@@ -28,6 +28,10 @@ pub struct PteOptions {
     pub is_matching: bool,
     pub en_flowctrl: bool,
     pub use_long_event: bool,
+    /// An event when a message meets an entry.
+    pub en_event_match: bool,
+    /// Restricted operations may meet entries that are managed locally.
+    pub en_restricted_unicast_lm: bool,
     /// Match ids hold ranks, not NIC addresses.
     pub use_logical: bool,
     pub signals: Signals,
@@ -66,10 +70,7 @@ pub struct Pte {
     pub state: c_ptlte_state,
     /// Messages refused while flow control keeps the entry disabled.
     pub drop_count: u32,
-    /// The list that is searched first, in the order of appending: the commands that filled it.
-    pub priority: Vec<TargetCmd>,
-    /// An append failed, and none with `restart_seq` came since.
-    broken_sequence: bool,
+    pub lists: Lists,
 }
 
 impl Pte {
@@ -80,8 +81,7 @@ impl Pte {
             options,
             state: C_PTLTE_DISABLED,
             drop_count: 0,
-            priority: Vec::new(),
-            broken_sequence: false,
+            lists: Lists::default(),
         }
     }
 
@@ -119,16 +119,18 @@ pub struct TargetQueue {
 }
 
 /// The rest of the NIC, as a target queue sees it.
-pub struct Portals<'a> {
+pub struct Portals<'a, W> {
     pub ptes: &'a mut Table<Pte>,
     pub eqs: &'a mut Table<EventQueue>,
     /// List entries in use on the whole NIC.
     pub entries: &'a mut usize,
+    /// For messages that an append finds waiting.
+    pub fetcher: Fetcher<'a, W>,
 }
 
 impl TargetQueue {
     /// Executes what can be executed. True if anything happened.
-    pub fn run(&mut self, number: usize, nic: &mut Portals<'_>) -> bool {
+    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
         let mut worked = self.ring.notice();
         for _ in 0..BURST {
             let Some(fetched) = self.ring.peek() else {
@@ -161,7 +163,11 @@ impl TargetQueue {
         }
     }
 
-    fn execute(&self, command: &Command, nic: &mut Portals<'_>) -> Result<(), ReturnCode> {
+    fn execute<W: Wire>(
+        &self,
+        command: &Command,
+        nic: &mut Portals<'_, W>,
+    ) -> Result<(), ReturnCode> {
         let header = command.header;
         let opcode = u32::from(header.opcode());
         if opcode == C_CMD_NOOP
@@ -169,81 +175,41 @@ impl TargetQueue {
         {
             return Ok(());
         }
-        if u32::from(header.cmd_type()) != C_CMD_TYPE_CQ {
-            return Err(C_RC_ILLEGAL_OP);
-        }
-        if !matches!(
-            opcode,
-            C_CMD_TGT_APPEND | C_CMD_TGT_UNLINK | C_CMD_TGT_SETSTATE
-        ) {
+        if u32::from(header.cmd_type()) != C_CMD_TYPE_CQ
+            || !(C_CMD_TGT_APPEND..=C_CMD_TGT_SETSTATE).contains(&opcode)
+        {
             return Err(C_RC_ILLEGAL_OP);
         }
         if command.size() != TargetCmd::SIZE {
             return Err(C_RC_CMD_INVALID_ARG);
         }
+        let target = TargetCmd::from_bytes(command.bytes());
         match opcode {
-            C_CMD_TGT_APPEND => self.append(&TargetCmd::from_bytes(command.bytes()), nic),
-            C_CMD_TGT_UNLINK => self.unlink(&TargetCmd::from_bytes(command.bytes()), nic),
-            _ => self.set_state(&SetStateCmd::from_bytes(command.bytes()), nic),
+            C_CMD_TGT_APPEND => self.append(&target, nic),
+            C_CMD_TGT_UNLINK => self.unlink(&target, nic),
+            C_CMD_TGT_SETSTATE => self.set_state(&SetStateCmd::from_bytes(command.bytes()), nic),
+            _ => self.search(&target, nic),
         }
     }
 
     /// The entry that a command is about; it must belong to the queue's LNI.
-    fn pte<'a>(&self, number: u16, ptes: &'a mut Table<Pte>) -> Result<&'a mut Pte, ReturnCode> {
+    pub fn pte<'a>(
+        &self,
+        number: u16,
+        ptes: &'a mut Table<Pte>,
+    ) -> Result<&'a mut Pte, ReturnCode> {
         ptes.get_mut(usize::from(number))
             .filter(|pte| pte.lni == self.lni)
             .ok_or(C_RC_PERM_VIOLATION)
     }
 
-    fn append(&self, command: &TargetCmd, nic: &mut Portals<'_>) -> Result<(), ReturnCode> {
-        let pte = self.pte(command.ptlte_index(), nic.ptes)?;
-        // Lists and entries that this NIC does not have yet.
-        if u32::from(command.ptl_list()) != C_PTL_LIST_PRIORITY
-            || command.use_once()
-            || command.manage_local()
-            || command.no_truncate()
-        {
-            return Err(C_RC_CMD_INVALID_ARG);
-        }
-        // No counter can be allocated, so none can be named.
-        if command.ct() != 0 && (command.event_ct_comm() || command.event_ct_overflow()) {
-            return Err(C_RC_PERM_VIOLATION);
-        }
-        if command.restart_seq() {
-            pte.broken_sequence = false;
-        }
-        let room = *nic.entries < MAX_ENTRIES && !pte.broken_sequence;
-        let code = if room { C_RC_OK } else { C_RC_NO_SPACE };
-        if room {
-            pte.priority.push(*command);
-            *nic.entries += 1;
-        } else {
-            pte.broken_sequence = true;
-        }
-        if !room || !command.event_link_disable() {
-            report(C_EVENT_LINK, command, code, pte, nic.eqs, *nic.entries);
-        }
-        Ok(())
-    }
-
-    fn unlink(&self, command: &TargetCmd, nic: &mut Portals<'_>) -> Result<(), ReturnCode> {
-        let pte = self.pte(command.ptlte_index(), nic.ptes)?;
-        let is_it = |entry: &TargetCmd| {
-            entry.buffer_id() == command.buffer_id() && entry.ptl_list() == command.ptl_list()
-        };
-        let code = match pte.priority.iter().position(is_it) {
-            Some(at) => {
-                pte.priority.remove(at);
-                *nic.entries -= 1;
-                C_RC_OK
-            }
-            None => C_RC_ENTRY_NOT_FOUND,
-        };
-        report(C_EVENT_UNLINK, command, code, pte, nic.eqs, *nic.entries);
-        Ok(())
-    }
-
-    fn set_state(&self, command: &SetStateCmd, nic: &mut Portals<'_>) -> Result<(), ReturnCode> {
+    /// SETSTATE. The state SOFTWARE_MANAGED is not offered: messages would go to the REQUEST list with
+    /// their headers as they are on the wire, which are not those of Slingshot here.
+    fn set_state<W: Wire>(
+        &self,
+        command: &SetStateCmd,
+        nic: &mut Portals<'_, W>,
+    ) -> Result<(), ReturnCode> {
         let pte = self.pte(command.ptlte_index(), nic.ptes)?;
         let wanted = u32::from(command.ptlte_state());
         if !matches!(wanted, C_PTLTE_RESET | C_PTLTE_DISABLED | C_PTLTE_ENABLED) {
@@ -262,35 +228,13 @@ impl TargetQueue {
             pte.drop_count = 0;
         }
         if pte.state == C_PTLTE_RESET {
-            *nic.entries -= pte.priority.len();
-            pte.priority.clear();
+            *nic.entries -= pte.lists.len();
+            pte.lists = Lists::default();
         }
         if let Some(queue) = nic.eqs.get_mut(usize::from(pte.eq)) {
             events::state_change(queue, command.ptlte_index(), pte.state, None, code);
         }
         Ok(())
-    }
-}
-
-/// LINK or UNLINK, about a command.
-fn report(
-    kind: c_event_type,
-    command: &TargetCmd,
-    code: ReturnCode,
-    pte: &Pte,
-    eqs: &mut Table<EventQueue>,
-    entries: usize,
-) {
-    if let Some(queue) = eqs.get_mut(usize::from(pte.eq)) {
-        let event = Target {
-            kind,
-            ptlte_index: command.ptlte_index(),
-            ptl_list: command.ptl_list(),
-            buffer_id: command.buffer_id(),
-            return_code: code,
-            ..Target::default()
-        };
-        events::target(queue, &event, pte.options.use_long_event, pool_use(entries));
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Transaction {
     pub length: u32,
     /// Where the data of a reply goes.
     pub destination: Option<Destination>,
+    /// The get of a rendezvous put: the portals table entry that the NIC makes it for.
+    pub rendezvous: Option<usize>,
     /// No event when it succeeds.
     pub success_disable: bool,
     /// What went wrong on our side; outranks what the target says.
@@ -122,6 +124,7 @@ mod tests {
             event: cxi_sys::C_EVENT_ACK,
             length: 8,
             destination: None,
+            rendezvous: None,
             success_disable: false,
             local_error: None,
             probed: false,

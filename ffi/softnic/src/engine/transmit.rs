@@ -211,6 +211,7 @@ impl TransmitQueue {
             user_ptr: operation.user_ptr,
             mlength: 0,
             ptl_list: 0,
+            rendezvous: false,
             tgt_error: false,
             return_code: C_RC_OK,
         };
@@ -242,6 +243,7 @@ impl TransmitQueue {
                 lac: to.lac,
                 iova: to.iova,
             }),
+            rendezvous: None,
             success_disable: operation.success_disable,
             local_error: None,
             probed: false,
@@ -260,8 +262,9 @@ impl TransmitQueue {
                 index: dfa.endpoint_defined() >> PID_BITS << 5 | u16::from(operation.index_ext),
                 initiator: carried(operation.initiator.into()) as u32,
                 remote_offset: operation.remote_offset,
-                total: operation.payload(),
+                total: operation.total(),
                 amo: operation.amo,
+                rendezvous: operation.rendezvous,
                 tail: [
                     carried(operation.match_bits),
                     carried(operation.header_data),
@@ -286,7 +289,7 @@ impl Transfer {
             // What a get asks for travels the other way.
             let end = match self.packet.kind {
                 Kind::Get => 0,
-                _ => self.packet.total,
+                _ => self.packet.carried(),
             };
             let rest = end - self.packet.offset;
             self.packet.length = rest.min(MTU as u32) as u16;
@@ -313,6 +316,11 @@ impl Transfer {
             if self.packet.offset == end {
                 break;
             }
+            if self.packet.kind == Kind::Rendezvous {
+                // The rest of the eager part goes like the rest of a put.
+                self.packet.kind = Kind::Put;
+                self.packet.total = end;
+            }
         }
         if self.send_event
             && let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
@@ -322,6 +330,7 @@ impl Transfer {
                 user_ptr: transaction.user_ptr,
                 mlength: transaction.length,
                 ptl_list: 0,
+                rendezvous: false,
                 tgt_error: false,
                 return_code: C_RC_OK,
             };

@@ -29,6 +29,7 @@ use port::{CELLS, ENDPOINTS, LANES};
 /// A port that we send to.
 struct Remote {
     port: Port,
+    nid: u32,
     /// An open of our own, to ask whether the owner lives.
     file: File,
     instance: u64,
@@ -226,6 +227,7 @@ impl Fabric {
         let tail = port.tail(lane).load(Ordering::Acquire);
         let remote = Some(Remote {
             port,
+            nid,
             file,
             instance,
             lane,
@@ -384,6 +386,11 @@ impl Wire for Fabric {
             Some((known, peer)) if known == source => Some(peer),
             _ => self.identify(lane, source),
         }
+    }
+
+    fn nid(&self, peer: Option<Peer>) -> u32 {
+        let remote = peer.and_then(|peer| self.remotes.get(peer)?.as_ref());
+        remote.map_or(self.nid, |remote| remote.nid)
     }
 
     #[inline]

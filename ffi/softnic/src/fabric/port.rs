@@ -19,7 +19,7 @@ use crate::engine::packet::MTU;
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are left alone.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x03");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;

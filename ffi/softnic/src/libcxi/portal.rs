@@ -27,9 +27,11 @@ struct MapHandle {
     number: usize,
 }
 
-/// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event` and `signal_*` do what they
-/// say (an underflow, which a sum cannot have, is never signaled). Those about locally managed entries
-/// and matching on VNIs have nothing to act on yet; Ethernet is not offered.
+/// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event`, `en_event_match`,
+/// `en_restricted_unicast_lm` and `signal_*` do what they say (an underflow, which a sum cannot have, is
+/// never signaled). Space is always checked. `en_align_lm` and `clr_remote_offset` change nothing (nic.md
+/// 15, question 12). Not offered (EOPNOTSUPP) are Ethernet, the state that software manages, matching on
+/// VNIs, and `lossless`.
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
     evtq: *mut cxi_eq,
@@ -55,10 +57,15 @@ pub unsafe extern "C" fn cxil_alloc_pte(
                 Errno::PERM
             });
         }
+        if opts.en_sw_hw_st_chng() != 0 || opts.en_match_on_vni() != 0 || opts.lossless() != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
         let options = PteOptions {
             is_matching: opts.is_matching() != 0,
             en_flowctrl: opts.en_flowctrl() != 0,
             use_long_event: opts.use_long_event() != 0,
+            en_event_match: opts.en_event_match() != 0,
+            en_restricted_unicast_lm: opts.en_restricted_unicast_lm() != 0,
             use_logical: opts.use_logical() != 0,
             signals: Signals {
                 invalid: opts.signal_invalid() != 0,
