@@ -8,7 +8,7 @@ use super::events::{self, Initiator, Target};
 use super::memory::{Access, copy};
 use super::packet::{Arrival, Kind, Packet, Peer, Wire};
 use super::portal::{Pte, pool_use};
-use super::{Engine, Lni, ReturnCode, arithmetic, matching};
+use super::{Engine, Lni, ReturnCode, arithmetic, counter, matching};
 
 /// Where an operation goes.
 #[derive(Clone, Copy)]
@@ -56,6 +56,12 @@ impl<W: Wire> Engine<W> {
         let code = transaction
             .local_error
             .unwrap_or(u32::from(packet.return_code));
+        let counting = transaction.counting;
+        if counting.completion {
+            let change = counter::amount(counting.bytes, packet.total, code);
+            let ct = usize::from(counting.ct);
+            self.counters.change(ct, change, &mut self.eqs);
+        }
         if code == C_RC_OK && transaction.success_disable {
             return;
         }
@@ -238,9 +244,16 @@ impl<W: Wire> Engine<W> {
         self.answer(peer, response);
     }
 
-    /// The event of an operation at its target, unless the entry wants none (nic.md 6.5).
+    /// Counts an operation at its target if the entry wants that (nic.md 9.2), and delivers its event
+    /// unless the entry wants none (nic.md 6.5).
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
+        let entry = &landing.entry;
+        if entry.event_ct_comm() {
+            let change = counter::amount(entry.event_ct_bytes(), packet.rlength(), code);
+            self.counters
+                .change(usize::from(entry.ct()), change, &mut self.eqs);
+        }
         let quiet = landing.entry.event_comm_disable()
             || (landing.entry.event_success_disable() && code == C_RC_OK);
         if !quiet

@@ -12,6 +12,7 @@ use super::event_queue::EventQueue;
 use super::events::{self, PoolUse, Target};
 use super::ring::{Command, CommandRing};
 use super::table::Table;
+use super::triggers::Counters;
 
 /// List entries of the NIC (libcxi.md 2.2: per processing element; this NIC has one).
 pub const MAX_ENTRIES: usize = 16384;
@@ -124,6 +125,7 @@ pub struct Portals<'a> {
     pub eqs: &'a mut Table<EventQueue>,
     /// List entries in use on the whole NIC.
     pub entries: &'a mut usize,
+    pub counters: &'a Counters,
 }
 
 impl TargetQueue {
@@ -205,8 +207,8 @@ impl TargetQueue {
         {
             return Err(C_RC_CMD_INVALID_ARG);
         }
-        // No counter can be allocated, so none can be named.
-        if command.ct() != 0 && (command.event_ct_comm() || command.event_ct_overflow()) {
+        let counts = command.event_ct_comm() || command.event_ct_overflow();
+        if command.ct() != 0 && counts && !nic.counters.is_of(command.ct(), self.lni) {
             return Err(C_RC_PERM_VIOLATION);
         }
         if command.restart_seq() {
