@@ -107,6 +107,13 @@ enum cxi_traffic_class_type {
 	CXI_TC_TYPE_MAX = 4,
 };
 
+/* Which numbers a communication profile may get */
+enum cxi_trig_cp {
+	TRIG_LCID = 0,
+	NON_TRIG_LCID = 1,
+	ANY_LCID = 2,
+};
+
 enum cxi_cq_update_policy {
 	CXI_CQ_UPDATE_ALWAYS = 0,
 	CXI_CQ_UPDATE_HIGH_FREQ_EMPTY = 1,
@@ -241,6 +248,18 @@ enum c_atomic_type {
 	C_AMO_TYPE_DOUBLE_T = 10,
 	C_AMO_TYPE_DOUBLE_COMPLEX_T = 11,
 	C_AMO_TYPE_UINT128_T = 12,
+};
+
+enum c_ct_op {
+	C_CMD_CT_NOOP = 0,
+	C_CMD_CT_SET = 1,
+	C_CMD_CT_GET = 2,
+	C_CMD_CT_INC = 3,
+	C_CMD_CT_CANCEL = 4,
+	C_CMD_CT_TRIG_DMA = 5,
+	C_CMD_CT_TRIG_SET = 6,
+	C_CMD_CT_TRIG_INC = 7,
+	C_CMD_CT_TRIG_EVENT = 8,
 };
 
 enum c_cq_op {
@@ -385,6 +404,7 @@ struct cxil_pte_map;
 struct cxi_cmd32;
 struct c_cq_status;
 struct c_eq_status;
+struct c_ct_writeback;
 
 /* The bits of this register are in src/records.rs */
 union c_ee_cfg_eq_sw_state {
@@ -579,6 +599,12 @@ struct cxi_cq {
 	uint64_t hw_wp32;
 };
 
+struct cxi_ct {
+	uint64_t *doorbell;
+	unsigned int ctn;
+	struct c_ct_writeback *wb;
+};
+
 struct cxi_pt_alloc_opts {
 	uint64_t en_event_match : 1;
 	uint64_t clr_remote_offset : 1;
@@ -623,6 +649,12 @@ int cxil_alloc_cp(struct cxil_lni *lni,
 		enum cxi_traffic_class tc,
 		enum cxi_traffic_class_type tc_type,
 		struct cxi_cp **cp);
+int cxil_alloc_trig_cp(struct cxil_lni *lni,
+		unsigned int vni,
+		enum cxi_traffic_class tc,
+		enum cxi_traffic_class_type tc_type,
+		enum cxi_trig_cp cp_type,
+		struct cxi_cp **cp);
 int cxil_destroy_cp(struct cxi_cp *cp);
 int cxil_alloc_domain(struct cxil_lni *lni,
 		unsigned int vni,
@@ -648,6 +680,12 @@ int cxil_alloc_cmdq(struct cxil_lni *lni,
 		const struct cxi_cq_alloc_opts *opts,
 		struct cxi_cq **cmdq);
 int cxil_destroy_cmdq(struct cxi_cq *cmdq);
+int cxil_alloc_ct(struct cxil_lni *lni,
+		struct c_ct_writeback *wb,
+		struct cxi_ct **ct);
+int cxil_ct_wb_update(struct cxi_ct *ct,
+		struct c_ct_writeback *wb);
+int cxil_destroy_ct(struct cxi_ct *ct);
 int cxil_alloc_pte(struct cxil_lni *lni,
 		struct cxi_eq *evtq,
 		struct cxi_pt_alloc_opts *opts,

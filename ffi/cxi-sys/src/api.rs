@@ -97,12 +97,16 @@ api! {
         cxil_destroy_evtq: fn(evtq: *mut cxi_eq) -> c_int,
         cxil_alloc_cmdq: fn(lni: *mut cxil_lni, evtq: *mut cxi_eq, opts: *const cxi_cq_alloc_opts, cmdq: *mut *mut cxi_cq) -> c_int,
         cxil_destroy_cmdq: fn(cmdq: *mut cxi_cq) -> c_int,
+        cxil_alloc_ct: fn(lni: *mut cxil_lni, wb: *mut c_ct_writeback, ct: *mut *mut cxi_ct) -> c_int,
+        cxil_ct_wb_update: fn(ct: *mut cxi_ct, wb: *mut c_ct_writeback) -> c_int,
+        cxil_destroy_ct: fn(ct: *mut cxi_ct) -> c_int,
         cxil_alloc_pte: fn(lni: *mut cxil_lni, evtq: *mut cxi_eq, opts: *mut cxi_pt_alloc_opts, pte: *mut *mut cxil_pte) -> c_int,
         cxil_destroy_pte: fn(pte: *mut cxil_pte) -> c_int,
         cxil_map_pte: fn(pte: *mut cxil_pte, domain: *mut cxil_domain, pid_offset: c_uint, is_multicast: bool, pte_map: *mut *mut cxil_pte_map) -> c_int,
         cxil_unmap_pte: fn(pte_map: *mut cxil_pte_map) -> c_int,
     }
     optional {
+        cxil_alloc_trig_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp_type: cxi_trig_cp, cp: *mut *mut cxi_cp) -> c_int,
         cxil_svc_get_vni_range: fn(dev: *mut cxil_dev, svc_id: c_uint, vni_min: *mut u16, vni_max: *mut u16) -> c_int,
     }
 }

@@ -248,6 +248,10 @@ pub const CXI_TC_TYPE_RESTRICTED: cxi_traffic_class_type = 2;
 pub const CXI_TC_TYPE_COLL_LEAF: cxi_traffic_class_type = 3;
 pub const CXI_TC_TYPE_MAX: cxi_traffic_class_type = 4;
 pub type cxi_traffic_class_type = ::core::ffi::c_uint;
+pub const TRIG_LCID: cxi_trig_cp = 0;
+pub const NON_TRIG_LCID: cxi_trig_cp = 1;
+pub const ANY_LCID: cxi_trig_cp = 2;
+pub type cxi_trig_cp = ::core::ffi::c_uint;
 pub const CXI_CQ_UPDATE_ALWAYS: cxi_cq_update_policy = 0;
 pub const CXI_CQ_UPDATE_HIGH_FREQ_EMPTY: cxi_cq_update_policy = 1;
 pub const CXI_CQ_UPDATE_LOW_FREQ_EMPTY: cxi_cq_update_policy = 2;
@@ -356,6 +360,16 @@ pub const C_AMO_TYPE_DOUBLE_T: c_atomic_type = 10;
 pub const C_AMO_TYPE_DOUBLE_COMPLEX_T: c_atomic_type = 11;
 pub const C_AMO_TYPE_UINT128_T: c_atomic_type = 12;
 pub type c_atomic_type = ::core::ffi::c_uint;
+pub const C_CMD_CT_NOOP: c_ct_op = 0;
+pub const C_CMD_CT_SET: c_ct_op = 1;
+pub const C_CMD_CT_GET: c_ct_op = 2;
+pub const C_CMD_CT_INC: c_ct_op = 3;
+pub const C_CMD_CT_CANCEL: c_ct_op = 4;
+pub const C_CMD_CT_TRIG_DMA: c_ct_op = 5;
+pub const C_CMD_CT_TRIG_SET: c_ct_op = 6;
+pub const C_CMD_CT_TRIG_INC: c_ct_op = 7;
+pub const C_CMD_CT_TRIG_EVENT: c_ct_op = 8;
+pub type c_ct_op = ::core::ffi::c_uint;
 pub const C_CMD_CQ_NOOP: c_cq_op = 0;
 pub const C_CMD_CQ_FENCE: c_cq_op = 1;
 pub const C_CMD_CQ_LCID: c_cq_op = 2;
@@ -497,6 +511,11 @@ pub struct c_cq_status {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct c_eq_status {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct c_ct_writeback {
     _unused: [u8; 0],
 }
 #[repr(C)]
@@ -1567,6 +1586,23 @@ const _: () = {
     ][::core::mem::offset_of!(cxi_cq, hw_wp32) - 72usize];
 };
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_ct {
+    pub doorbell: *mut u64,
+    pub ctn: ::core::ffi::c_uint,
+    pub wb: *mut c_ct_writeback,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cxi_ct"][::core::mem::size_of::<cxi_ct>() - 24usize];
+    ["Alignment of cxi_ct"][::core::mem::align_of::<cxi_ct>() - 8usize];
+    [
+        "Offset of field: cxi_ct::doorbell",
+    ][::core::mem::offset_of!(cxi_ct, doorbell) - 0usize];
+    ["Offset of field: cxi_ct::ctn"][::core::mem::offset_of!(cxi_ct, ctn) - 8usize];
+    ["Offset of field: cxi_ct::wb"][::core::mem::offset_of!(cxi_ct, wb) - 16usize];
+};
+#[repr(C)]
 #[repr(align(8))]
 #[derive(Debug, Copy, Clone)]
 pub struct cxi_pt_alloc_opts {
@@ -2461,6 +2497,16 @@ unsafe extern "C" {
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
+    pub fn cxil_alloc_trig_cp(
+        lni: *mut cxil_lni,
+        vni: ::core::ffi::c_uint,
+        tc: cxi_traffic_class,
+        tc_type: cxi_traffic_class_type,
+        cp_type: cxi_trig_cp,
+        cp: *mut *mut cxi_cp,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
     pub fn cxil_destroy_cp(cp: *mut cxi_cp) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
@@ -2510,6 +2556,22 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_ct(
+        lni: *mut cxil_lni,
+        wb: *mut c_ct_writeback,
+        ct: *mut *mut cxi_ct,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_ct_wb_update(
+        ct: *mut cxi_ct,
+        wb: *mut c_ct_writeback,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_ct(ct: *mut cxi_ct) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn cxil_alloc_pte(

@@ -160,6 +160,9 @@ macro_rules! record {
     };
 }
 
+mod counting;
+pub use counting::*;
+
 record! {
     /// The first byte of every command.
     ///

@@ -11,6 +11,7 @@ use cxi_sys::records::*;
 use cxi_sys::*;
 
 use crate::bus::{Bus, MappedQueue};
+use crate::counter::{Counter, CounterHandle};
 use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
@@ -21,7 +22,7 @@ use crate::memory::{MemoryRegion, RegionHandle};
 use crate::owned::{Destroy, Owned};
 use crate::ring::Ring;
 
-const CALL: &str = "cxil_alloc_cmdq";
+pub(crate) const CALL: &str = "cxil_alloc_cmdq";
 
 /// A queue of initiator commands.
 ///
@@ -127,12 +128,17 @@ impl TransmitQueue {
 
     /// Keeps `region` mapped until this queue is destroyed: commands name it.
     pub fn keep_mapped(&mut self, region: &MemoryRegion) {
-        self.handle.kept_mapped.push(Rc::clone(region.handle()));
+        self.handle.keep_mapped(region);
+    }
+
+    /// Keeps `counter` until this queue is destroyed: its commands count on it.
+    pub fn keep_counter(&mut self, counter: &Counter) {
+        self.handle.keep_counter(counter);
     }
 
     /// Destroys the queue.
     pub fn close(mut self) -> Result<(), Error> {
-        self.handle.object.release()
+        self.handle.release()
     }
 }
 
@@ -250,6 +256,29 @@ impl TransmitBatch<'_> {
         self.emit(4, events, command.bytes(), &[])
     }
 
+    /// Later commands of the queue, of later batches too, travel under `profile` (nic.md 3.11),
+    /// which is of the same interface and is kept until the queue is destroyed.
+    pub fn emit_lcid(&mut self, profile: &CommunicationProfile) -> Result<(), EmitError> {
+        let profile = profile.handle();
+        if !Rc::ptr_eq(profile.lni(), self.queue.completions.lni()) {
+            return Err(EmitError::OtherInterface);
+        }
+        // Two commands that always travel together, at a multiple of their common size.
+        let lcid = encode::cq(C_CMD_CQ_LCID, profile.lcid());
+        let noop = encode::cq(C_CMD_CQ_NOOP, 0);
+        self.emit(4, 0, lcid.bytes(), noop.bytes())?;
+        let kept = &mut self.queue.handle.profiles;
+        if !kept.iter().any(|kept| Rc::ptr_eq(kept, profile)) {
+            kept.push(Rc::clone(profile));
+        }
+        Ok(())
+    }
+
+    /// Later commands of the queue start when all earlier ones have completed (nic.md 3.11).
+    pub fn emit_fence(&mut self) -> Result<(), EmitError> {
+        self.emit(2, 0, encode::cq(C_CMD_CQ_FENCE, 0).bytes(), &[])
+    }
+
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {
@@ -279,8 +308,6 @@ impl<'queue> TransmitBatch<'queue> {
         queue
     }
 
-    /// Events of a command that names event queue `eq`. A failure always causes one; it
-    /// is not counted where success causes none, since the count would never come back.
     #[inline]
     fn events_of(
         &self,
@@ -288,13 +315,7 @@ impl<'queue> TransmitBatch<'queue> {
         send_disable: bool,
         success_disable: bool,
     ) -> Result<u32, EmitError> {
-        if u32::from(eq) == C_EQ_NONE {
-            return Ok(0);
-        }
-        if eq != self.queue.completions.number() {
-            return Err(EmitError::OtherEventQueue);
-        }
-        Ok(u32::from(!send_disable) + u32::from(!success_disable))
+        events_of(&self.queue.completions, eq, send_disable, success_disable)
     }
 
     /// Writes a command of `halves` half-slots that will cause `events` events.
@@ -317,6 +338,28 @@ impl<'queue> TransmitBatch<'queue> {
         self.events += events;
         Ok(())
     }
+}
+
+/// Events of a command that names event queue `eq`, which may be `completions` or none. A
+/// failure always causes one; where success causes none it needs no room of its own, and
+/// takes none from others ([`EventQueueHandle::expect_silence`]).
+#[inline]
+pub(crate) fn events_of(
+    completions: &EventQueueHandle,
+    eq: u16,
+    send_disable: bool,
+    success_disable: bool,
+) -> Result<u32, EmitError> {
+    if u32::from(eq) == C_EQ_NONE {
+        return Ok(0);
+    }
+    if eq != completions.number() {
+        return Err(EmitError::OtherEventQueue);
+    }
+    if success_disable {
+        completions.expect_silence();
+    }
+    Ok(u32::from(!send_disable) + u32::from(!success_disable))
 }
 
 /// A queue of target commands. They report to the event queue of the portals table entry
@@ -369,7 +412,7 @@ impl TargetQueue {
 
     /// Destroys the queue.
     pub fn close(mut self) -> Result<(), Error> {
-        self.handle.object.release()
+        self.handle.release()
     }
 }
 
@@ -416,16 +459,30 @@ impl TargetBatch<'_> {
 }
 
 /// A command queue of either kind, with what has to outlive it.
-struct QueueHandle {
+pub(crate) struct QueueHandle {
     object: Owned<cxi_cq>,
     kept_mapped: Vec<Rc<RegionHandle>>,
+    kept_counters: Vec<Rc<CounterHandle>>,
     _failures: Option<Rc<EventQueueHandle>>,
-    _profile: Option<Rc<ProfileHandle>>,
+    /// The one of its creation, and those it changed to.
+    profiles: Vec<Rc<ProfileHandle>>,
     _lni: Rc<LniHandle>,
 }
 
 impl QueueHandle {
-    fn allocate(
+    pub(crate) fn keep_mapped(&mut self, region: &MemoryRegion) {
+        self.kept_mapped.push(Rc::clone(region.handle()));
+    }
+
+    pub(crate) fn keep_counter(&mut self, counter: &Counter) {
+        self.kept_counters.push(Rc::clone(counter.handle()));
+    }
+
+    pub(crate) fn release(&mut self) -> Result<(), Error> {
+        self.object.release()
+    }
+
+    pub(crate) fn allocate(
         lni: &Rc<LniHandle>,
         options: &cxi_cq_alloc_opts,
         failures: Option<&EventQueue>,
@@ -450,12 +507,14 @@ impl QueueHandle {
         let producer = Producer {
             ring: Ring::new(cq.size),
             bus,
+            noop: CmdHeader::new(),
         };
         let handle = Self {
             object,
             kept_mapped: Vec::new(),
+            kept_counters: Vec::new(),
             _failures: failures.map(Rc::clone),
-            _profile: profile.map(Rc::clone),
+            profiles: profile.map(Rc::clone).into_iter().collect(),
             _lni: Rc::clone(lni),
         };
         Ok((handle, producer))

@@ -141,6 +141,39 @@ pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     command
 }
 
+/// A counter command, and the half-slots it takes: with an embedded command twice those without.
+#[inline]
+pub(crate) fn counter(template: &CtCmd, opcode: c_ct_op) -> (CtCmd, u32) {
+    let size = match opcode {
+        C_CMD_CT_TRIG_DMA => C_CMD_SIZE_128B,
+        _ => C_CMD_SIZE_64B,
+    };
+    let mut command = *template;
+    command.set_cmd_type(C_CMD_TYPE_CT as u8);
+    command.set_cmd_size(size as u8);
+    command.set_opcode(opcode as u8);
+    (command, halves(size))
+}
+
+/// The padding of trigger queues: one slot (nic.md 2.6).
+pub(crate) fn counter_noop() -> CmdHeader {
+    let mut header = CmdHeader::new();
+    header.set_cmd_type(C_CMD_TYPE_CT as u8);
+    header.set_cmd_size(C_CMD_SIZE_64B as u8);
+    header.set_opcode(C_CMD_CT_NOOP as u8);
+    header
+}
+
+/// A command about the queue itself.
+pub(crate) fn cq(opcode: c_cq_op, lcid: u32) -> CqCmd {
+    let mut command = CqCmd::new();
+    command.set_cmd_type(C_CMD_TYPE_CQ as u8);
+    command.set_cmd_size(C_CMD_SIZE_64B as u8);
+    command.set_opcode(opcode as u8);
+    command.set_lcid(lcid as u8);
+    command
+}
+
 fn amo_opcode(fetching: bool) -> u8 {
     match fetching {
         true => C_CMD_FETCHING_ATOMIC as u8,

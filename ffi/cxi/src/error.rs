@@ -71,6 +71,10 @@ pub enum EmitError {
         /// Bytes allowed: 224 restricted, 192 unrestricted.
         limit: usize,
     },
+    /// The command names an object of another interface.
+    OtherInterface,
+    /// A threshold beyond 48 bits, which no counter reaches.
+    ThresholdTooLarge,
     /// An immediate data command before the first C_STATE of its queue.
     NoCState,
     /// A small message while the C_STATE in force is restricted.
@@ -90,6 +94,8 @@ impl fmt::Display for EmitError {
             Self::PayloadTooLong { length, limit } => {
                 write!(f, "immediate data of {length} bytes, at most {limit} fit")
             }
+            Self::OtherInterface => f.write_str("the command names an object of another interface"),
+            Self::ThresholdTooLarge => f.write_str("a threshold that no counter reaches"),
             Self::NoCState => f.write_str("immediate data command before the first C_STATE"),
             Self::RestrictedMessage => f.write_str("small message in a restricted C_STATE"),
         }
@@ -192,6 +198,10 @@ impl EventType {
     pub const LINK: Self = Self(C_EVENT_LINK as u8);
     /// A list entry was unlinked.
     pub const UNLINK: Self = Self(C_EVENT_UNLINK as u8);
+    /// A counter reached the threshold of a triggered operation.
+    pub const TRIGGERED_OP: Self = Self(C_EVENT_TRIGGERED_OP as u8);
+    /// A command was refused.
+    pub const COMMAND_FAILURE: Self = Self(C_EVENT_COMMAND_FAILURE as u8);
     /// A portals table entry changed its state.
     pub const STATE_CHANGE: Self = Self(C_EVENT_STATE_CHANGE as u8);
 }

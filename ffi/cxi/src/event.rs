@@ -91,6 +91,10 @@ pub enum Record {
     TargetShort(EventTargetShort),
     /// The same with all fields; LINK, UNLINK and STATE_CHANGE are always long.
     TargetLong(EventTargetLong),
+    /// TRIGGERED_OP.
+    TriggeredShort(EventTrigOpShort),
+    /// The same with a timestamp.
+    TriggeredLong(EventTrigOpLong),
     /// A command was refused.
     CommandFailure(EventCmdFail),
     /// Anything else; see [`Event::bytes`].
@@ -153,6 +157,12 @@ impl<'queue> Event<'queue> {
             }
             (C_EVENT_SEND..=C_EVENT_REPLY, 32) => {
                 Record::InitiatorLong(EventInitiatorLong::from_bytes(bytes.first()))
+            }
+            (C_EVENT_TRIGGERED_OP, 16) => {
+                Record::TriggeredShort(EventTrigOpShort::from_bytes(bytes.first()))
+            }
+            (C_EVENT_TRIGGERED_OP, 32) => {
+                Record::TriggeredLong(EventTrigOpLong::from_bytes(bytes.first()))
             }
             (C_EVENT_COMMAND_FAILURE, 16) => {
                 Record::CommandFailure(EventCmdFail::from_bytes(bytes.first()))

@@ -89,6 +89,7 @@ impl EventQueue {
                 number: eq.eqn as u16,
                 capacity: (slots - UNUSABLE_SLOTS) as u32,
                 in_flight: Cell::new(0),
+                silence: Cell::new(false),
                 lni: Rc::clone(lni),
             }),
         })
@@ -116,7 +117,7 @@ impl EventQueue {
             None if self.progress.run() => self.consumer.take()?,
             None => return None,
         };
-        self.completed += u32::from(completes_operation(&event));
+        self.completed += u32::from(completes_operation(&event, self.handle.silence.get()));
         Some(Event::new(event))
     }
 
@@ -124,7 +125,7 @@ impl EventQueue {
     #[inline]
     pub fn acknowledge(&mut self) {
         self.consumer.acknowledge();
-        // Saturating: the failure of a command whose success is silent was not counted.
+        // Saturating: a device may send what nobody expects.
         let in_flight = &self.handle.in_flight;
         in_flight.set(in_flight.get().saturating_sub(self.completed));
         self.completed = 0;
@@ -147,9 +148,15 @@ impl EventQueue {
 const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 
 /// Whether the event is the one that a command of a transmit queue was counted for. The
-/// REPLY of a rendezvous get, which the NIC issues itself, is not.
+/// REPLY of a rendezvous get, which the NIC issues itself, is not. Where operations are silent
+/// on success, a failure may be one of theirs, for which nothing was counted; it does not give
+/// back the room of another.
 #[inline]
-fn completes_operation(event: &EventBytes) -> bool {
+fn completes_operation(event: &EventBytes, silence: bool) -> bool {
+    if silence && u32::from(event.return_code()) != C_RC_OK {
+        // Only trigger events are counted whatever becomes of them.
+        return u32::from(event.event_type()) == C_EVENT_TRIGGERED_OP;
+    }
     let rendezvous = || {
         let [first, second, ..] = event.words.map(u64::to_le_bytes);
         let mut bytes = [0; EventInitiatorShort::SIZE];
@@ -158,7 +165,7 @@ fn completes_operation(event: &EventBytes) -> bool {
         EventInitiatorShort::from_bytes(bytes).rendezvous()
     };
     match u32::from(event.event_type()) {
-        C_EVENT_ACK | C_EVENT_SEND => true,
+        C_EVENT_ACK | C_EVENT_SEND | C_EVENT_TRIGGERED_OP => true,
         C_EVENT_REPLY => !rendezvous(),
         _ => false,
     }
@@ -172,6 +179,8 @@ pub(crate) struct EventQueueHandle {
     capacity: u32,
     /// Events to come of operations that were committed, plus those not acknowledged.
     in_flight: Cell<u32>,
+    /// There have been operations that report failures alone.
+    silence: Cell<bool>,
     lni: Rc<LniHandle>,
 }
 
@@ -192,6 +201,14 @@ impl EventQueueHandle {
     #[inline]
     pub(crate) fn has_room(&self, more: u32) -> bool {
         self.in_flight.get() + more <= self.capacity
+    }
+
+    /// Notes that operations report here which have an event only if they fail. A queue made
+    /// for the successes that it is to count beside one trigger event (the tools' size is the
+    /// list and one) has room for their failures too.
+    #[inline]
+    pub(crate) fn expect_silence(&self) {
+        self.silence.set(true);
     }
 
     /// Counts `more` events to come.

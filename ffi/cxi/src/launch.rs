@@ -15,6 +15,8 @@ const HALF: usize = 32;
 pub(crate) struct Producer<B> {
     pub(crate) ring: Ring,
     pub(crate) bus: B,
+    /// What padding is made of: half-slots, or slots on a trigger queue (nic.md 2.6).
+    pub(crate) noop: CmdHeader,
 }
 
 impl<B: Bus> Producer<B> {
@@ -27,7 +29,8 @@ impl<B: Bus> Producer<B> {
         if self.ring.usable(wp, || bus.status().rd_ptr()) < padding + halves {
             return Err(EmitError::QueueFull);
         }
-        for skipped in 0..padding {
+        let length = 1 << self.noop.cmd_size();
+        for skipped in (0..padding).step_by(length) {
             self.write_noop(wp + skipped);
         }
         Ok(self.ring.advance(wp, padding))
@@ -42,7 +45,9 @@ impl<B: Bus> Producer<B> {
     /// Makes half-slot `at` a NOOP: only its first 8 bytes count (nic.md 2.6).
     #[inline]
     fn write_noop(&mut self, at: u32) {
-        self.write(at, 0, &[0; 8]);
+        let mut bytes = [0; 8];
+        bytes[0] = self.noop.bytes()[0];
+        self.write(at, 0, &bytes);
     }
 
     /// Tells the NIC about everything up to `wp`.

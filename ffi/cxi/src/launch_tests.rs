@@ -56,6 +56,7 @@ fn producer(slots: u32) -> Producer<Recorder> {
             memory,
             steps: Vec::new(),
         },
+        noop: CmdHeader::new(),
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`Pages`], [`MemoryRegion`] | memory that the NIC reads and writes |
 //! | [`EventQueue`], [`Event`] | what the NIC reports |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
+//! | [`Counter`], [`TriggerQueue`] | what the NIC counts, and what waits for that |
 //! | [`PortalTableEntry`] | where operations arrive |
 //! | [`address`] | fabric addresses and match ids |
 //! | [`clock`] | the clock of the measurements |
@@ -39,6 +40,7 @@ pub mod address;
 mod bus;
 pub mod clock;
 mod command_queue;
+mod counter;
 mod device;
 mod encode;
 mod error;
@@ -53,8 +55,10 @@ mod owned;
 mod portal;
 mod ring;
 mod service;
+mod trigger_queue;
 
 pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
+pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys as sys;
 pub use cxi_sys::LoadError;
 pub use cxi_sys::records;
@@ -68,3 +72,4 @@ pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::{MemoryRegion, Pages};
 pub use portal::PortalTableEntry;
 pub use service::{Member, Service};
+pub use trigger_queue::{TriggerBatch, TriggerQueue};

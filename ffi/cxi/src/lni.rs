@@ -1,9 +1,12 @@
 //! The logical network interface and what it hands out by number: addresses (domains)
 //! and traffic profiles.
 
+use std::ffi::c_int;
 use std::rc::Rc;
 
-use cxi_sys::{cxi_cp, cxi_traffic_class, cxi_traffic_class_type, cxil_domain, cxil_lni};
+use cxi_sys::{
+    TRIG_LCID, cxi_cp, cxi_traffic_class, cxi_traffic_class_type, cxil_domain, cxil_lni,
+};
 
 use crate::device::{Device, DeviceHandle};
 use crate::error::Error;
@@ -166,16 +169,42 @@ impl CommunicationProfile {
     ) -> Result<Self, Error> {
         let lni = lni.handle();
         let api = lni.library().api();
-        let object = Owned::allocate(
-            lni.library(),
-            "cxil_alloc_cp",
-            Destroy {
-                call: ProfileHandle::CALL,
-                function: api.cxil_destroy_cp,
-            },
-            // SAFETY: the interface is alive, and `profile` is there to be filled.
-            |profile| unsafe { (api.cxil_alloc_cp)(lni.as_ptr(), vni, class, class_type, profile) },
-        )?;
+        // SAFETY: the interface is alive, and `profile` is there to be filled.
+        Self::allocate(lni, "cxil_alloc_cp", |profile| unsafe {
+            (api.cxil_alloc_cp)(lni.as_ptr(), vni, class, class_type, profile)
+        })
+    }
+
+    /// Makes a profile with LCID 0, which is the one that trigger queues take. ENOSPC if
+    /// another profile has it; other errors as for [`new`](Self::new). A library too old to
+    /// be asked for a number (libcxi.md 1) gives 0 to the first profile of an interface.
+    pub fn for_triggers(
+        lni: &Lni,
+        vni: u32,
+        class: cxi_traffic_class,
+        class_type: cxi_traffic_class_type,
+    ) -> Result<Self, Error> {
+        let Some(alloc_trig_cp) = lni.handle().library().api().cxil_alloc_trig_cp else {
+            return Self::new(lni, vni, class, class_type);
+        };
+        let lni = lni.handle();
+        // SAFETY: the interface is alive, and `profile` is there to be filled.
+        Self::allocate(lni, "cxil_alloc_trig_cp", |profile| unsafe {
+            alloc_trig_cp(lni.as_ptr(), vni, class, class_type, TRIG_LCID, profile)
+        })
+    }
+
+    fn allocate(
+        lni: &Rc<LniHandle>,
+        call: &'static str,
+        allocate: impl FnOnce(*mut *mut cxi_cp) -> c_int,
+    ) -> Result<Self, Error> {
+        let api = lni.library().api();
+        let destroy = Destroy {
+            call: ProfileHandle::CALL,
+            function: api.cxil_destroy_cp,
+        };
+        let object = Owned::allocate(lni.library(), call, destroy, allocate)?;
         Ok(Self {
             handle: Rc::new(ProfileHandle {
                 object,

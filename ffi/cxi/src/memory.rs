@@ -83,6 +83,16 @@ impl Pages {
         unsafe { AtomicU64::from_ptr(self.as_ptr().wrapping_add(offset).cast()) }
     }
 
+    /// The 8 bytes at `offset`, a multiple of 8, and what was written before them (acquire).
+    pub(crate) fn load(&self, offset: usize) -> u64 {
+        u64::from_le(self.word(offset).load(Ordering::Acquire))
+    }
+
+    /// Zeroes one byte, before anything that is loaded from it later.
+    pub(crate) fn clear_byte(&self, offset: usize) {
+        self.byte(offset).store(0, Ordering::SeqCst);
+    }
+
     /// Copies from `offset` on; the range lies inside.
     fn read(&self, offset: usize, bytes: &mut [u8]) {
         let (head, rest) = bytes.split_at_mut(bytes.len().min(offset.wrapping_neg() % 8));

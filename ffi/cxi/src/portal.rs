@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use cxi_sys::*;
 
+use crate::counter::{Counter, CounterHandle};
 use crate::error::Error;
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
@@ -19,6 +20,7 @@ pub struct PortalTableEntry {
     mappings: Vec<Mapping>,
     object: Owned<cxil_pte>,
     kept_mapped: Vec<Rc<RegionHandle>>,
+    kept_counters: Vec<Rc<CounterHandle>>,
     _events: Rc<EventQueueHandle>,
     _lni: Rc<LniHandle>,
 }
@@ -59,6 +61,7 @@ impl PortalTableEntry {
             mappings: Vec::new(),
             object,
             kept_mapped: Vec::new(),
+            kept_counters: Vec::new(),
             _events: Rc::clone(events),
             _lni: Rc::clone(lni),
         })
@@ -99,6 +102,11 @@ impl PortalTableEntry {
     /// Keeps `region` mapped until this entry is destroyed: its list entries name it.
     pub fn keep_mapped(&mut self, region: &MemoryRegion) {
         self.kept_mapped.push(Rc::clone(region.handle()));
+    }
+
+    /// Keeps `counter` until this entry is destroyed: its list entries count on it.
+    pub fn keep_counter(&mut self, counter: &Counter) {
+        self.kept_counters.push(Rc::clone(counter.handle()));
     }
 
     /// Removes the mappings and destroys the entry with what is on its lists. Everything

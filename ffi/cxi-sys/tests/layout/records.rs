@@ -34,6 +34,8 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
             // behind a header.
             None if matches!(&*member.name, "qw" | "raw" | "unused" | "data")
                 || member.name.starts_with("unused_") => {}
+            // Where another command is embedded: a place, not a field.
+            None if width == 0 => {}
             None => {
                 fields.insert(member.name, (offset, width));
             }
@@ -121,13 +123,22 @@ check_records! {
     c_event_cmd_fail: EventCmdFail,
     cxi_rdzv_match_bits: RdzvMatchBits,
     cxi_rdzv_user_ptr: RdzvUserPtr,
+    c_ct_cmd: CtCmd,
+    c_ct_writeback: CtWriteback,
+    c_event_trig_op_short: EventTrigOpShort,
+    c_event_trig_op_long: EventTrigOpLong,
 }
 
-/// A record added to `records.rs` without a line above would go unchecked.
+/// A record added to these files without a line above would go unchecked.
 #[test]
 fn every_record_is_checked() {
-    let declared = include_str!("../../src/records.rs")
-        .lines()
+    let declared = [
+        include_str!("../../src/records.rs"),
+        include_str!("../../src/records/counting.rs"),
+    ];
+    let declared = declared
+        .into_iter()
+        .flat_map(str::lines)
         .filter_map(|line| line.trim().strip_suffix(" bytes {")?.split('"').nth(1))
         .filter(|name| *name != "c_name");
     let checked = include_str!("records.rs");

@@ -23,6 +23,7 @@ pub enum Kind {
     CommandQueue,
     Portal,
     Mapping,
+    Counter,
 }
 
 struct Object {
@@ -181,6 +182,10 @@ pub fn api() -> Api {
         cxil_destroy_cmdq: destroy_cmdq,
         cxil_map: map,
         cxil_unmap: unmap,
+        cxil_alloc_trig_cp: None,
+        cxil_alloc_ct: alloc_ct,
+        cxil_ct_wb_update: ct_wb_update,
+        cxil_destroy_ct: destroy_ct,
         cxil_alloc_pte: alloc_pte,
         cxil_destroy_pte: destroy_pte,
         cxil_map_pte: map_pte,

@@ -7,6 +7,7 @@ use cxi_sys::*;
 
 use super::ReturnCode;
 use super::arithmetic;
+use super::counter::Counting;
 use super::memory::{Access, AddressSpace, copy};
 use super::packet::{Amo, Kind, Rendezvous};
 use super::ring::Command;
@@ -54,8 +55,7 @@ pub struct Operation {
     pub user_ptr: u64,
     pub success_disable: bool,
     pub send_disable: bool,
-    /// The counter asked for; 0 is none.
-    pub ct: u16,
+    pub counting: Counting,
     pub reduction: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, Retur
 /// An operation without payload, with all that a C_STATE says.
 #[inline]
 fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) -> Operation {
-    let counts = match replies {
+    let completion = match replies {
         true => c_state.event_ct_reply(),
         false => c_state.event_ct_ack(),
     };
@@ -127,9 +127,11 @@ fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) ->
         user_ptr: c_state.user_ptr(),
         success_disable: c_state.event_success_disable(),
         send_disable: c_state.event_send_disable(),
-        ct: match counts || c_state.event_ct_send() {
-            true => c_state.ct(),
-            false => 0,
+        counting: Counting {
+            ct: c_state.ct(),
+            send: c_state.event_ct_send(),
+            completion,
+            bytes: c_state.event_ct_bytes(),
         },
         reduction: c_state.reduction(),
     }
@@ -251,7 +253,7 @@ fn dma(command: &Command, kind: Kind) -> Operation {
         lac: command.lac(),
         iova: command.local_addr(),
     };
-    let (source, result, counts) = match kind {
+    let (source, result, completion) = match kind {
         Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
         _ => (Source::Memory(local), None, command.event_ct_ack()),
     };
@@ -273,9 +275,11 @@ fn dma(command: &Command, kind: Kind) -> Operation {
         user_ptr: 0, // nic.md 3.8
         success_disable: command.event_success_disable(),
         send_disable: command.event_send_disable(),
-        ct: match counts || command.event_ct_send() {
-            true => command.ct(),
-            false => 0,
+        counting: Counting {
+            ct: command.ct(),
+            send: command.event_ct_send(),
+            completion,
+            bytes: command.event_ct_bytes(),
         },
         reduction: command.reduction(),
     }
@@ -317,10 +321,11 @@ fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
         lac: amo.write_lac(),
         iova: amo.local_write_addr(),
     };
-    let counts = match fetching {
+    let completion = match fetching {
         true => amo.event_ct_reply(),
         false => amo.event_ct_ack(),
     };
+    let operation = dma(command, Kind::Atomic);
     Ok(Operation {
         initiator: amo.initiator(),
         match_bits: amo.match_bits(),
@@ -333,11 +338,11 @@ fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
             comparison: amo.cswap_op(),
             fetching,
         },
-        ct: match counts || amo.event_ct_send() {
-            true => amo.ct(),
-            false => 0,
+        counting: Counting {
+            completion,
+            ..operation.counting
         },
-        ..dma(command, Kind::Atomic)
+        ..operation
     })
 }
 

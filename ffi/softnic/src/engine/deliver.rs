@@ -9,7 +9,7 @@ use super::memory::{Access, copy};
 use super::packet::{Arrival, Kind, Packet, Peer, Wire};
 use super::portal::pool_use;
 use super::rendezvous::{Fetcher, Rest};
-use super::{Engine, ReturnCode};
+use super::{Engine, ReturnCode, counter};
 
 /// A put of which more packets will come.
 pub struct Message {
@@ -49,6 +49,12 @@ impl<W: Wire> Engine<W> {
         let code = transaction
             .local_error
             .unwrap_or(u32::from(packet.return_code));
+        let counting = transaction.counting;
+        if counting.completion {
+            let change = counter::amount(counting.bytes, packet.total, code);
+            let ct = usize::from(counting.ct);
+            self.counters.change(ct, change, &mut self.eqs);
+        }
         if code == C_RC_OK && transaction.success_disable {
             return;
         }
@@ -262,11 +268,18 @@ impl<W: Wire> Engine<W> {
         fetcher.fetch(&rest, pte, &mut self.eqs, pool_use(self.entries));
     }
 
-    /// The event of an operation at its target, unless the entry wants none (nic.md 6.5). That of a
+    /// Counts an operation at its target if the entry wants that (nic.md 9.2), and delivers its event
+    /// unless the entry wants none (nic.md 6.5). That of a
     /// rendezvous put is not taken for one of a mere success: a tool that wants no such events waits
     /// for it.
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
+        let entry = &landing.entry;
+        if entry.event_ct_comm() {
+            let change = counter::amount(entry.event_ct_bytes(), packet.rlength(), code);
+            self.counters
+                .change(usize::from(entry.ct()), change, &mut self.eqs);
+        }
         let quiet = landing.entry.event_comm_disable()
             || (landing.entry.event_success_disable()
                 && code == C_RC_OK

@@ -2,7 +2,7 @@
 
 use cxi_sys::records::{
     CmdHeader, EventCmdFail, EventInitiatorLong, EventInitiatorShort, EventTargetLong,
-    EventTargetShort,
+    EventTargetShort, EventTrigOpLong, EventTrigOpShort,
 };
 use cxi_sys::*;
 use rustix::time::{ClockId, clock_gettime};
@@ -131,6 +131,40 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
         .set_timestamp_sec(seconds)
         .set_timestamp_ns(nanoseconds)
         .set_return_code(event.return_code as u8);
+    queue.post(long.bytes());
+}
+
+/// Delivers a TRIGGERED_OP of counter `ct` to queue `eq`; nothing if that is 0.
+pub fn triggered(
+    eqs: &mut Table<EventQueue>,
+    eq: u16,
+    ct: usize,
+    threshold: u64,
+    code: ReturnCode,
+) {
+    let Some(queue) = eqs.get_mut(usize::from(eq)) else {
+        return;
+    };
+    if queue.flags & u64::from(CXI_EQ_INIT_LONG) == 0 {
+        let mut short = EventTrigOpShort::new();
+        short
+            .set_threshold(threshold)
+            .set_ct_handle(ct as u16)
+            .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
+            .set_event_type(C_EVENT_TRIGGERED_OP as u8)
+            .set_return_code(code as u8);
+        queue.post(short.bytes());
+        return;
+    }
+    let mut long = EventTrigOpLong::new();
+    let (seconds, nanoseconds) = timestamp(queue);
+    long.set_threshold(threshold)
+        .set_ct_handle(ct as u16)
+        .set_event_size(C_EVENT_SIZE_32_BYTE as u8)
+        .set_event_type(C_EVENT_TRIGGERED_OP as u8)
+        .set_timestamp_sec(seconds)
+        .set_timestamp_ns(nanoseconds)
+        .set_return_code(code as u8);
     queue.post(long.bytes());
 }
 

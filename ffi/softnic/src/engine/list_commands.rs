@@ -24,8 +24,8 @@ impl TargetQueue {
         if u32::from(command.ptl_list()) == C_PTL_LIST_UNEXPECTED {
             return Err(C_RC_CMD_INVALID_ARG);
         }
-        // No counter can be allocated, so none can be named.
-        if command.ct() != 0 && (command.event_ct_comm() || command.event_ct_overflow()) {
+        let counts = command.event_ct_comm() || command.event_ct_overflow();
+        if command.ct() != 0 && counts && !nic.counters.is_of(command.ct(), self.lni) {
             return Err(C_RC_PERM_VIOLATION);
         }
         let list = u32::from(command.ptl_list());

@@ -12,6 +12,8 @@
 //! | `lists`, `list_commands` | list entries, unexpected headers; how software changes and searches lists |
 //! | `matching`, `placement` | which list entry an operation meets, and where in it |
 //! | `admission` | whether an operation is taken |
+//! | `counter`, `triggers` | counting events, and what waits for them |
+//! | `counter_commands` | the commands of trigger queues |
 //! | `deliver` | incoming packets |
 //! | `rendezvous` | what a rendezvous put leaves to be fetched |
 //! | `get` | the data of gets, going out and coming in |
@@ -25,6 +27,8 @@ mod admission;
 mod arithmetic;
 mod atomics;
 mod commands;
+pub mod counter;
+mod counter_commands;
 mod deliver;
 pub mod event_queue;
 mod events;
@@ -41,6 +45,7 @@ pub mod ring;
 pub mod table;
 pub mod transactions;
 pub mod transmit;
+pub mod triggers;
 
 #[cfg(test)]
 mod flow_tests;
@@ -59,6 +64,7 @@ use rendezvous::Fetcher;
 use table::Table;
 use transactions::Transactions;
 use transmit::{Surroundings, TransmitQueue};
+use triggers::Counters;
 
 /// A return code, `C_RC_*` (nic.md 7).
 pub type ReturnCode = c_return_code;
@@ -133,6 +139,7 @@ pub struct Engine<W> {
     pub tgt: Table<TargetQueue>,
     pub ptes: Table<Pte>,
     pub maps: Table<PortalMap>,
+    pub counters: Counters,
     /// List entries in use, unexpected headers among them.
     pub entries: usize,
     /// The NIC makes the gets of rendezvous puts by itself (nic.md 10.3).
@@ -160,6 +167,7 @@ impl<W: Wire> Engine<W> {
             tgt: Table::new(0, C_NUM_TARGET_CQS as usize),
             ptes: Table::new(1, C_NUM_PTLTES as usize),
             maps: Table::new(0, 2560),
+            counters: Counters::new(),
             entries: 0,
             rendezvous_gets: true,
             transactions: Transactions::default(),
@@ -174,12 +182,14 @@ impl<W: Wire> Engine<W> {
     pub fn poll(&mut self) -> bool {
         let mut worked = self.retry();
         worked |= self.send_replies();
+        worked |= self.counters.notice(&mut self.eqs);
         let mut nic = Surroundings {
             wire: &mut self.wire,
             lnis: &self.lnis,
             eqs: &mut self.eqs,
             transactions: &mut self.transactions,
             waiting: &mut self.waiting,
+            counters: &mut self.counters,
         };
         for number in 0..self.tx.len() {
             if let Some(queue) = self.tx.get_mut(number) {
@@ -196,6 +206,7 @@ impl<W: Wire> Engine<W> {
                 waiting: &mut self.waiting,
                 enabled: self.rendezvous_gets,
             },
+            counters: &self.counters,
         };
         for number in 0..self.tgt.len() {
             if let Some(queue) = self.tgt.get_mut(number) {
@@ -326,6 +337,7 @@ impl<W: Wire> Engine<W> {
         let Some(queue) = self.tx.remove(number) else {
             return;
         };
+        self.counters.forget_queue(number);
         if let Some(transfer) = queue.transfer {
             transfer.abort(None, &mut self.transactions, &mut self.waiting);
         }
@@ -339,9 +351,21 @@ impl<W: Wire> Engine<W> {
     /// Takes an event queue out. What is under way reports to nobody then.
     pub fn remove_event_queue(&mut self, number: usize) {
         self.eqs.remove(number);
+        self.counters.forget_event_queue(number);
         for (_, transaction) in self.transactions.iter_mut() {
             if usize::from(transaction.eq) == number {
                 transaction.eq = 0;
+            }
+        }
+    }
+
+    /// Takes a counter out. What is under way is not counted any more then, and what waits for it is
+    /// cancelled (libcxi.md 8.4).
+    pub fn remove_counter(&mut self, number: usize) {
+        self.counters.remove(number, &mut self.eqs);
+        for (_, transaction) in self.transactions.iter_mut() {
+            if usize::from(transaction.counting.ct) == number {
+                transaction.counting.ct = 0;
             }
         }
     }
@@ -427,6 +451,7 @@ mod tests {
                 destination: None,
                 rendezvous: None,
                 success_disable: false,
+                counting: counter::Counting::default(),
                 local_error: None,
                 probed: false,
             })

@@ -6,6 +6,7 @@ use cxi_sys::records::{FaUnicast, RdzvMatchBits, RdzvUserPtr, TargetCmd};
 use cxi_sys::*;
 
 use super::PID_BITS;
+use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator, PoolUse, Target};
 use super::matching;
@@ -165,6 +166,13 @@ impl<W: Wire> Fetcher<'_, W> {
             }),
             rendezvous: Some(rest.pte),
             success_disable: rest.entry.event_comm_disable(),
+            // One more count on the entry's counter (nic.md 10.3).
+            counting: Counting {
+                ct: rest.entry.ct(),
+                send: false,
+                completion: rest.entry.event_ct_comm(),
+                bytes: rest.entry.event_ct_bytes(),
+            },
             local_error: None,
             probed: false,
         });

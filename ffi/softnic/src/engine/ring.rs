@@ -47,6 +47,17 @@ impl Command {
         &self.words
     }
 
+    /// The DMA command inside a triggered one (nic.md 3.12). Of its last size, 128 bytes, those
+    /// that are used are there; the rest is zero.
+    pub fn embedded(&self) -> Self {
+        let mut words = [0; 32];
+        words[..13].copy_from_slice(&self.words[3..16]);
+        Self {
+            words,
+            header: CmdHeader::from_bytes([words[0] as u8]),
+        }
+    }
+
     /// Bytes that its size code stands for.
     #[inline]
     pub fn size(&self) -> usize {
@@ -241,6 +252,11 @@ impl CommandRing {
             *word = self.memory.word(at + 8 * index).load(Ordering::Relaxed);
         }
         Some(Ok(Command { words, header }))
+    }
+
+    /// Slot of the next command.
+    pub fn slot(&self) -> u16 {
+        self.read as u16
     }
 
     /// Whether the next command starts on a 128-byte boundary.

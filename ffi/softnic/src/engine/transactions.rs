@@ -3,6 +3,7 @@
 use cxi_sys::c_event_type;
 
 use super::ReturnCode;
+use super::counter::Counting;
 use super::packet::Peer;
 
 /// Most operations of one NIC under way. A command queue waits while they are used up, so this also
@@ -35,6 +36,7 @@ pub struct Transaction {
     pub rendezvous: Option<usize>,
     /// No event when it succeeds.
     pub success_disable: bool,
+    pub counting: Counting,
     /// What went wrong on our side; outranks what the target says.
     pub local_error: Option<ReturnCode>,
     /// It was under way at the last probe already.
@@ -126,6 +128,7 @@ mod tests {
             destination: None,
             rendezvous: None,
             success_disable: false,
+            counting: Counting::default(),
             local_error: None,
             probed: false,
         }

@@ -10,12 +10,14 @@ use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
 use super::commands::{self, Operation, Source};
+use super::counter;
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator};
 use super::packet::{INLINE, Kind, MTU, Packet, Peer, Wire};
 use super::ring::{Command, CommandRing};
 use super::table::Table;
 use super::transactions::{Destination, Transaction, Transactions};
+use super::triggers::{Counters, Launch};
 use super::{Lni, ReturnCode};
 use crate::engine::PID_BITS;
 
@@ -65,6 +67,20 @@ pub struct Surroundings<'a, W> {
     pub transactions: &'a mut Transactions,
     /// Packets that found no room.
     pub waiting: &'a mut VecDeque<(Peer, Packet)>,
+    pub counters: &'a mut Counters,
+}
+
+impl<W> Surroundings<'_, W> {
+    /// Ends an operation that cannot even be sent.
+    fn refuse(&mut self, operation: &Operation, completion: &Initiator) {
+        let counting = operation.counting;
+        if counting.completion {
+            let change = counter::amount(counting.bytes, 0, completion.return_code);
+            self.counters
+                .change(usize::from(counting.ct), change, self.eqs);
+        }
+        events::initiator(self.eqs, operation.eq, completion);
+    }
 }
 
 impl TransmitQueue {
@@ -94,6 +110,15 @@ impl TransmitQueue {
                 self.transfer = None;
                 worked = true;
             }
+            if self.trigger
+                && let Some(launch) = nic.counters.take_launched(number)
+            {
+                if !self.launch(number, launch, nic) {
+                    break;
+                }
+                worked = true;
+                continue;
+            }
             let Some(fetched) = self.ring.peek() else {
                 break;
             };
@@ -111,6 +136,34 @@ impl TransmitQueue {
             worked = true;
         }
         worked
+    }
+
+    /// Executes a command whose time has come; false if that is not possible now. The profile and
+    /// the rights are those of the queue as it is now. A command that has lost its rights since it was
+    /// accepted is reported, and the queue, which is elsewhere by now, goes on.
+    fn launch<W: Wire>(
+        &mut self,
+        number: usize,
+        launch: Launch,
+        nic: &mut Surroundings<'_, W>,
+    ) -> bool {
+        let command = &launch.command;
+        let result = commands::decode(command, &self.c_state)
+            .and_then(|operation| self.start(number, command, operation, nic));
+        match result {
+            Ok(Step::Done) => {}
+            Ok(Step::Wait) => {
+                nic.counters.put_back(launch);
+                return false;
+            }
+            Err(code) => {
+                if let Some(eq) = nic.eqs.get_mut(usize::from(self.error_eq)) {
+                    let header = command.header;
+                    events::command_failure(eq, number, false, launch.slot, header, code);
+                }
+            }
+        }
+        true
     }
 
     fn fail(
@@ -150,8 +203,10 @@ impl TransmitQueue {
             (C_CMD_TYPE_IDC | C_CMD_TYPE_DMA, C_CMD_NOOP) | (C_CMD_TYPE_CQ, C_CMD_CQ_NOOP) => {
                 Ok(Step::Done)
             }
-            // Opcode 0 is the NOOP of this type too: padding of a trigger queue.
-            (C_CMD_TYPE_CT, 0) if self.trigger => Ok(Step::Done),
+            (C_CMD_TYPE_CT, _) if self.trigger => {
+                self.execute_counter_command(number, command, nic)?;
+                Ok(Step::Done)
+            }
             (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => Ok(if self.outstanding == 0 {
                 Step::Done
             } else {
@@ -170,6 +225,10 @@ impl TransmitQueue {
             return Err(C_RC_CMD_ALIGN_ERROR); // nic.md 3.11
         }
         let lcid = CqCmd::from_bytes(command.bytes()).lcid();
+        // Trigger queues cannot be made with another profile, so they cannot change to one.
+        if self.trigger && lcid != 0 {
+            return Err(C_RC_PERM_VIOLATION);
+        }
         lnis.get(self.lni)
             .and_then(|lni| lni.profile(lcid))
             .ok_or(C_RC_PERM_VIOLATION)?;
@@ -188,13 +247,9 @@ impl TransmitQueue {
     ) -> Result<Step, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
         let vni = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
-        let eq_is_ours = |eq: &EventQueue| eq.lni == self.lni;
-        let eq = operation.eq;
-        if eq != 0 && !nic.eqs.get(usize::from(eq)).is_some_and(eq_is_ours) {
-            return Err(C_RC_PERM_VIOLATION);
-        }
-        // No counter can be allocated, so none can be named.
-        if operation.ct != 0 {
+        let eq = self.our_event_queue(operation.eq, nic.eqs)?;
+        let counting = operation.counting;
+        if counting.is_used() && !nic.counters.is_of(counting.ct, self.lni) {
             return Err(C_RC_PERM_VIOLATION);
         }
         if operation.reduction {
@@ -217,7 +272,7 @@ impl TransmitQueue {
         };
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
-            events::initiator(nic.eqs, eq, &completion);
+            nic.refuse(&operation, &completion);
             return Ok(Step::Done);
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
@@ -227,7 +282,7 @@ impl TransmitQueue {
             Err(code) => {
                 completion.return_code = code;
                 completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                events::initiator(nic.eqs, eq, &completion);
+                nic.refuse(&operation, &completion);
                 return Ok(Step::Done);
             }
         };
@@ -245,6 +300,7 @@ impl TransmitQueue {
             }),
             rendezvous: None,
             success_disable: operation.success_disable,
+            counting,
             local_error: None,
             probed: false,
         });
@@ -321,6 +377,14 @@ impl Transfer {
                 self.packet.kind = Kind::Put;
                 self.packet.total = end;
             }
+        }
+        if let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
+            && transaction.counting.send
+        {
+            let counting = transaction.counting;
+            let change = counter::amount(counting.bytes, transaction.length, C_RC_OK);
+            nic.counters
+                .change(usize::from(counting.ct), change, nic.eqs);
         }
         if self.send_event
             && let Some(transaction) = nic.transactions.get_mut(self.packet.tag)

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::device::{Device, PID_COUNT};
 use super::service::{Service, check_vni};
 use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::{Domain, Engine, Lni, Profile};
+use crate::engine::{Domain, Engine, Lni, PROFILES, Profile};
 use crate::fabric::Fabric;
 use crate::nic::Nic;
 
@@ -88,6 +88,7 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.tx.iter().any(|(_, queue)| queue.lni == lni)
         || engine.tgt.iter().any(|(_, queue)| queue.lni == lni)
         || engine.ptes.iter().any(|(_, pte)| pte.lni == lni)
+        || engine.counters.any_of(lni)
 }
 
 /// Traffic classes that this NIC offers: those of the driver's default QoS profile, LL_BE_BD_ET
@@ -110,7 +111,27 @@ pub unsafe extern "C" fn cxil_alloc_cp(
     tc_type: cxi_traffic_class_type,
     cp: *mut *mut cxi_cp,
 ) -> c_int {
+    // SAFETY: C contract, which is the same.
+    unsafe { cxil_alloc_trig_cp(lni, vni, tc, tc_type, ANY_LCID, cp) }
+}
+
+/// A profile that exists already is shared if its LCID is one of those asked for. ENOSPC if none of
+/// those is free, also where it is LCID 0 alone that is not.
+pub unsafe extern "C" fn cxil_alloc_trig_cp(
+    lni: *mut cxil_lni,
+    vni: c_uint,
+    tc: cxi_traffic_class,
+    tc_type: cxi_traffic_class_type,
+    cp_type: cxi_trig_cp,
+    cp: *mut *mut cxi_cp,
+) -> c_int {
     answer(|| {
+        let admitted = match cp_type {
+            TRIG_LCID => 0..1,
+            NON_TRIG_LCID => 1..PROFILES,
+            ANY_LCID => 0..PROFILES,
+            _ => return Err(Errno::INVAL),
+        };
         // SAFETY: C contract.
         let lni: &LniHandle = unsafe { handle(lni) }?;
         // SAFETY: C contract.
@@ -123,18 +144,17 @@ pub unsafe extern "C" fn cxil_alloc_cp(
                 .get_mut(lni.number)
                 .ok_or(Errno::INVAL)?
                 .profiles;
-            let same = profiles.iter_mut().enumerate().find_map(|(lcid, profile)| {
-                let profile = profile.as_mut()?;
-                ((profile.vni, profile.tc, profile.tc_type) == (vni, tc, tc_type))
-                    .then_some((lcid, profile))
-            });
-            if let Some((lcid, profile)) = same {
-                profile.users += 1;
-                return Ok(lcid);
+            for lcid in admitted.clone() {
+                if let Some(profile) = &mut profiles[lcid]
+                    && (profile.vni, profile.tc, profile.tc_type) == (vni, tc, tc_type)
+                {
+                    profile.users += 1;
+                    return Ok(lcid);
+                }
             }
-            let lcid = profiles
-                .iter()
-                .position(Option::is_none)
+            let lcid = admitted
+                .clone()
+                .find(|&lcid| profiles[lcid].is_none())
                 .ok_or(Errno::NOSPC)?;
             profiles[lcid] = Some(Profile {
                 vni,

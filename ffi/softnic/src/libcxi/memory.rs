@@ -111,7 +111,7 @@ fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
 }
 
 /// EFAULT unless the process itself could access all of the range in the way that the NIC is to.
-fn check_access(start: usize, end: usize, flags: u32) -> Result<(), Errno> {
+pub fn check_access(start: usize, end: usize, flags: u32) -> Result<(), Errno> {
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::NOMEM)?;
     let mut reached = start;
     for line in maps.lines() {

@@ -4,6 +4,7 @@
 //! heap object whose public part comes first; the NIC's side of the object is in the engine's tables.
 //! What holds what (EBUSY) is asked of those tables, so that there is no count to go wrong.
 
+mod counter;
 mod device;
 mod lni;
 mod memory;
@@ -25,6 +26,7 @@ pub fn api() -> Api {
         cxil_open_device: device::cxil_open_device,
         cxil_close_device: device::cxil_close_device,
         cxil_get_svc: service::cxil_get_svc,
+        cxil_alloc_trig_cp: Some(lni::cxil_alloc_trig_cp),
         cxil_svc_get_vni_range: Some(service::cxil_svc_get_vni_range),
         cxil_alloc_lni: lni::cxil_alloc_lni,
         cxil_destroy_lni: lni::cxil_destroy_lni,
@@ -38,6 +40,9 @@ pub fn api() -> Api {
         cxil_destroy_evtq: queue::cxil_destroy_evtq,
         cxil_alloc_cmdq: queue::cxil_alloc_cmdq,
         cxil_destroy_cmdq: queue::cxil_destroy_cmdq,
+        cxil_alloc_ct: counter::cxil_alloc_ct,
+        cxil_ct_wb_update: counter::cxil_ct_wb_update,
+        cxil_destroy_ct: counter::cxil_destroy_ct,
         cxil_alloc_pte: portal::cxil_alloc_pte,
         cxil_destroy_pte: portal::cxil_destroy_pte,
         cxil_map_pte: portal::cxil_map_pte,

@@ -1,0 +1,247 @@
+//! Counters: a success and a failure count each, with doorbells and a write-back word (nic.md 9.1).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxi_sys::C_RC_OK;
+use cxi_sys::records::CtWriteback;
+
+use super::ReturnCode;
+use super::triggers::Trigger;
+use crate::pages::Pages;
+
+/// Largest success count: 48 bits. Counting beyond wraps (nic.md 15, question 16).
+pub const SUCCESS_MASK: u64 = (1 << 48) - 1;
+
+/// Largest failure count: 7 bits. Counting beyond stays there (nic.md 15, question 16).
+pub const MAX_FAILURES: u8 = 0x7f;
+
+/// Byte offsets of the doorbells.
+const ADD_SUCCESS: usize = 0;
+const ADD_FAILURE: usize = 64;
+const RESET_SUCCESS: usize = 128;
+const RESET_FAILURE: usize = 192;
+
+/// Put back wherever a doorbell was taken: wider than any count.
+const UNTOUCHED: u64 = u64::MAX;
+
+/// What happens to the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Add {
+        success: u64,
+        failure: u8,
+    },
+    /// Overwrites what is given.
+    Set {
+        success: Option<u64>,
+        failure: Option<u8>,
+    },
+}
+
+/// Which completions of an operation are counted, and how (nic.md 3.3, 9.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// The counter; 0 is none.
+    pub ct: u16,
+    /// That its data has gone out.
+    pub send: bool,
+    /// Its ACK, or its REPLY.
+    pub completion: bool,
+    /// Bytes, not operations.
+    pub bytes: bool,
+}
+
+impl Counting {
+    /// Whether it counts anything anywhere.
+    pub fn is_used(&self) -> bool {
+        self.ct != 0 && (self.send || self.completion)
+    }
+}
+
+/// What a completed operation of `length` bytes adds: a success or its bytes, or one failure.
+#[inline]
+pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
+    let (success, failure) = match (code, bytes) {
+        (C_RC_OK, true) => (length.into(), 0),
+        (C_RC_OK, false) => (1, 0),
+        _ => (0, 1),
+    };
+    Change::Add { success, failure }
+}
+
+/// A counter.
+pub struct Counter {
+    pub lni: usize,
+    pub success: u64,
+    pub failure: u8,
+    /// Address of the write-back word.
+    write_back: Option<usize>,
+    doorbells: Arc<Pages>,
+    /// What waits for the success count, by ascending threshold; of equal ones the older first.
+    pub pending: VecDeque<Trigger>,
+}
+
+impl Counter {
+    /// A counter at zero, written through `doorbells`.
+    pub fn new(lni: usize, doorbells: Arc<Pages>) -> Self {
+        for offset in [ADD_SUCCESS, ADD_FAILURE, RESET_SUCCESS, RESET_FAILURE] {
+            doorbells.word(offset).store(UNTOUCHED, Ordering::Relaxed);
+        }
+        Self {
+            lni,
+            success: 0,
+            failure: 0,
+            write_back: None,
+            doorbells,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// Tells the counts at this address from now on, or nowhere.
+    ///
+    /// # Safety
+    /// The address is that of 8 aligned bytes that stay mapped and writable until another takes its
+    /// place or the counter is dropped.
+    pub unsafe fn set_write_back(&mut self, address: Option<usize>) {
+        self.write_back = address;
+    }
+
+    /// What was stored to the doorbells since the last look, in this order: resets before additions,
+    /// as in setting up. Of two stores to one doorbell between two looks the second alone is seen;
+    /// hardware sees both.
+    #[inline]
+    pub fn notice(&self) -> [Option<Change>; 4] {
+        let take = |offset| {
+            let word = self.doorbells.word(offset);
+            if word.load(Ordering::Acquire) == UNTOUCHED {
+                return None;
+            }
+            Some(word.swap(UNTOUCHED, Ordering::AcqRel))
+        };
+        let set = |success, failure| Change::Set { success, failure };
+        let add = |success, failure| Change::Add { success, failure };
+        [
+            take(RESET_SUCCESS).map(|_| set(Some(0), None)),
+            take(RESET_FAILURE).map(|_| set(None, Some(0))),
+            take(ADD_SUCCESS).map(|value| add(value & SUCCESS_MASK, 0)),
+            take(ADD_FAILURE).map(|value| add(0, value as u8 & MAX_FAILURES)),
+        ]
+    }
+
+    /// Changes the counts. All but an addition to the successes is written back (nic.md 9.1; 15,
+    /// question 17).
+    #[inline]
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Add { success, failure } => {
+                self.success = self.success.wrapping_add(success) & SUCCESS_MASK;
+                self.failure = self.failure.saturating_add(failure).min(MAX_FAILURES);
+                if failure == 0 {
+                    return;
+                }
+            }
+            Change::Set { success, failure } => {
+                self.success = success.unwrap_or(self.success);
+                self.failure = failure.unwrap_or(self.failure);
+            }
+        }
+        self.write_back();
+    }
+
+    /// Tells the counts in the write-back word, in a single store.
+    pub fn write_back(&self) {
+        let Some(address) = self.write_back else {
+            return;
+        };
+        let mut counts = CtWriteback::new();
+        counts
+            .set_ct_success(self.success)
+            .set_ct_failure(self.failure)
+            .set_ct_writeback(true);
+        let word = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: `set_write_back` was promised such a word.
+        let word = unsafe { AtomicU64::from_ptr(word) };
+        word.store(u64::from_le_bytes(*counts.bytes()), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::page_size;
+
+    fn counter() -> (Counter, Arc<Pages>) {
+        let page = Arc::new(Pages::anonymous(page_size()).unwrap());
+        (Counter::new(1, page.clone()), page)
+    }
+
+    fn add(success: u64, failure: u8) -> Change {
+        Change::Add { success, failure }
+    }
+
+    #[test]
+    fn successes_wrap_and_failures_stay_at_the_maximum() {
+        let (mut counter, _) = counter();
+        counter.apply(add(SUCCESS_MASK, 126));
+        counter.apply(add(3, 1));
+        assert_eq!((counter.success, counter.failure), (2, 127));
+        counter.apply(add(0, 1));
+        assert_eq!(counter.failure, 127);
+        counter.apply(add(0, 127));
+        assert_eq!(counter.failure, 127);
+    }
+
+    #[test]
+    fn doorbells_are_taken_once() {
+        let (counter, page) = counter();
+        assert_eq!(counter.notice(), [None; 4]);
+        page.word(0).store(1 << 48 | 5, Ordering::Release);
+        page.word(64).store(0x80 | 3, Ordering::Release);
+        page.word(128).store(0, Ordering::Release);
+        page.word(192).store(7, Ordering::Release);
+        let set = |success, failure| Some(Change::Set { success, failure });
+        let seen = [
+            set(Some(0), None),
+            set(None, Some(0)),
+            Some(add(5, 0)),
+            Some(add(0, 3)),
+        ];
+        assert_eq!(counter.notice(), seen);
+        assert_eq!(counter.notice(), [None; 4]);
+    }
+
+    #[test]
+    fn what_is_written_back() {
+        let (mut counter, page) = counter();
+        let address = page.at(1024, 8).expose_provenance();
+        // SAFETY: the page lives as long as the counter, and has nothing else there.
+        unsafe { counter.set_write_back(Some(address)) };
+        let mut after = |change| {
+            page.word(1024).store(0, Ordering::Relaxed);
+            counter.apply(change);
+            page.word(1024).load(Ordering::Relaxed)
+        };
+        const FLAG: u64 = 1 << 63;
+        assert_eq!(after(add(7, 0)), 0);
+        assert_eq!(after(add(1, 2)), FLAG | 2 << 48 | 8);
+        let set = |success, failure| Change::Set { success, failure };
+        assert_eq!(after(set(Some(0), None)), FLAG | 2 << 48);
+        assert_eq!(after(set(None, Some(1))), FLAG | 1 << 48);
+        assert_eq!(
+            after(set(Some(SUCCESS_MASK), Some(MAX_FAILURES))),
+            FLAG | 127 << 48 | SUCCESS_MASK
+        );
+    }
+
+    #[test]
+    fn what_an_operation_adds() {
+        assert_eq!(amount(false, 4096, C_RC_OK), add(1, 0));
+        assert_eq!(amount(true, 4096, C_RC_OK), add(4096, 0));
+        assert_eq!(amount(true, 0, C_RC_OK), add(0, 0));
+        for bytes in [false, true] {
+            assert_eq!(amount(bytes, 4096, cxi_sys::C_RC_NO_SPACE), add(0, 1));
+        }
+    }
+}
