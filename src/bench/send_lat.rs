@@ -410,7 +410,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
             match fields {
                 (EventType::PUT, ReturnCode::OK, _) => received = message,
                 (EventType::REPLY, ReturnCode::OK, _) => {}
-                (EventType::GET, ReturnCode::OK, Record::TargetLong(announced)) => {
+                (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
                     if !announced.get_issued()
                         && let Some(rendezvous) = rendezvous
                     {
