@@ -127,6 +127,65 @@ pub trait RoundTripMeasurement {
     fn run(self, round_trip: &mut impl RoundTrip) -> Result<Self::Output, Failure>;
 }
 
+/// Bandwidth: lists of operations, rung for together.
+pub trait Bandwidth {
+    /// What each side holds during the run.
+    type Resources;
+
+    /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
+    fn resources(
+        endpoint: &Endpoint,
+        peer: Address,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Self::Resources, Failure>;
+
+    /// Makes this side's part in iterations of `size` bytes and hands it to `measurement`. As
+    /// [`OneSidedLatency::measure`].
+    fn measure<M: ListMeasurement>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        measurement: M,
+    ) -> Result<M::Output, Failure>;
+
+    /// Fails unless what arrived is what lists of `size` bytes bring. For debug builds.
+    fn check(resources: &Self::Resources, run: &RunOptions, size: u64) -> Result<(), Failure>;
+
+    /// Releases the resources.
+    fn close(resources: Self::Resources) -> Result<(), Failure>;
+}
+
+/// How far a step has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing has come from the peer.
+    Waiting,
+    /// Something has happened.
+    Going,
+    /// An iteration is complete.
+    Complete,
+}
+
+/// One side's part in the iterations of one size.
+pub trait Iterations {
+    /// Goes on as far as it can without waiting for the peer's software. After a complete
+    /// iteration it begins the next.
+    fn step<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<Step, Failure>;
+
+    /// Lists that this side has sent, and whose arrival is acknowledged.
+    fn lists_sent(&self) -> u64;
+}
+
+/// What is done with iterations: the measuring loop.
+pub trait ListMeasurement {
+    /// What the loop yields.
+    type Output;
+
+    /// Runs the loop.
+    fn run(self, iterations: &mut impl Iterations) -> Result<Self::Output, Failure>;
+}
+
 /// One transaction, ready to be repeated.
 pub trait Transaction {
     /// Performs it once. The result is the time in nanoseconds from before the command is

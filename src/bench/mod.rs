@@ -5,6 +5,7 @@ pub mod api;
 pub(crate) mod atomic_lat;
 pub mod common;
 pub(crate) mod read_lat;
+pub(crate) mod send_bw;
 pub(crate) mod send_lat;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -12,8 +13,8 @@ pub(crate) mod write_lat;
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
-use crate::plan::RunOptions;
-use crate::run::{one_sided_latency, two_sided_latency};
+use crate::plan::{Bandwidth, RunOptions};
+use crate::run::{bandwidth_run, one_sided_latency, two_sided_latency};
 use crate::tool::Tool;
 
 /// All tools, in the order of listings.
@@ -139,6 +140,43 @@ pub static TOOLS: &[Tool] = &[
         defaults: LATENCY,
         run: two_sided_latency::<send_lat::SendLat>,
     },
+    Tool {
+        name: "send-bw",
+        legacy_name: "cxi_send_bw",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Send Bandwidth Test",
+        about: "Two-sided RDMA message bandwidth",
+        operation: "Send",
+        operations: "Sends",
+        size_column: "Send Size[B]",
+        options: &[
+            &options::DEVICE,
+            &options::SVC_ID,
+            &options::PORT,
+            &options::ITERS,
+            &options::DURATION,
+            &options::SIZE,
+            &options::LIST_SIZE,
+            &options::BIDIRECTIONAL,
+            &options::NO_IDC,
+            &options::RDZV,
+            &options::BUF_SZ,
+            &options::BUF_ALIGN,
+            &options::LOOPBACK,
+            &options::LIBCXI,
+        ],
+        defaults: RunOptions {
+            iters: 1000,
+            warmup: 0,
+            gap_us: 0,
+            min_size: 65536,
+            max_size: 65536,
+            use_ll: false,
+            bandwidth: Some(LISTS),
+            ..LATENCY
+        },
+        run: bandwidth_run::<send_bw::SendBw>,
+    },
 ];
 
 /// Defaults of the latency tools.
@@ -165,4 +203,12 @@ const SUM: Atomic = Atomic {
     ty: AtomicType::Uint64,
     fetching: false,
     matching: false,
+};
+
+/// Defaults of the bandwidth tools.
+const LISTS: Bandwidth = Bandwidth {
+    list_size: 256,
+    bidirectional: false,
+    max_buffer: 1 << 32,
+    alignment: 64,
 };

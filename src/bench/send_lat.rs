@@ -86,6 +86,7 @@ impl TwoSidedLatency for SendLat {
             let source = Source::new(endpoint, peer, side, buffer, events, EVENT_PAGE)?;
             let fetcher = Fetcher::new(
                 endpoint,
+                &initiator.profile,
                 peer,
                 &receiver.portals,
                 &receiver.buffer,

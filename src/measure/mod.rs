@@ -1,8 +1,10 @@
 //! What becomes of the samples: exact statistics, a histogram, and the samples themselves
-//! where they are asked for.
+//! where they are asked for; bandwidth and packet rate.
 
+mod rates;
 mod recorder;
 mod stats;
 
+pub use rates::Rates;
 pub use recorder::Recorder;
 pub use stats::Statistics;

@@ -1,3 +1,4 @@
 //! Outcome -> text as documented.
 
+pub mod bandwidth;
 pub mod text;

@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use super::bandwidth;
 use crate::cli::options;
 use crate::device::{DeviceKind, DeviceName};
 use crate::measure::Statistics;
@@ -52,6 +53,10 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let has_buffers = tool.takes(&options::SIZE);
     if has_buffers {
         line(out, "Client TX Mem", "System")?;
+        if run.bandwidth.is_some_and(|lists| lists.bidirectional) {
+            line(out, "Client RX Mem", "System")?;
+            line(out, "Server TX Mem", "System")?;
+        }
         line(out, "Server RX Mem", "System")?;
     }
     match run.duration_s {
@@ -64,12 +69,11 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             line(out, "Iterations", run.iters)?;
         }
     }
-    line(out, "Warmup Iters", run.warmup)?;
-    line(
-        out,
-        "Inter-Iter Gap",
-        format_args!("{} microseconds", run.gap_us),
-    )?;
+    if tool.takes(&options::WARMUP) {
+        line(out, "Warmup Iters", run.warmup)?;
+        let gap = format_args!("{} microseconds", run.gap_us);
+        line(out, "Inter-Iter Gap", gap)?;
+    }
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching {
             "FETCHING"
@@ -88,6 +92,9 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
         line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
     }
+    if let Some(lists) = run.bandwidth {
+        line(out, "List Size", lists.list_size)?;
+    }
     if tool.takes(&options::NO_IDC) {
         line(out, "IDC", run.idc())?;
     }
@@ -95,12 +102,16 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         line(out, "Matching LEs", Setting::from(atomic.matching))?;
         line(out, "Restricted", run.restricted())?;
     }
-    line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
-    line(
-        out,
-        "Results Reported",
-        if run.report_all { "All" } else { "Summary" },
-    )?;
+    if tool.takes(&options::NO_LL) {
+        line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
+    }
+    if tool.takes(&options::REPORT_ALL) {
+        let reported = if run.report_all { "All" } else { "Summary" };
+        line(out, "Results Reported", reported)?;
+    }
+    if let Some(lists) = run.bandwidth {
+        bandwidth::lists(out, lists, run.max_size)?;
+    }
     if has_buffers {
         line(out, "Hugepages", Setting::Disabled)?;
     }
@@ -207,6 +218,9 @@ pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 }
 
 fn header(tool: &Tool) -> String {
+    if tool.defaults.bandwidth.is_some() {
+        return bandwidth::header(tool);
+    }
     format!(
         "{}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
         tool.size_column, tool.operations, "Min[us]", "Max[us]", "Mean[us]", "StdDev[us]"
@@ -214,12 +228,16 @@ fn header(tool: &Tool) -> String {
 }
 
 /// A line of dashes, as long as the header of the results.
-fn separator(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+pub(super) fn separator(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     writeln!(out, "{}", "-".repeat(header(tool).len()))
 }
 
 /// One line of the summary.
-fn line(out: &mut impl Write, label: &str, value: impl std::fmt::Display) -> io::Result<()> {
+pub(super) fn line(
+    out: &mut impl Write,
+    label: &str,
+    value: impl std::fmt::Display,
+) -> io::Result<()> {
     writeln!(out, "{label:17}: {value}")
 }
 

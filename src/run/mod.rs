@@ -2,6 +2,7 @@
 //!
 //! * `one_sided`: both roles of a one-sided latency run, from device to closing line.
 //! * `two_sided`: the same for a two-sided latency run.
+//! * `bandwidth`: a bandwidth run, and its loop.
 //! * `course`: what every run has in common.
 //! * `latency`: the loop of one-sided latency.
 //! * `patience`: waiting for the NIC, never without an end.
@@ -9,6 +10,7 @@
 
 #[cfg(test)]
 mod allocation_test;
+mod bandwidth;
 mod clock;
 mod course;
 mod latency;
@@ -17,6 +19,7 @@ mod one_sided;
 mod patience;
 mod two_sided;
 
+pub use bandwidth::bandwidth_run;
 pub use clock::{Clock, MonotonicRaw};
 pub use one_sided::one_sided_latency;
 pub use patience::{Patience, Supervisor};

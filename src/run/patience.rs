@@ -29,15 +29,32 @@ pub trait Supervisor {
     fn no_answer(&self, event: &str, waited: u64) -> Failure;
 }
 
+/// Time that a byte may take, in nanoseconds: a link slower than 50 MB/s is no link.
+const PER_BYTE: u64 = 20;
+
 /// How long, and under whose eyes, a loop waits for an event.
+#[derive(Clone, Copy)]
 pub struct Patience<'a> {
     supervisor: &'a dyn Supervisor,
+    /// Time that the data of an operation may take, beside the limits above, in nanoseconds.
+    allowance: u64,
 }
 
 impl<'a> Patience<'a> {
     /// Patience that asks and tells `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
-        Self { supervisor }
+        Self {
+            supervisor,
+            allowance: 0,
+        }
+    }
+
+    /// The same for operations that move so many bytes before anything is heard of them.
+    pub fn for_bytes(self, bytes: u64) -> Self {
+        Self {
+            allowance: bytes.saturating_mul(PER_BYTE),
+            ..self
+        }
     }
 
     /// Polls until there is an event; the result is that event and the time right after it was
@@ -57,6 +74,16 @@ impl<'a> Patience<'a> {
                 }
             }
             self.still_nothing(clock.now(), event, &mut watch)?;
+        }
+    }
+
+    /// A wait whose polls the caller makes.
+    pub fn vigil(&self, event: &'static str) -> Vigil<'_, 'a> {
+        Vigil {
+            patience: self,
+            event,
+            misses: 0,
+            watch: None,
         }
     }
 
@@ -82,15 +109,46 @@ impl<'a> Patience<'a> {
             self.look_after_peer()?;
         }
         let waited = now - watch.since;
-        if waited >= GIVE_UP {
+        let give_up = GIVE_UP.saturating_add(self.allowance);
+        if waited >= give_up {
             return Err(self.supervisor.no_answer(event, seconds(waited)));
         }
-        if waited >= NOTICE && !watch.noticed {
+        if waited >= NOTICE.saturating_add(self.allowance) && !watch.noticed {
             watch.noticed = true;
             self.supervisor
-                .slow(event, seconds(waited), seconds(GIVE_UP));
+                .slow(event, seconds(waited), seconds(give_up));
         }
         Ok(())
+    }
+}
+
+/// See [`Patience::vigil`].
+pub struct Vigil<'p, 'a> {
+    patience: &'p Patience<'a>,
+    event: &'static str,
+    misses: u32,
+    watch: Option<Watch>,
+}
+
+impl Vigil<'_, '_> {
+    /// A poll has found something: the wait starts again.
+    #[inline]
+    pub fn hit(&mut self) {
+        self.misses = 0;
+        self.watch = None;
+    }
+
+    /// A poll has found nothing. True, seldom, when it is time to look at other things too.
+    #[inline]
+    pub fn miss<C: Clock>(&mut self, clock: &C) -> Result<bool, Failure> {
+        self.misses += 1;
+        if self.misses < POLLS {
+            return Ok(false);
+        }
+        self.misses = 0;
+        self.patience
+            .still_nothing(clock.now(), self.event, &mut self.watch)?;
+        Ok(true)
     }
 }
 

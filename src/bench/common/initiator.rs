@@ -37,8 +37,10 @@ pub enum Direction {
     Get,
 }
 
-/// Transmit queue, event queue and buffer, aimed at the peer's portal.
+/// Profile, transmit queue, event queue and buffer, aimed at the peer's portal.
 pub struct Initiator {
+    /// What all its commands travel by.
+    pub profile: CommunicationProfile,
     /// Where commands go.
     pub transmit: TransmitQueue,
     /// Where their events arrive.
@@ -77,6 +79,7 @@ impl Initiator {
             .map_err(refused("allocate the transmit queue"))?;
         transmit.keep_mapped(&buffer);
         Ok(Self {
+            profile,
             transmit,
             events,
             buffer,

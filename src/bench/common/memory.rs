@@ -44,3 +44,45 @@ pub fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
     let what = what.to_owned();
     move |error| advice::refused(&what, error)
 }
+
+/// Byte at `offset` of a buffer whose bytes tell where they belong. Never zero, which is what a
+/// buffer holds before anything arrives; the period is prime, so that no power of two hides a
+/// misplaced one.
+pub const fn numbered(offset: u64) -> u8 {
+    (offset % PERIOD) as u8 + 1
+}
+
+/// Period of [`numbered`].
+pub const PERIOD: u64 = 251;
+
+/// Numbers all bytes of `buffer`.
+pub fn fill_numbered(buffer: &MemoryRegion) {
+    let block: Vec<u8> = (0..PERIOD * 256).map(numbered).collect();
+    for start in (0..buffer.len()).step_by(block.len()) {
+        let length = block.len().min(buffer.len() - start);
+        buffer.copy_in(start, &block[..length]);
+    }
+}
+
+/// Fails unless the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names it.
+pub fn is_numbered(
+    buffer: &MemoryRegion,
+    whose: &str,
+    start: u64,
+    size: u64,
+) -> Result<(), Failure> {
+    let mut block = [0; 1 << 16];
+    for at in (start..start + size).step_by(block.len()) {
+        let block = &mut block[..(start + size - at).min(1 << 16) as usize];
+        buffer.copy_out(at as usize, block);
+        for (found, offset) in block.iter().zip(at..) {
+            let expected = numbered(offset);
+            if *found != expected {
+                return Err(Failure::nic(format!(
+                    "byte {offset} of {whose} is {found:#04x}, not {expected:#04x}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,14 +1,12 @@
 //! Rendezvous puts: the target fetches the data when it has a place for it (nic.md 10).
 
 use cxi::records::{EventTargetLong, FullDmaCmd};
-use cxi::sys::{
-    C_CMD_GET, C_CMD_RENDEZVOUS_PUT, C_PID_ANY, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
-};
+use cxi::sys::{C_CMD_GET, C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PID_ANY};
 use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
 
 use super::memory::refused;
 use super::portals::{self, Entry, Match, Portals, Reports};
-use super::{Endpoint, Initiator};
+use super::{Endpoint, Initiator, Tally};
 use crate::error::Failure;
 use crate::plan::Side;
 use crate::session::Address;
@@ -60,6 +58,12 @@ pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) ->
         .set_header_data(HEADER_DATA)
         .set_user_ptr(USER_POINTER);
     command
+}
+
+/// An eager put that is let in where this rendezvous put would be.
+pub fn eager(mut put: FullDmaCmd) -> FullDmaCmd {
+    put.set_opcode(C_CMD_PUT as u8).set_rendezvous_id(0);
+    put
 }
 
 /// Where the data of this side's messages is fetched from.
@@ -115,23 +119,16 @@ pub struct Fetcher {
 
 impl Fetcher {
     /// For messages of `peer` that land in `buffer`; the REPLY arrives at the queue of `portals`.
-    /// At most `slots / 4` gets wait to be executed.
     pub fn new(
         endpoint: &Endpoint,
+        profile: &CommunicationProfile,
         peer: Address,
         portals: &Portals,
         buffer: &MemoryRegion,
         slots: u32,
     ) -> Result<Self, Failure> {
         let (own, info) = (endpoint.address(), endpoint.device().info());
-        let profile = CommunicationProfile::new(
-            endpoint.lni(),
-            own.vni,
-            CXI_TC_BEST_EFFORT,
-            CXI_TC_TYPE_DEFAULT,
-        )
-        .map_err(refused("allocate a communication profile"))?;
-        let mut transmit = TransmitQueue::new(&profile, slots, &portals.events, None)
+        let mut transmit = TransmitQueue::new(profile, slots, &portals.events, None)
             .map_err(refused("allocate the transmit queue of gets"))?;
         transmit.keep_mapped(buffer);
         let index = info.rdzv_get_idx;
@@ -147,9 +144,12 @@ impl Fetcher {
         Ok(Self { transmit, template })
     }
 
-    /// Counts the gets at a counter as well.
-    pub fn count(&mut self, counter: u16) {
-        self.template.set_event_ct_reply(true).set_ct(counter);
+    /// Counts the gets as well.
+    pub fn count(&mut self, tally: &Tally) {
+        tally.keep_for(&mut self.transmit);
+        self.template
+            .set_event_ct_reply(true)
+            .set_ct(tally.number());
     }
 
     /// Issues the get for a message that `announced` with RENDEZVOUS.

@@ -1,0 +1,77 @@
+//! Bandwidth and packet rate of one size.
+
+use crate::session::PeerResult;
+
+/// Payload of a packet in bytes, the Portals MTU.
+const MTU: u64 = 2048;
+
+/// What a bandwidth run of one size yields, both sides taken together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Megabytes (10^6 bytes) per second.
+    pub megabytes: f64,
+    /// Millions of packets per second.
+    pub megapackets: f64,
+}
+
+impl Rates {
+    /// The sum of what both sides did with operations of `size` bytes. Figures of one NIC that sends
+    /// in both directions to itself are doubled, as the legacy tools do (defect T19 of tools.md is
+    /// intended): it moves the data of both twice.
+    pub fn of(size: u64, sides: [PeerResult; 2], doubled: bool) -> Self {
+        let operations_per_us: f64 = sides
+            .iter()
+            .filter(|side| side.elapsed_us > 0)
+            .map(|side| side.count as f64 / side.elapsed_us as f64)
+            .sum();
+        let factor = if doubled { 2.0 } else { 1.0 };
+        let packets = size.div_ceil(MTU) as f64;
+        Self {
+            megabytes: factor * operations_per_us * size as f64,
+            megapackets: factor * operations_per_us * packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(elapsed_us: u64, count: u64) -> PeerResult {
+        PeerResult { elapsed_us, count }
+    }
+
+    #[test]
+    fn both_sides_count() {
+        let rates = Rates::of(
+            4096,
+            [side(1_000_000, 1_000_000), side(2_000_000, 500_000)],
+            false,
+        );
+        assert_eq!(rates.megabytes, 1.25 * 4096.0);
+        assert_eq!(rates.megapackets, 2.5);
+    }
+
+    #[test]
+    fn packets_of_2048_bytes() {
+        for (size, packets) in [(1, 1.0), (2048, 1.0), (2049, 2.0), (4294967295, 2097152.0)] {
+            let rates = Rates::of(size, [side(1, 1), side(0, 0)], false);
+            assert_eq!(rates.megapackets, packets, "{size}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_no_time_is_nothing() {
+        let rates = Rates::of(8, [side(0, 5), side(0, 0)], true);
+        assert_eq!((rates.megabytes, rates.megapackets), (0.0, 0.0));
+    }
+
+    #[test]
+    fn loopback_in_both_directions_is_doubled() {
+        let sides = [side(100, 10), side(100, 10)];
+        assert_eq!(
+            Rates::of(8, sides, true).megabytes,
+            2.0 * Rates::of(8, sides, false).megabytes
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The table of the legacy bandwidth tools, and their lines of the summary block, column for
+//! column as the user's documents show them (tools.md 9). Both sides print both.
+
+use std::io::{self, Write};
+
+use super::text::{line, separator};
+use crate::measure::Rates;
+use crate::plan::{Bandwidth, Setting};
+use crate::tool::Tool;
+
+/// Bytes to which a buffer is rounded up, for the summary: a page of the platforms that the
+/// documents know.
+const PAGE: u64 = 4096;
+
+/// The lines of the summary block between IDC and Hugepages.
+pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, max_size: u64) -> io::Result<()> {
+    let used = lists.buffer(max_size).next_multiple_of(PAGE);
+    line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
+    line(
+        out,
+        "Max RDMA Buf",
+        format_args!("{} ({used} used)", lists.max_buffer),
+    )?;
+    line(out, "RDMA Buf Align", lists.alignment)
+}
+
+/// The header of the table.
+pub(super) fn header(tool: &Tool) -> String {
+    format!(
+        "{}  {:>10}  {:>8}  {:>15}",
+        tool.size_column, tool.operations, "BW[MB/s]", "PktRate[Mpkt/s]"
+    )
+}
+
+/// Writes what stands before the first size.
+pub fn begin(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    writeln!(out, "{}", header(tool))?;
+    out.flush()
+}
+
+/// Writes the result for `size` bytes; `count` is what this side sent, if it sends.
+pub fn result(
+    out: &mut impl Write,
+    tool: &Tool,
+    size: u64,
+    count: Option<u64>,
+    rates: Rates,
+) -> io::Result<()> {
+    let count = count.map_or("-".into(), |count| count.to_string());
+    writeln!(
+        out,
+        "{size:width$}  {count:>10}  {:8.2}  {:15.6}",
+        rates.megabytes,
+        rates.megapackets,
+        width = tool.size_column.len(),
+    )?;
+    // Into a pipe as well: whoever follows a long run sees each size when it is done.
+    out.flush()
+}
+
+/// Writes what stands after the last size.
+pub fn end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    out.flush()
+}
