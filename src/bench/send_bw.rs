@@ -256,8 +256,7 @@ impl Bandwidth for SendBw {
             .buffer
             .close()
             .map_err(refused("release the receiving buffer"))?;
-        acknowledged.close()?;
-        initiator.close()
+        initiator.close_with(Some(acknowledged))
     }
 }
 

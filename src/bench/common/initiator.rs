@@ -8,7 +8,7 @@ use cxi::sys::{
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
 use super::memory::{self, EVENT_PAGE, map, refused};
-use super::{Endpoint, PORTAL_INDEX};
+use super::{Endpoint, PORTAL_INDEX, Tally};
 use crate::error::Failure;
 use crate::session::Address;
 
@@ -180,9 +180,16 @@ impl Initiator {
 
     /// Releases the resources and reports what fails.
     pub fn close(self) -> Result<(), Failure> {
+        self.close_with(None)
+    }
+
+    /// The same with a tally that commands count on, which goes after the queue of these
+    /// commands and before the events that it reports to.
+    pub fn close_with(self, tally: Option<Tally>) -> Result<(), Failure> {
         self.transmit
             .close()
             .map_err(refused("release the transmit queue"))?;
+        tally.map_or(Ok(()), Tally::close)?;
         self.events
             .close()
             .map_err(refused("release the initiator's event queue"))?;
