@@ -26,7 +26,8 @@ pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
         Role::Server => {
             loopback::end_with_parent()?;
             let endpoint = open(plan)?;
-            let (session, agreed) = session::serve(plan, endpoint.address(), out)?;
+            let (session, agreed) =
+                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
             run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
         }
         Role::Client { address } => {

@@ -30,7 +30,7 @@ fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     loopback::end_with_parent()?;
     let out = &mut io::stdout().lock();
     let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), out)?;
+    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
     session.ready()?;
