@@ -11,8 +11,8 @@ use cxi_sys::records::*;
 use cxi_sys::*;
 
 use crate::bus::{Bus, MappedQueue};
-use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 use crate::counter::{Counter, CounterHandle};
+use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::launch::Producer;

@@ -2,6 +2,7 @@
 //! rules through the public interface.
 
 mod api;
+mod counting;
 mod memory_use;
 mod owners;
 mod queues;
