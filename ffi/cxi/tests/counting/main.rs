@@ -2,10 +2,11 @@
 //! that everybody uses.
 
 mod commands;
-mod events;
 mod initiator;
+mod profiles;
 #[allow(dead_code, reason = "another test program uses the rest")]
 #[path = "../operations/rig.rs"]
 mod rig;
 mod target;
 mod tools;
+mod triggered;
