@@ -137,6 +137,7 @@ fn numbers_and_limits() {
         assert_eq!(call!(cxil_destroy_lni(lni)), -EBUSY);
         counter.destroy();
         assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+        call!(cxil_close_device(other));
     });
 }
 
