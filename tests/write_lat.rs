@@ -6,23 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use harness::{CXIDIAG, Fabric, Server, assert_success, masked, stderr, stdout};
-
-const SEED: &str = include_str!("fixtures/seed-latency.txt");
-
-/// The block of the seed that follows `$ command`, without the command.
-fn seed(command: &str) -> String {
-    let (_, after) = SEED.split_once(&format!("\n$ {command}\n")).expect(command);
-    let (block, _) = after.split_once("```").expect("a closed block");
-    block.to_owned()
-}
-
-/// What we print beyond the seed on a software device.
-fn without_platform(text: &str) -> String {
-    let line = "Platform         : software NIC (no Cassini hardware involved)\n";
-    assert_eq!(text.matches(line).count(), 1, "{text}");
-    text.replace(line, "")
-}
+use harness::{
+    CXIDIAG, Fabric, Server, assert_success, masked, seed, stderr, stdout, without_platform,
+};
 
 #[test]
 fn the_example_of_the_seed() {
@@ -180,7 +166,7 @@ fn two_pairs_at_a_time() {
 fn an_ordinary_user() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("cxidiag");
-    std::fs::copy(CXIDIAG, &program).expect("a copy");
+    harness::copy_program(&program);
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777))
         .expect("a mode");
     let is_root = std::fs::metadata("/proc/self")
@@ -214,7 +200,7 @@ fn a_file_with_a_legacy_name_runs_both_sides() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let name = directory.path().join("cxi_write_lat");
-    std::fs::copy(CXIDIAG, &name).expect("a copy");
+    harness::copy_program(&name);
     let mut command = fabric.command_of(&name, &["--loopback", "-d", "soft0", "-n", "5"]);
     assert_success(&command.output().expect("cxidiag starts"));
 }

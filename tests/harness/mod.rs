@@ -9,6 +9,14 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
+/// Copies the program under test. Another process does it: if this one held the copy open for
+/// writing, a process that a test starts in another thread would hold it too for a moment, and the
+/// copy could not be executed.
+pub fn copy_program(to: &Path) {
+    let status = Command::new("cp").arg(CXIDIAG).arg(to).status();
+    assert!(status.expect("cp starts").success());
+}
+
 /// A fabric of its own for one test, so that tests running at the same time share no NIC.
 pub struct Fabric(tempfile::TempDir);
 
@@ -181,6 +189,23 @@ pub fn assert_success(output: &Output) {
         stderr(output)
     );
     assert_eq!(stderr(output), "");
+}
+
+/// The user's document on the latency tools.
+const SEED: &str = include_str!("../fixtures/seed-latency.txt");
+
+/// What the document shows for `$ command`, without the command.
+pub fn seed(command: &str) -> String {
+    let (_, after) = SEED.split_once(&format!("\n$ {command}\n")).expect(command);
+    let (block, _) = after.split_once("```").expect("a closed block");
+    block.to_owned()
+}
+
+/// Output without the one line that a software NIC adds to the document's.
+pub fn without_platform(text: &str) -> String {
+    let line = "Platform         : software NIC (no Cassini hardware involved)\n";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+    text.replace(line, "")
 }
 
 /// Output with figures and addresses masked, so that two runs can be compared line for line.

@@ -89,7 +89,7 @@ fn settle(rig: &Rig, queue: &Queue) {
 /// Tries many values of `input`, and after each whether the NIC still works.
 fn throw<S: Strategy>(input: S, case: impl Fn(&mut Rig, S::Value)) {
     let config = Config {
-        cases: 400,
+        cases: 200,
         failure_persistence: None,
         ..Config::default()
     };

@@ -75,14 +75,6 @@ impl Remote {
         Self { partner, dfa }
     }
 
-    /// Takes the CPU away from it, or gives it back.
-    fn stop(&self, stop: bool) {
-        let signal = if stop { libc::SIGSTOP } else { libc::SIGCONT };
-        // SAFETY: a child of ours that was not waited for.
-        let code = unsafe { libc::kill(self.partner.child.id() as i32, signal) };
-        assert_eq!(code, 0);
-    }
-
     /// How many bytes of the target's memory have this value.
     fn count(&mut self, value: u8) -> usize {
         self.partner.tell(&value.to_string());
@@ -320,7 +312,7 @@ fn a_stopped_target_fills_the_queue_and_nothing_is_lost() {
         let source = rig.buffer(LEN);
         source.pages.fill(7);
         assert_eq!(put(&mut rig, &source, 1, remote.dfa), C_RC_OK);
-        remote.stop(true);
+        remote.partner.stop(true);
         // More packets than fit into the fabric, from more commands than fit into the ring.
         let len = 16384;
         let commands = rig.tx.free() / 2;
@@ -348,7 +340,7 @@ fn a_stopped_target_fills_the_queue_and_nothing_is_lost() {
         }
         assert!(rig.tx.free() < rig.tx.size32 - 10);
         assert_eq!(rig.eq.poll(), None);
-        remote.stop(false);
+        remote.partner.stop(false);
         for _ in 0..commands {
             assert_eq!(rig.eq.wait().code(), C_RC_OK);
         }
@@ -374,7 +366,7 @@ fn a_fence_waits_for_a_slow_target() {
             })
         };
         let (slow, fast) = (put(1, remote.dfa), put(2, rig.dfa(0)));
-        remote.stop(true);
+        remote.partner.stop(true);
         // Without a fence, the quick one is not held up.
         rig.tx.emit(&slow);
         assert_eq!(rig.run(&fast).0[0], 2);
@@ -384,7 +376,7 @@ fn a_fence_waits_for_a_slow_target() {
         for _ in 0..10_000 {
             assert_eq!(rig.eq.poll(), None);
         }
-        remote.stop(false);
+        remote.partner.stop(false);
         assert_eq!([rig.eq.wait().0[0], rig.eq.wait().0[0]], [1, 2]);
         remote.partner.end();
     });
@@ -407,7 +399,7 @@ fn a_new_sender_goes_on_behind_what_an_earlier_one_left() {
             sender.tx.ring();
             sender.tx.drain();
         };
-        remote.stop(true);
+        remote.partner.stop(true);
         let mut first = Rig::on(0);
         let source = first.buffer(PAGE);
         for _ in 0..10 {
@@ -418,13 +410,48 @@ fn a_new_sender_goes_on_behind_what_an_earlier_one_left() {
         let source = second.buffer(PAGE);
         source.pages.fill(5);
         sent(&mut second, &source);
-        remote.stop(false);
+        remote.partner.stop(false);
         assert_eq!(second.eq.wait().code(), C_RC_OK);
         for _ in 0..100 {
             sent(&mut second, &source);
             assert_eq!(second.eq.wait().code(), C_RC_OK);
         }
         assert_eq!(remote.count(5), 8);
+        remote.partner.end();
+    });
+}
+
+/// The lane that an answer will come through is taken before the put is sent.
+#[test]
+fn a_put_on_its_way_keeps_room_for_its_answer() {
+    alone(|| {
+        if played() {
+            return;
+        }
+        let test = "a_put_on_its_way_keeps_room_for_its_answer";
+        let mut remote = Remote::start(test, "target 1");
+        let mut rig = Rig::on(0);
+        let source = rig.buffer(PAGE);
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        remote.partner.stop(true);
+        let to_remote = rig.dma_put(&source, 0, 8, |put| {
+            put.set_dfa(remote.dfa);
+        });
+        rig.tx.emit(&to_remote);
+        rig.tx.ring();
+        rig.tx.drain();
+        let dfa = rig.dfa(0);
+        let sender = || {
+            let mut sender = Rig::on(2);
+            let source = sender.buffer(PAGE);
+            (put(&mut sender, &source, 8, dfa), sender)
+        };
+        let senders: Vec<_> = (0..63).map(|_| sender()).collect();
+        assert!(senders.iter().all(|(code, _)| *code == C_RC_OK));
+        assert_eq!(sender().0, C_RC_RESOURCE_BUSY);
+        remote.partner.stop(false);
+        assert_eq!(rig.eq.wait().code(), C_RC_OK);
         remote.partner.end();
     });
 }

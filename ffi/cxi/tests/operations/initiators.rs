@@ -1,8 +1,6 @@
 //! Several initiators, each with a device of its own, at one target: no update is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use cxi::records::DmaAmoCmd;
 use cxi::sys::*;
@@ -22,20 +20,11 @@ fn two_initiators_at_one_target_lose_no_update() {
     let entry = target.entry(target.plain.number());
     target.append(&entry);
     let dfa = target.dfa(PLAIN);
-    let running = Arc::new(AtomicUsize::new(INITIATORS));
-    let initiators: Vec<_> = (0..INITIATORS)
-        .map(|_| {
-            let running = running.clone();
-            thread::spawn(move || {
-                let seen = sum(dfa);
-                running.fetch_sub(1, Ordering::Release);
-                seen
-            })
-        })
-        .collect();
+    let initiators = [(); INITIATORS].map(|()| thread::spawn(move || sum(dfa)));
     // The target's engine runs here.
-    while running.load(Ordering::Acquire) > 0 {
+    while !initiators.iter().all(JoinHandle::is_finished) {
         assert!(target.target_events.poll().is_none());
+        thread::yield_now();
     }
     let mut seen: Vec<u64> = initiators
         .into_iter()

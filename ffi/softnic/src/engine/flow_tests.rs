@@ -360,6 +360,9 @@ fn memory_that_the_target_unmaps_meanwhile() {
 fn a_portal_that_goes_meanwhile() {
     let (mut initiator, mut target, _) = half_way();
     target.engine.remove_pte(target.pte);
+    // Another one gets its number, and has nothing to do with it.
+    let another = Pte::new(target.lni, 1, PteOptions::default());
+    assert_eq!(target.engine.ptes.insert(another), Some(target.pte));
     settle(&mut initiator, &mut target);
     let code = C_RC_MST_CANCELLED;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, true)));

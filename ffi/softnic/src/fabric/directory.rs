@@ -107,6 +107,12 @@ impl Directory {
         Err(Errno::NOSPC)
     }
 
+    /// A second open of a port. Memory is mapped through it: a mapping keeps the open file that it was
+    /// made from alive, and with it the lock, in a child that closed the file itself.
+    pub fn reopen(&self, nid: u32, slot: u32) -> Result<File, Errno> {
+        open(&self.port_path(nid, slot))
+    }
+
     /// The ports of one NIC whose owners live, with their slots.
     pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, Header)>, Errno> {
         let mut ports = Vec::new();

@@ -84,7 +84,9 @@ impl Fabric {
         directory.sweep()?;
         let (file, slot) = directory.create(nid)?;
         let instance = random()?;
-        let port = Port::create(&file, instance).inspect_err(|_| {
+        let memory = directory.reopen(nid, slot);
+        let port = memory.and_then(|memory| Port::create(&memory, instance));
+        let port = port.inspect_err(|_| {
             let _ = directory.remove(nid, slot);
         })?;
         fork::keep_from_children(&file);

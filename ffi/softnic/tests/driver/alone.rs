@@ -121,10 +121,27 @@ impl Partner {
         writeln!(input, "{line}").expect("the partner listens");
     }
 
-    /// Kills the partner and waits for its end.
+    /// Kills the partner and waits for its end. Its input stays open, for its children.
     pub fn kill(&mut self) {
+        let input = self.child.stdin.take();
         self.child.kill().expect("a child of ours");
         self.child.wait().expect("a child of ours");
+        self.child.stdin = input;
+    }
+
+    /// Takes the CPU away from the partner, or gives it back. Stopped, it does nothing any more.
+    pub fn stop(&self, stop: bool) {
+        let pid = self.child.id() as i32;
+        let signal = if stop { libc::SIGSTOP } else { libc::SIGCONT };
+        // SAFETY: a child of ours that was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        if stop {
+            let mut status = 0;
+            // SAFETY: a child of ours, and a place for the answer.
+            let stopped = unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) };
+            assert_eq!(stopped, pid);
+            assert!(libc::WIFSTOPPED(status));
+        }
     }
 
     /// Waits for its end, which must be a good one.
