@@ -136,6 +136,21 @@ mod tests {
         );
     }
 
+    /// wire.md 4.3: no sizes, and a GPU type that nobody set.
+    #[test]
+    fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
+        let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
+        let block = to_block(&plan, 49194);
+        assert_eq!((block.min_size, block.max_size), (0, 0));
+        assert_eq!(
+            block.encode()[77..97],
+            [
+                6, 2, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0, 0, 0, 0, 0, 0
+            ]
+        );
+        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
+    }
+
     #[test]
     fn what_a_client_asks_for_arrives() {
         for arguments in [
