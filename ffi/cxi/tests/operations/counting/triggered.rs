@@ -4,8 +4,8 @@ use cxi::records::{DmaAmoCmd, FullDmaCmd, NomatchDmaCmd};
 use cxi::sys::*;
 use cxi::{Counter, EmitError, EventType, MemoryRegion, TriggerQueue};
 
+use super::tools::{Bench, wait_for};
 use crate::rig::{LEN, PLAIN, Rig, USER_PTR, next, pattern};
-use crate::tools::{Bench, wait_for};
 
 fn bench() -> Bench {
     let mut bench = Bench::new();

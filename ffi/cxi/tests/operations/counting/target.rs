@@ -4,8 +4,8 @@ use cxi::records::{DmaAmoCmd, TargetCmd};
 use cxi::sys::*;
 use cxi::{Counter, EventType, Record, TriggerQueue};
 
+use super::tools::{Bench, Triggered, counts_of, triggered};
 use crate::rig::{LEN, MATCHING, PLAIN, Rig, next};
-use crate::tools::{Bench, Triggered, counts_of, triggered};
 
 /// A bench whose target counts too, and says so to its own event queue.
 struct Target {

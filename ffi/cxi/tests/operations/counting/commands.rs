@@ -4,8 +4,8 @@ use cxi::records::EventCmdFail;
 use cxi::sys::*;
 use cxi::{Counter, Counts, EventType, MAX_FAILURES, MAX_SUCCESSES, Record, TriggerBatch};
 
+use super::tools::{Bench, Triggered, counts_of};
 use crate::rig::next;
-use crate::tools::{Bench, Triggered, counts_of};
 
 fn by(success: u64, failure: u8) -> Counts {
     Counts { success, failure }
