@@ -376,7 +376,8 @@ fn malformed_embedded_commands() {
         short.truncate(64);
         short[0] = short[0] & !0xc | 1 << 2;
         assert_eq!(refused(&mut rig, trigger, &short), C_RC_CMD_INVALID_ARG);
-        // Trigger queues stay with LCID 0.
+        // Trigger queues stay with LCID 0, whatever other profiles there are.
+        driver::rig::alloc_cp(rig.lni, 10);
         let lcid = driver::commands::cq(C_CMD_CQ_LCID, 1);
         assert_eq!(refused(&mut rig, trigger, &lcid), C_RC_PERM_VIOLATION);
     });
