@@ -431,38 +431,3 @@ fn an_event_queue_that_goes_gets_nothing_afterwards() {
         assert_eq!(next.poll(), None);
     });
 }
-
-/// A counter that goes while a put is under way: the put completes, and the next counter of that
-/// number is not meant.
-#[test]
-fn a_put_under_way_does_not_count_on_the_next_counter() {
-    alone(|| {
-        let mut rig = Rig::new();
-        let len = 1 << 20;
-        let (source, sink) = (rig.buffer(len), rig.buffer(len));
-        rig.target(0, &sink);
-        let pages = Pages::new(PAGE);
-        let old = alloc(rig.lni, null_mut()).unwrap();
-        let put = rig.nomatch_put(&source, 0, len as u32, |put| {
-            put.set_event_ct_ack(true).set_ct(old.number);
-        });
-        rig.tx.emit(&put);
-        rig.tx.ring();
-        driver::progress(rig.dev);
-        assert_eq!(
-            rig.eq.take(),
-            None,
-            "so long a put takes more than one turn"
-        );
-        old.destroy();
-        let next = alloc(rig.lni, pages.base).unwrap();
-        assert_eq!(next.number, old.number);
-        assert_eq!(rig.eq.wait().code(), C_RC_OK);
-        next.ring(64, 1);
-        wait_for("the counts", || {
-            driver::progress(rig.dev);
-            let word = pages.word(0).load(Ordering::Acquire);
-            (word != 0).then(|| assert_eq!(word, 1 << 63 | 1 << 48))
-        });
-    });
-}

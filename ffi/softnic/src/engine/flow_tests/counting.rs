@@ -88,6 +88,23 @@ fn what_was_under_way_to_a_nic_that_died_counts_as_failed() {
     }
 }
 
+/// A counter goes while a put is under way: the put completes, and the next counter of that number is
+/// not meant.
+#[test]
+fn what_is_under_way_does_not_count_on_the_next_counter() {
+    let (mut initiator, mut target, _) = pair(LEN, 100);
+    let old = initiator.counter();
+    let put = initiator.put(LEN as u32, old);
+    initiator.issue(put.bytes());
+    initiator.engine.poll();
+    initiator.engine.remove_counter(old);
+    let next = initiator.counter();
+    assert_eq!(next, old);
+    settle(&mut initiator, &mut target);
+    assert_eq!(initiator.event(), ACK_OK);
+    assert_eq!(initiator.counts(next), (0, 0));
+}
+
 #[test]
 fn commands_whose_time_has_come_wait_for_room_and_keep_their_order() {
     for room in [1, 2, 100] {
@@ -119,13 +136,16 @@ fn commands_whose_time_has_come_wait_for_room_and_keep_their_order() {
     }
 }
 
-/// All transactions are in use when a command's time comes.
+/// All transactions are in use when the time of some commands comes.
 #[test]
-fn a_command_whose_time_has_come_waits_for_a_transaction() {
+fn commands_whose_time_has_come_wait_for_a_transaction() {
     let (mut initiator, mut target, _) = pair(LEN, usize::MAX);
     let ct = initiator.counter();
-    let put = initiator.put(0, ct);
-    initiator.trigger(ct, 1, &put);
+    for user_ptr in 1..=3 {
+        let mut put = initiator.put(0, ct);
+        put.set_user_ptr(user_ptr);
+        initiator.trigger(ct, 1, &put);
+    }
     // Each is one that never ends by itself.
     let fillers: Vec<u32> = std::iter::from_fn(|| {
         let transactions = &mut initiator.engine.transactions;
@@ -148,10 +168,18 @@ fn a_command_whose_time_has_come_waits_for_a_transaction() {
     initiator.add(ct, 1);
     settle(&mut initiator, &mut target);
     assert_eq!(initiator.counts(ct), (1, 0));
+    // One at a time, in their order, however often they were looked at meanwhile.
     initiator.engine.transactions.finish(fillers[0]);
     settle(&mut initiator, &mut target);
-    assert_eq!(initiator.counts(ct), (2, 0));
-    assert_eq!(initiator.event(), ACK_OK);
+    assert_eq!(initiator.counts(ct), (4, 0));
+    for user_ptr in 1..=3 {
+        let seen = initiator
+            .events
+            .word(initiator.read)
+            .load(Ordering::Acquire);
+        assert_eq!(seen, user_ptr);
+        assert_eq!(initiator.event(), ACK_OK);
+    }
 }
 
 /// The whole NIC has room for 2048 triggered operations, whoever owns them; a service, for 512.
