@@ -21,7 +21,9 @@ use crate::owned::{Destroy, Owned, Release, close};
 /// It counts the operations in flight of the transmit queues that report to it, so that
 /// the NIC never has an event of theirs without room for it. Events that others cause
 /// (incoming messages, answers to target commands) cannot be counted: a queue that
-/// receives those is sized for them by its owner.
+/// receives those is sized for them by its owner. Nor are the failures of operations that
+/// report nothing on success, and are counted on a [`Counter`](crate::Counter): they need no
+/// room unless they fail.
 pub struct EventQueue {
     consumer: Consumer<MappedEvents>,
     /// Consumed events of counted operations since the last acknowledgement.
@@ -203,9 +205,10 @@ impl EventQueueHandle {
         self.in_flight.get() + more <= self.capacity
     }
 
-    /// Notes that operations report here which have an event only if they fail. A queue made
-    /// for the successes that it is to count beside one trigger event (the tools' size is the
-    /// list and one) has room for their failures too.
+    /// Notes that operations report here which have an event only if they fail. Nothing keeps
+    /// room for that event: whoever wants to see all failures of a list of operations, beside
+    /// their trigger event, makes the queue for one event more than the list is long. One that
+    /// finds no room is dropped by the NIC, and those before it have told.
     #[inline]
     pub(crate) fn expect_silence(&self) {
         self.silence.set(true);

@@ -167,20 +167,31 @@ fn after_a_wrap_two_pieces_are_zeroed() {
 
 #[test]
 fn only_what_a_command_was_counted_for_completes_it() {
-    let completes = |event_type, byte_12| {
+    let completes = |event_type, byte_12, code, silence| {
         let mut consumer = consumer(64);
         let mut bytes = event(16, event_type, 1, 0);
         bytes[12] = byte_12;
+        bytes[15] = code;
         consumer.memory.put(64, &bytes);
-        completes_operation(&consumer.take().unwrap())
+        completes_operation(&consumer.take().unwrap(), silence)
     };
-    assert!(completes(C_EVENT_ACK, 0));
-    assert!(completes(C_EVENT_SEND, 0));
-    assert!(completes(C_EVENT_REPLY, 0));
-    // The NIC's own get, of a rendezvous.
-    assert!(!completes(C_EVENT_REPLY, 1 << 4));
-    assert!(!completes(C_EVENT_PUT, 0));
-    assert!(!completes(C_EVENT_COMMAND_FAILURE, 0));
+    const OK: u8 = C_RC_OK as u8;
+    const FAILED: u8 = C_RC_CANCELED as u8;
+    for (code, silence) in [(OK, false), (OK, true), (FAILED, false)] {
+        assert!(completes(C_EVENT_ACK, 0, code, silence));
+        assert!(completes(C_EVENT_SEND, 0, code, silence));
+        assert!(completes(C_EVENT_REPLY, 0, code, silence));
+        assert!(completes(C_EVENT_TRIGGERED_OP, 0, code, silence));
+        // The NIC's own get, of a rendezvous.
+        assert!(!completes(C_EVENT_REPLY, 1 << 4, code, silence));
+        assert!(!completes(C_EVENT_PUT, 0, code, silence));
+        assert!(!completes(C_EVENT_COMMAND_FAILURE, 0, code, silence));
+    }
+    // A failure among operations that report nothing else may be one of theirs.
+    for event_type in [C_EVENT_ACK, C_EVENT_SEND, C_EVENT_REPLY] {
+        assert!(!completes(event_type, 0, FAILED, true));
+    }
+    assert!(completes(C_EVENT_TRIGGERED_OP, 0, FAILED, true));
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -296,7 +307,7 @@ proptest! {
             let Some(bytes) = consumer.take() else { break };
             let event = Event::new(bytes);
             let _ = format!("{event:?}");
-            let _ = completes_operation(&bytes);
+            let _ = completes_operation(&bytes, true);
             prop_assert!((SLOT..8 * SLOT).contains(&consumer.rd_offset));
             prop_assert_eq!(consumer.rd_offset % 16, 0);
         }

@@ -16,7 +16,7 @@
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
-//! Inside: `owned` (release order), `ring` (cursor arithmetic), `encode` (what emitting
+//! Inside: `owned`, `queue_handle` (release order), `ring` (cursor arithmetic), `encode` (what emitting
 //! sets in a command), `launch` (doorbell and low-latency algorithm), `bus` (ring memory
 //! and launch page), `fence`.
 //!
@@ -53,6 +53,7 @@ mod lni;
 mod memory;
 mod owned;
 mod portal;
+mod queue_handle;
 mod ring;
 mod service;
 mod trigger_queue;

@@ -6,15 +6,16 @@ use cxi_sys::records::*;
 use cxi_sys::*;
 
 use crate::bus::{Bus, MappedQueue};
-use crate::command_queue::{QueueHandle, events_of};
+use crate::command_queue::events_of;
 use crate::counter::{Counter, Counts, MAX_SUCCESSES};
 use crate::encode;
 use crate::error::{EmitError, Error};
-use crate::event_queue::EventQueue;
+use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::launch::Producer;
 use crate::library::Progress;
 use crate::lni::CommunicationProfile;
 use crate::memory::MemoryRegion;
+use crate::queue_handle::{CALL, QueueHandle};
 
 /// A transmit queue for counter commands.
 ///
@@ -26,9 +27,9 @@ use crate::memory::MemoryRegion;
 pub struct TriggerQueue {
     producer: Producer<MappedQueue>,
     progress: Progress,
-    // The queue goes before what its commands report to (libcxi.md 10); it keeps its event queue.
+    // The queue goes before what its commands report to (libcxi.md 10).
     handle: QueueHandle,
-    events: Rc<crate::event_queue::EventQueueHandle>,
+    events: Rc<EventQueueHandle>,
 }
 
 impl TriggerQueue {
@@ -46,7 +47,7 @@ impl TriggerQueue {
         let profile = profile.handle();
         let lni = profile.lni();
         if !Rc::ptr_eq(lni, events.handle().lni()) {
-            return Err(Error::new(crate::command_queue::CALL, libc::EINVAL));
+            return Err(Error::new(CALL, libc::EINVAL));
         }
         let options = cxi_cq_alloc_opts {
             count: slots,

@@ -1,6 +1,8 @@
 //! A libcxi without a NIC: it keeps account of objects, refuses what the real one
 //! refuses, and can be told to fail. One per thread.
 
+pub mod counters;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -70,6 +72,7 @@ fn with<R>(f: impl FnOnce(&mut State) -> R) -> R {
 /// A fresh mock for this thread.
 pub fn reset() {
     with(|state| *state = State::default());
+    counters::reset();
 }
 
 /// Objects in existence.
@@ -125,6 +128,11 @@ pub fn region_address() -> usize {
 /// Writes a 16-byte event of `event_type` with return code OK into the event queue made
 /// first.
 pub fn deliver(event_type: c_event_type) {
+    deliver_with(event_type, C_RC_OK);
+}
+
+/// The same with any return code.
+pub fn deliver_with(event_type: c_event_type, code: c_return_code) {
     let at = with(|state| {
         let events = &mut state.events[0];
         let at = events.start.wrapping_add(events.write_at);
@@ -134,7 +142,7 @@ pub fn deliver(event_type: c_event_type) {
         }
         at
     });
-    let head = (1 | u64::from(event_type) << 2) << 48 | u64::from(C_RC_OK) << 56;
+    let head = (1 | u64::from(event_type) << 2) << 48 | u64::from(code) << 56;
     // SAFETY: the queue's memory is alive in these tests, and accessed atomically.
     let word = unsafe { AtomicU64::from_ptr(at.wrapping_add(8).cast()) };
     assert_eq!(
@@ -183,9 +191,9 @@ pub fn api() -> Api {
         cxil_map: map,
         cxil_unmap: unmap,
         cxil_alloc_trig_cp: None,
-        cxil_alloc_ct: alloc_ct,
-        cxil_ct_wb_update: ct_wb_update,
-        cxil_destroy_ct: destroy_ct,
+        cxil_alloc_ct: counters::alloc_ct,
+        cxil_ct_wb_update: counters::ct_wb_update,
+        cxil_destroy_ct: counters::destroy_ct,
         cxil_alloc_pte: alloc_pte,
         cxil_destroy_pte: destroy_pte,
         cxil_map_pte: map_pte,
@@ -376,11 +384,12 @@ unsafe extern "C" fn alloc_cp(
     out: *mut *mut cxi_cp,
 ) -> c_int {
     let vni = cxi_cp__bindgen_ty_1 { vni };
+    let is_profile = |kind: &Kind| *kind == Kind::Profile;
     let profile = cxi_cp {
         __bindgen_anon_1: vni,
         tc,
         tc_type,
-        lcid: 0,
+        lcid: live().into_iter().filter(is_profile).count() as u32,
     };
     allocate(Kind::Profile, profile, &[lni as usize], &[], out)
 }

@@ -2,9 +2,11 @@
 //! rules through the public interface.
 
 mod api;
+mod counting;
 mod memory_use;
 mod owners;
 mod queues;
+mod triggers;
 
 use cxi::sys::{
     C_PID_ANY, CXI_EQ_EC_DISABLE, CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE, CXI_TC_BEST_EFFORT,

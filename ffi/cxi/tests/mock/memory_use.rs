@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use cxi::records::{CStateCmd, IdcHdr, NomatchDmaCmd};
-use cxi::sys::C_EVENT_ACK;
+use cxi::sys::{C_EVENT_ACK, C_EVENT_TRIGGERED_OP};
 
 use crate::api;
 use crate::hardware;
@@ -30,6 +30,24 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller keeps the contract of the same function.
         unsafe { System.dealloc(block, layout) }
     }
+}
+
+#[test]
+fn counting_does_not_allocate() {
+    let mut bench = crate::counting::bench();
+    let before = ALLOCATIONS.get();
+    for round in 0..3 {
+        let mut batch = bench.trigger.batch();
+        batch.emit_trigger_event(&bench.counter, round).unwrap();
+        batch.commit_doorbell();
+        api::deliver(C_EVENT_TRIGGERED_OP);
+        let event = bench.world.events.poll().unwrap();
+        let _ = (event.event_type(), event.return_code(), event.record());
+        bench.world.events.acknowledge();
+        bench.counter.add_success(1);
+        let _ = bench.counter.written_back();
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl Counter {
     }
 
     /// What was stored to the doorbells since the last look, in this order: resets before additions,
-    /// as in setting up. Of two stores to one doorbell between two looks the second alone is seen;
-    /// hardware sees both.
+    /// as in setting up; successes before failures, which are written back. Of two stores to one
+    /// doorbell between two looks the second alone is seen; hardware sees both.
     #[inline]
     pub fn notice(&self) -> [Option<Change>; 4] {
         let take = |offset| {
@@ -122,12 +122,13 @@ impl Counter {
         };
         let set = |success, failure| Change::Set { success, failure };
         let add = |success, failure| Change::Add { success, failure };
-        [
-            take(RESET_SUCCESS).map(|_| set(Some(0), None)),
-            take(RESET_FAILURE).map(|_| set(None, Some(0))),
-            take(ADD_SUCCESS).map(|value| add(value & SUCCESS_MASK, 0)),
-            take(ADD_FAILURE).map(|value| add(0, value as u8 & MAX_FAILURES)),
-        ]
+        // Looked at in the opposite order: whoever stores in this one while we look is not seen to
+        // have stored the later without the earlier.
+        let add_failure = take(ADD_FAILURE).map(|value| add(0, value as u8 & MAX_FAILURES));
+        let add_success = take(ADD_SUCCESS).map(|value| add(value & SUCCESS_MASK, 0));
+        let reset_failure = take(RESET_FAILURE).map(|_| set(None, Some(0)));
+        let reset_success = take(RESET_SUCCESS).map(|_| set(Some(0), None));
+        [reset_success, reset_failure, add_success, add_failure]
     }
 
     /// Changes the counts. All but an addition to the successes is written back (nic.md 9.1; 15,

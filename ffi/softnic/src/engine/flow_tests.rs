@@ -19,6 +19,8 @@ use super::transmit::TransmitQueue;
 use super::{Engine, Lni, Profile, ReturnCode};
 use crate::pages::Pages;
 
+mod counting;
+
 const VNI: u16 = 1;
 const PID: u16 = 5;
 const PAGE: usize = 4096;

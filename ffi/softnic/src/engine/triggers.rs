@@ -108,8 +108,10 @@ impl Counters {
 
     /// Sets off what is due on a counter, and what that makes due on others.
     fn fire(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
-        let mut changed = VecDeque::from([number]);
-        while let Some(number) = changed.pop_front() {
+        let mut next = Some(number);
+        // Allocates only where counters change counters: a trigger event costs no allocation.
+        let mut changed = VecDeque::new();
+        while let Some(number) = next {
             while let Some(counter) = self.table.get_mut(number).filter(|counter| is_due(counter))
                 && let Some(trigger) = counter.pending.pop_front()
             {
@@ -130,6 +132,7 @@ impl Counters {
                     Action::Launch(launch) => self.launched.push_back(launch),
                 }
             }
+            next = changed.pop_front();
         }
     }
 

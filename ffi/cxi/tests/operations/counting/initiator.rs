@@ -4,8 +4,8 @@ use cxi::EventType;
 use cxi::records::{DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd};
 use cxi::sys::*;
 
+use super::tools::{Bench, wait_for};
 use crate::rig::{LEN, MATCHING, PLAIN, next};
-use crate::tools::{Bench, wait_for};
 
 /// Lets success count instead of being reported.
 fn counted(bench: &Bench, command: &mut FullDmaCmd) {

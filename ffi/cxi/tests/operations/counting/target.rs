@@ -1,0 +1,215 @@
+//! Operations counted at their target, by the list entry that they meet.
+
+use cxi::records::{DmaAmoCmd, TargetCmd};
+use cxi::sys::*;
+use cxi::{Counter, EventType, Record, TriggerQueue};
+
+use super::tools::{Bench, Triggered, counts_of, triggered};
+use crate::rig::{LEN, MATCHING, PLAIN, Rig, next};
+
+/// A bench whose target counts too, and says so to its own event queue.
+struct Target {
+    bench: Bench,
+    counter: Counter,
+    trigger: TriggerQueue,
+}
+
+impl Target {
+    fn new(index: u32, choose: impl FnOnce(&mut TargetCmd)) -> Self {
+        let mut bench = Bench::new();
+        let rig = &mut bench.rig;
+        let counter = Counter::with_write_back(&rig.lni).unwrap();
+        let trigger = TriggerQueue::new(&rig.profile, 1, &rig.target_events).unwrap();
+        rig.plain.keep_counter(&counter);
+        let portal = match index {
+            PLAIN => rig.plain.number(),
+            _ => rig.matching.number(),
+        };
+        let mut entry = rig.entry(portal);
+        entry.set_event_ct_comm(true).set_ct(counter.number());
+        choose(&mut entry);
+        rig.append(&entry);
+        Self {
+            bench,
+            counter,
+            trigger,
+        }
+    }
+
+    fn arm(&mut self, threshold: u64) {
+        let mut batch = self.trigger.batch();
+        batch.emit_trigger_event(&self.counter, threshold).unwrap();
+        batch.commit_doorbell();
+    }
+
+    fn triggered(&mut self) -> Triggered {
+        next(&mut self.bench.rig.target_events, |event| {
+            assert_eq!(event.event_type(), EventType::TRIGGERED_OP, "{event:?}");
+            let Record::TriggeredShort(record) = event.record() else {
+                panic!("{event:?}");
+            };
+            triggered(&record, event.return_code().name().unwrap())
+        })
+    }
+
+    fn counts(&mut self) -> (u64, u8) {
+        counts_of(&mut self.trigger, &self.counter)
+    }
+
+    fn silence(&mut self) {
+        for _ in 0..3 {
+            if let Some(event) = self.bench.rig.target_events.poll() {
+                panic!("{event:?}");
+            }
+        }
+        self.bench.silence();
+    }
+
+    /// A put, a get, and an atomic operation without fetching and with.
+    fn operations(&mut self, index: u32) {
+        let rig = &mut self.bench.rig;
+        for opcode in [C_CMD_PUT, C_CMD_GET] {
+            assert_eq!(rig.run(&rig.dma(opcode, index, 3000)).code, "OK");
+        }
+        let mut bytes = [0; DmaAmoCmd::SIZE];
+        bytes[..64].copy_from_slice(rig.dma(0, index, 0).bytes());
+        let mut amo = DmaAmoCmd::from_bytes(bytes);
+        amo.set_local_write_addr(rig.local.iova(64))
+            .set_write_lac(rig.local.lac())
+            .set_atomic_op(C_AMO_OP_SUM as u8)
+            .set_atomic_type(C_AMO_TYPE_UINT32_T as u8);
+        for fetching in [false, true] {
+            let mut batch = rig.transmit.batch();
+            batch.emit_dma_amo(&amo, fetching).unwrap();
+            batch.commit_doorbell();
+            assert_eq!(rig.completion().code, "OK");
+        }
+    }
+}
+
+/// The exchange of send_bw (tools.md 7.7): a list of puts, counted on both sides, and an answer of
+/// no bytes, counted on both sides.
+#[test]
+fn a_list_of_puts_is_counted_on_both_sides() {
+    const LIST: u32 = 16;
+    let mut target = Target::new(MATCHING, |_| {});
+    let (mut sent, mut received) = (0, 0);
+    for round in 0..200 {
+        let answer = round % 2 == 1;
+        let (times, length) = if answer { (1, 0) } else { (LIST, 64) };
+        sent += u64::from(times);
+        received += u64::from(times);
+        target.arm(received);
+        target.bench.arm(sent);
+        let mut put = target.bench.rig.dma(C_CMD_PUT, MATCHING, length);
+        put.set_event_success_disable(true)
+            .set_event_ct_ack(true)
+            .set_ct(target.bench.counter.number());
+        let mut batch = target.bench.rig.transmit.batch();
+        for _ in 0..times {
+            batch.emit_dma(&put).unwrap();
+        }
+        batch.commit_doorbell();
+        let expected = (target.counter.number(), received, "OK");
+        assert_eq!(target.triggered(), expected, "round {round}");
+        assert_eq!(target.bench.triggered(), target.bench.at(sent));
+        target.silence();
+    }
+    assert_eq!(target.counts(), (received, 0));
+}
+
+#[test]
+fn every_kind_of_operation_counts_once() {
+    for index in [PLAIN, MATCHING] {
+        let mut target = Target::new(index, |_| {});
+        target.operations(index);
+        assert_eq!(target.counts(), (4, 0));
+        target.silence();
+    }
+}
+
+#[test]
+fn bytes_are_counted_where_asked_for() {
+    let mut target = Target::new(PLAIN, |entry| {
+        entry.set_event_ct_bytes(true);
+    });
+    target.operations(PLAIN);
+    assert_eq!(target.counts(), (3000 + 3000 + 4 + 4, 0));
+    let rig = &mut target.bench.rig;
+    assert_eq!(
+        rig.run(&rig.dma(C_CMD_PUT, PLAIN, LEN as u32)).code,
+        "OK",
+        "many packets, one operation"
+    );
+    assert_eq!(target.counts(), (6008 + LEN as u64, 0));
+}
+
+/// The flags of an entry decide about events and counting apart.
+#[test]
+fn counting_does_not_depend_on_events() {
+    for (comm_disable, success_disable, counts) in [
+        (false, false, true),
+        (true, true, true),
+        (true, false, true),
+        (false, false, false),
+        (false, true, false),
+    ] {
+        let mut target = Target::new(PLAIN, |entry| {
+            entry
+                .set_event_comm_disable(comm_disable)
+                .set_event_success_disable(success_disable)
+                .set_event_ct_comm(counts);
+        });
+        target.arm(2);
+        for round in 1..=2 {
+            let rig = &mut target.bench.rig;
+            assert_eq!(rig.run(&rig.dma(C_CMD_PUT, PLAIN, 8)).code, "OK");
+            if counts && round == 2 {
+                // Counted first, then reported.
+                let expected = (target.counter.number(), 2, "OK");
+                assert_eq!(target.triggered(), expected);
+            }
+            if !comm_disable && !success_disable {
+                let kind = next(&mut target.bench.rig.target_events, |e| e.event_type());
+                assert_eq!(kind, EventType::PUT);
+            }
+        }
+        target.silence();
+        assert_eq!(target.counts(), (if counts { 2 } else { 0 }, 0));
+    }
+}
+
+#[test]
+fn failures_at_the_entry_are_counted_apart() {
+    let mut target = Target::new(PLAIN, |entry| {
+        entry.set_event_comm_disable(true).set_op_get(false);
+    });
+    target.arm(1);
+    let rig = &mut target.bench.rig;
+    let mut beyond = rig.dma(C_CMD_PUT, PLAIN, 8);
+    beyond.set_remote_offset(LEN as u64);
+    assert_eq!(rig.run(&beyond).code, "NO_SPACE");
+    let get = rig.dma(C_CMD_GET, PLAIN, 8);
+    assert_eq!(rig.run(&get).code, "OP_VIOLATION");
+    // An operation that met no entry is counted by none.
+    let mut nowhere = rig.dma(C_CMD_PUT, MATCHING, 8);
+    assert_eq!(rig.run(&nowhere).code, "ENTRY_NOT_FOUND");
+    nowhere.set_dfa(rig.dfa(64));
+    assert_eq!(rig.run(&nowhere).code, "PTLTE_NOT_FOUND");
+    assert_eq!(target.counts(), (0, 2));
+    target.silence();
+}
+
+/// A counter that is gone counts nothing, and is nobody's trouble.
+#[test]
+fn an_entry_may_outlive_its_counter() {
+    let mut bench = Bench::new();
+    let rig = &mut bench.rig;
+    let counter = Counter::new(&rig.lni).unwrap();
+    let mut entry = rig.entry(rig.plain.number());
+    entry.set_event_ct_comm(true).set_ct(counter.number());
+    rig.append(&entry);
+    counter.close().unwrap();
+    assert_eq!(rig.run(&rig.dma(C_CMD_PUT, PLAIN, 8)).code, "OK");
+    assert_eq!(Rig::bytes_of(&rig.remote, 0, 8), [0; 8]);
+}
