@@ -44,6 +44,10 @@ pub mod transmit;
 
 #[cfg(test)]
 mod flow_tests;
+#[cfg(test)]
+mod rendezvous_tests;
+#[cfg(test)]
+mod test_node;
 
 use std::collections::VecDeque;
 
