@@ -1,9 +1,10 @@
-//! Gets and atomic operations: the wrapper on a whole NIC, in software, through the queues that
+//! Gets, atomic operations and messages: the wrapper on a whole NIC, in software, through the queues that
 //! everybody uses.
 
 mod atomics;
 mod gets;
 mod initiators;
+mod messages;
 #[path = "../../../softnic/tests/model/atomics.rs"]
 mod model;
 mod rig;

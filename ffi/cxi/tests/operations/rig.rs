@@ -25,7 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Rig {
     pub device: Device,
+    pub lni: Lni,
     pub domain: Domain,
+    pub profile: CommunicationProfile,
     /// Memory of the initiator.
     pub local: MemoryRegion,
     /// Memory of the target.
@@ -90,7 +92,9 @@ impl Rig {
         matching.map(&domain, MATCHING).unwrap();
         let mut rig = Self {
             device,
+            lni,
             domain,
+            profile,
             local,
             remote,
             events,
