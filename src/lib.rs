@@ -10,6 +10,7 @@
 //! * [`cli`]: options -> what was typed; help from the same definitions.
 //! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
 //! * [`device`]: device names.
+//! * [`atomic`]: atomic operations: names, sizes, which combinations exist.
 //! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
 //! * `backend`: hardware library or software NIC.
 //! * [`session`]: the TCP control connection to the other side.
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+pub mod atomic;
 mod backend;
 pub mod bench;
 pub mod cli;

@@ -4,9 +4,11 @@
 //! will be done, and nothing has been opened when it stands.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::iter;
 use std::path::PathBuf;
 
+use crate::atomic::{Atomic, AtomicOp};
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
@@ -56,7 +58,7 @@ pub struct RunOptions {
     pub warmup: u64,
     /// Pause after each iteration in microseconds: 0 to [`MAX_GAP_US`].
     pub gap_us: u64,
-    /// First size in bytes: 1 to [`MAX_SIZE`].
+    /// First size in bytes: 1 to [`MAX_SIZE`]. In an atomic tool both sizes are that of the type.
     pub min_size: u64,
     /// Upper end of the sizes in bytes: `min_size` to [`MAX_SIZE`].
     pub max_size: u64,
@@ -68,6 +70,8 @@ pub struct RunOptions {
     pub use_ll: bool,
     /// Every latency is reported; never together with a duration (defect T8 of tools.md).
     pub report_all: bool,
+    /// The operation, in the atomic tools.
+    pub atomic: Option<Atomic>,
 }
 
 impl RunOptions {
@@ -91,6 +95,13 @@ impl RunOptions {
                 format!("at most {MAX_GAP_US} microseconds"),
             ));
         }
+        if let Some(atomic) = self.atomic {
+            if !atomic.exists() {
+                return Err(nonexistent(atomic));
+            }
+            self.min_size = atomic.ty.size();
+            self.max_size = self.min_size;
+        }
         let (min, max) = (self.min_size, self.max_size);
         let ordered = 1 <= min && min <= max && max <= MAX_SIZE;
         let doubling = min == max || (min.is_power_of_two() && max.is_power_of_two());
@@ -106,11 +117,67 @@ impl RunOptions {
         Ok(self)
     }
 
+    /// Whether immediate data commands are used: matching entries are out of their reach
+    /// (nic.md 11.6).
+    pub fn idc(&self) -> Setting {
+        self.unless_matching(self.use_idc)
+    }
+
+    /// Whether operations are restricted: those on matching entries are not (nic.md 11.6).
+    pub fn restricted(&self) -> Setting {
+        self.unless_matching(!self.unrestricted)
+    }
+
+    fn unless_matching(&self, enabled: bool) -> Setting {
+        match self.atomic {
+            Some(atomic) if atomic.matching => Setting::NotApplicable,
+            _ => enabled.into(),
+        }
+    }
+
     /// The sizes to run, in bytes, in order: doubling from `min_size` while not above `max_size`.
     pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
         let max = self.max_size;
         iter::successors(Some(self.min_size), |size| size.checked_mul(2))
             .take_while(move |size| *size <= max)
+    }
+}
+
+/// What became of something that can be switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// On.
+    Enabled,
+    /// Off, as asked.
+    Disabled,
+    /// Off, because another option excludes it.
+    NotApplicable,
+}
+
+impl Setting {
+    /// Whether it is on.
+    pub fn is_on(self) -> bool {
+        self == Self::Enabled
+    }
+}
+
+impl From<bool> for Setting {
+    fn from(enabled: bool) -> Self {
+        if enabled {
+            Self::Enabled
+        } else {
+            Self::Disabled
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enabled => "Enabled",
+            Self::Disabled => "Disabled",
+            Self::NotApplicable => "Disabled - Not Applicable",
+        })
     }
 }
 
@@ -222,6 +289,20 @@ impl Plan {
         }
         arguments
     }
+}
+
+/// The sentence for operation and type that do not go together.
+fn nonexistent(atomic: Atomic) -> String {
+    let (long, value) = match atomic.op {
+        AtomicOp::Cswap => ("cswap-op", atomic.cswap.to_string()),
+        op => ("atomic-op", op.to_string()),
+    };
+    let ty = atomic.ty;
+    invalid(
+        long,
+        value,
+        format!("with {ty} only {} exist", ty.operations()),
+    )
 }
 
 /// The sentence for a value that an option does not take.

@@ -25,7 +25,7 @@ pub struct Tool {
     pub operation: &'static str,
     /// What several are called, the title of the second column: `Writes`.
     pub operations: &'static str,
-    /// Title of the first column: `RDMA Size[B]`.
+    /// Title of the first column, which is as wide as this: `RDMA Size[B]`.
     pub size_column: &'static str,
     /// Its options, in the order of the help text.
     pub options: &'static [&'static OptionDef],
@@ -33,4 +33,11 @@ pub struct Tool {
     pub defaults: RunOptions,
     /// Carries a plan out.
     pub run: fn(&Plan) -> Result<(), Failure>,
+}
+
+impl Tool {
+    /// Whether it takes this option.
+    pub fn takes(&self, option: &OptionDef) -> bool {
+        self.options.iter().any(|own| own.long == option.long)
+    }
 }

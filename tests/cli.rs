@@ -307,27 +307,28 @@ fn help() {
 #[test]
 fn help_shows_the_options_of_the_document() {
     let document = include_str!("fixtures/seed-latency.txt");
-    let (_, usage) = document
-        .split_once("  cxi_write_lat [-d DEV] [-p PORT]\n")
-        .unwrap();
-    let (usage, _) = usage.split_once("```").unwrap();
     let later = ["--tx-gpu", "--rx-gpu", "--gpu-type", "--use-hp"];
-    let help = cxidiag(&["write-lat", "--help"]).stdout;
-    let mut options = 0;
-    for line in usage
-        .lines()
-        .filter(|line| line.trim_start().starts_with('-'))
-    {
-        let syntax = line[..line.len().min(26)].trim_end();
-        if !later.iter().any(|option| syntax.contains(option)) {
-            assert!(
-                help.lines().any(|ours| ours.starts_with(syntax)),
-                "{syntax:?}"
-            );
-            options += 1;
+    for (tool, count) in [("write-lat", 14), ("read-lat", 13), ("atomic-lat", 18)] {
+        let legacy = format!("  cxi_{} [-d DEV] [-p PORT]\n", tool.replace('-', "_"));
+        let (_, usage) = document.split_once(&legacy).unwrap();
+        let (usage, _) = usage.split_once("```").unwrap();
+        let help = cxidiag(&[tool, "--help"]).stdout;
+        let mut options = 0;
+        for line in usage
+            .lines()
+            .filter(|line| line.trim_start().starts_with('-'))
+        {
+            let syntax = line[..line.len().min(26)].trim_end();
+            if !later.iter().any(|option| syntax.contains(option)) {
+                assert!(
+                    help.lines().any(|ours| ours.starts_with(syntax)),
+                    "{tool} {syntax:?}"
+                );
+                options += 1;
+            }
         }
+        assert_eq!(options, count, "{tool}");
     }
-    assert_eq!(options, 14);
 }
 
 #[test]

@@ -6,23 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use harness::{CXIDIAG, Fabric, Server, assert_success, masked, stderr, stdout};
-
-const SEED: &str = include_str!("fixtures/seed-latency.txt");
-
-/// The block of the seed that follows `$ command`, without the command.
-fn seed(command: &str) -> String {
-    let (_, after) = SEED.split_once(&format!("\n$ {command}\n")).expect(command);
-    let (block, _) = after.split_once("```").expect("a closed block");
-    block.to_owned()
-}
-
-/// What we print beyond the seed on a software device.
-fn without_platform(text: &str) -> String {
-    let line = "Platform         : software NIC (no Cassini hardware involved)\n";
-    assert_eq!(text.matches(line).count(), 1, "{text}");
-    text.replace(line, "")
-}
+use harness::{
+    CXIDIAG, Fabric, Server, assert_success, masked, seed, stderr, stdout, without_platform,
+};
 
 #[test]
 fn the_example_of_the_seed() {

@@ -2,51 +2,136 @@
 //! control connection derive from it.
 
 pub mod api;
+pub(crate) mod atomic_lat;
 pub mod common;
+pub(crate) mod read_lat;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod write_lat;
 
+use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
 use crate::plan::RunOptions;
 use crate::run::one_sided_latency;
 use crate::tool::Tool;
 
 /// All tools, in the order of listings.
-pub static TOOLS: &[Tool] = &[Tool {
-    name: "write-lat",
-    legacy_name: "cxi_write_lat",
-    wire_version: "2.4.0",
-    title: "CXI RDMA Write Latency Test",
-    about: "One-sided RDMA write latency",
-    operation: "Write",
-    operations: "Writes",
-    size_column: "RDMA Size[B]",
-    options: &[
-        &options::DEVICE,
-        &options::SVC_ID,
-        &options::PORT,
-        &options::ITERS,
-        &options::DURATION,
-        &options::WARMUP,
-        &options::LATENCY_GAP,
-        &options::SIZE,
-        &options::UNRESTRICTED,
-        &options::NO_IDC,
-        &options::NO_LL,
-        &options::REPORT_ALL,
-        &options::LOOPBACK,
-        &options::LIBCXI,
-    ],
-    defaults: RunOptions {
-        iters: 100,
-        duration_s: None,
-        warmup: 10,
-        gap_us: 1000,
-        min_size: 8,
-        max_size: 8,
-        unrestricted: false,
-        use_idc: true,
-        use_ll: true,
-        report_all: false,
+pub static TOOLS: &[Tool] = &[
+    Tool {
+        name: "write-lat",
+        legacy_name: "cxi_write_lat",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Write Latency Test",
+        about: "One-sided RDMA write latency",
+        operation: "Write",
+        operations: "Writes",
+        size_column: "RDMA Size[B]",
+        options: &[
+            &options::DEVICE,
+            &options::SVC_ID,
+            &options::PORT,
+            &options::ITERS,
+            &options::DURATION,
+            &options::WARMUP,
+            &options::LATENCY_GAP,
+            &options::SIZE,
+            &options::UNRESTRICTED,
+            &options::NO_IDC,
+            &options::NO_LL,
+            &options::REPORT_ALL,
+            &options::LOOPBACK,
+            &options::LIBCXI,
+        ],
+        defaults: LATENCY,
+        run: one_sided_latency::<write_lat::WriteLat>,
     },
-    run: one_sided_latency::<write_lat::WriteLat>,
-}];
+    Tool {
+        name: "read-lat",
+        legacy_name: "cxi_read_lat",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Read Latency Test",
+        about: "One-sided RDMA read latency",
+        operation: "Read",
+        operations: "Reads",
+        size_column: "RDMA Size[B]",
+        options: &[
+            &options::DEVICE,
+            &options::SVC_ID,
+            &options::PORT,
+            &options::ITERS,
+            &options::DURATION,
+            &options::WARMUP,
+            &options::LATENCY_GAP,
+            &options::SIZE,
+            &options::UNRESTRICTED,
+            &options::NO_LL,
+            &options::REPORT_ALL,
+            &options::LOOPBACK,
+            &options::LIBCXI,
+        ],
+        defaults: RunOptions {
+            use_idc: false,
+            ..LATENCY
+        },
+        run: one_sided_latency::<read_lat::ReadLat>,
+    },
+    Tool {
+        name: "atomic-lat",
+        legacy_name: "cxi_atomic_lat",
+        wire_version: "2.4.0",
+        title: "CXI Atomic Memory Operation Latency Test",
+        about: "Atomic memory operation (AMO) latency",
+        operation: "AMO",
+        operations: "Ops",
+        size_column: "AMO Size[B]",
+        options: &[
+            &options::DEVICE,
+            &options::SVC_ID,
+            &options::PORT,
+            &options::ITERS,
+            &options::DURATION,
+            &options::WARMUP,
+            &options::LATENCY_GAP,
+            &options::ATOMIC_OP,
+            &options::CSWAP_OP,
+            &options::ATOMIC_TYPE,
+            &options::FETCHING,
+            &options::MATCHING,
+            &options::UNRESTRICTED,
+            &options::NO_IDC,
+            &options::NO_LL,
+            &options::REPORT_ALL,
+            &options::LOOPBACK,
+            &options::LIBCXI,
+        ],
+        defaults: RunOptions {
+            atomic: Some(SUM),
+            ..LATENCY
+        },
+        run: one_sided_latency::<atomic_lat::AtomicLat>,
+    },
+];
+
+/// Defaults of the latency tools.
+const LATENCY: RunOptions = RunOptions {
+    iters: 100,
+    duration_s: None,
+    warmup: 10,
+    gap_us: 1000,
+    min_size: 8,
+    max_size: 8,
+    unrestricted: false,
+    use_idc: true,
+    use_ll: true,
+    report_all: false,
+    atomic: None,
+};
+
+/// Default of the atomic tools.
+const SUM: Atomic = Atomic {
+    op: AtomicOp::Sum,
+    cswap: CswapOp::Eq,
+    ty: AtomicType::Uint64,
+    fetching: false,
+    matching: false,
+};

@@ -3,11 +3,14 @@
 //! The client puts to a list entry of the server and waits for the ACK. The server's NIC raises no
 //! event: its software takes no part.
 
-use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
+use cxi::records::IdcHdr;
 use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 
 use super::api::{Measurement, OneSidedLatency};
-use super::common::{Access, Command, Completion, Endpoint, Initiator, Target, measure};
+use super::common::{
+    Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
+    Target, measure,
+};
 use crate::error::Failure;
 use crate::plan::RunOptions;
 use crate::session::Address;
@@ -35,13 +38,23 @@ impl OneSidedLatency for WriteLat {
         let mut initiator = Initiator::new(endpoint, peer, run.max_size)?;
         initiator.buffer.fill(PATTERN);
         if run.use_idc {
-            initiator.set_idc_context(!run.unrestricted)?;
+            initiator.set_idc_context(IdcContext {
+                restricted: !run.unrestricted,
+                fetching: false,
+            })?;
         }
         Ok(initiator)
     }
 
     fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
-        Target::new(endpoint, run.max_size, Access::Put)
+        let entry = Entry {
+            length: run.max_size,
+            contents: &[],
+            put: true,
+            get: false,
+            match_bits: None,
+        };
+        Target::new(endpoint, entry)
     }
 
     fn measure<M: Measurement>(
@@ -59,17 +72,17 @@ impl OneSidedLatency for WriteLat {
             };
             measure(initiator, put, COMPLETION, run.use_ll, measurement)
         } else if restricted {
-            let put = NomatchPut(initiator.nomatch_put(size));
+            let put = NomatchDma(initiator.nomatch(Direction::Put, size));
             measure(initiator, put, COMPLETION, run.use_ll, measurement)
         } else {
             // A NOMATCH command is always restricted (nic.md 3.8), so that clearing its bit may
             // change nothing (defect T4 of tools.md): a full DMA command is not.
-            let put = FullPut(initiator.full_put(size));
+            let put = FullDma(initiator.full(Direction::Put, size));
             measure(initiator, put, COMPLETION, run.use_ll, measurement)
         }
     }
 
-    fn check(target: &Target, size: u64) -> Result<(), Failure> {
+    fn check_target(target: &Target, size: u64) -> Result<(), Failure> {
         target.holds(PATTERN, size)
     }
 
@@ -104,26 +117,6 @@ impl Command for IdcPut {
     #[inline(always)]
     fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
         batch.emit_idc_put(&self.header, &self.payload[..self.length])
-    }
-}
-
-/// The NIC reads the payload from the client's buffer.
-struct NomatchPut(NomatchDmaCmd);
-
-impl Command for NomatchPut {
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_nomatch_dma(&self.0)
-    }
-}
-
-/// As [`NomatchPut`], unrestricted.
-struct FullPut(FullDmaCmd);
-
-impl Command for FullPut {
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_dma(&self.0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Help and version texts, made from the registry and the option definitions.
 
-use crate::cli::options::{LOOPBACK, OptionDef};
+use crate::atomic;
+use crate::cli::options::{ATOMIC_OP, LOOPBACK, OptionDef};
 use crate::tool::Tool;
 
 /// Column at which the explanation of an option begins.
@@ -17,11 +18,7 @@ pub fn usage(tool: &Tool, program: &str) -> String {
         &format!("{program} ADDR [OPTIONS]"),
         "Connect to the server at ADDR and measure",
     );
-    if tool
-        .options
-        .iter()
-        .any(|option| option.long == LOOPBACK.long)
-    {
+    if tool.takes(&LOOPBACK) {
         text += &entry(
             &format!("{program} --loopback [OPTIONS]"),
             "Run both sides on this machine and measure",
@@ -33,6 +30,11 @@ pub fn usage(tool: &Tool, program: &str) -> String {
     }
     text += &entry("-h, --help", "Print this help and exit");
     text += &entry("-V, --version", "Print the version and exit");
+    if tool.takes(&ATOMIC_OP) {
+        text += &names("Atomic operations", &atomic::list(&atomic::OPS));
+        text += &names("Comparisons of CSWAP", &atomic::list(&atomic::CSWAP_OPS));
+        text += &names("Atomic types", &atomic::list(&atomic::TYPES));
+    }
     text += "\nThe options of the client decide how both sides run.\n";
     text
 }
@@ -97,6 +99,23 @@ pub fn version() -> String {
     format!("cxidiag version: {}{facts}\n", env!("CARGO_PKG_VERSION"))
 }
 
+/// A list of names under its title, in lines that fit.
+fn names(title: &str, list: &str) -> String {
+    let mut text = format!("\n{title}:\n ");
+    let mut width = 1;
+    for name in list.split_inclusive(' ') {
+        let name = name.trim_end();
+        if width + 1 + name.len() > 78 {
+            text += "\n ";
+            width = 1;
+        }
+        text += " ";
+        text += name;
+        width += 1 + name.len();
+    }
+    text + "\n"
+}
+
 fn syntax(option: &OptionDef) -> String {
     let short = option
         .short
@@ -152,7 +171,7 @@ mod tests {
                 let first = explanation.lines().next().unwrap();
                 let line = list
                     .lines()
-                    .find(|line| line.contains(&syntax(option)))
+                    .find(|line| line.starts_with(&format!("  {}", syntax(option))))
                     .unwrap();
                 assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
             }

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 
 use super::number::within;
 use super::typed::Typed;
+use crate::atomic::{self, Atomic};
 use crate::device::DEFAULT_DEVICE;
 use crate::plan::{DEFAULT_PORT, DEFAULT_SVC_ID, MAX_GAP_US, MAX_SIZE, SIZES};
 use crate::tool::Tool;
@@ -173,10 +174,11 @@ pub static UNRESTRICTED: OptionDef = OptionDef {
     value: None,
     governs: Governs::Run,
     help: |tool| {
-        format!(
-            "Use unrestricted (ordered) {}",
-            tool.operations.to_lowercase()
-        )
+        let operations = match tool.defaults.atomic {
+            Some(_) => "AMOs".into(),
+            None => tool.operations.to_lowercase(),
+        };
+        format!("Use unrestricted (ordered) {operations}")
     },
     set: |typed, _| {
         typed.run.unrestricted = true;
@@ -190,7 +192,7 @@ pub static NO_IDC: OptionDef = OptionDef {
     long: "no-idc",
     value: None,
     governs: Governs::Run,
-    help: |_| "Use no Immediate Data Commands: DMA for every size".into(),
+    help: |_| "Use no Immediate Data Commands, only DMA".into(),
     set: |typed, _| {
         typed.run.use_idc = false;
         Ok(())
@@ -221,6 +223,76 @@ pub static REPORT_ALL: OptionDef = OptionDef {
         typed.run.report_all = true;
         Ok(())
     },
+};
+
+/// `--atomic-op`
+pub static ATOMIC_OP: OptionDef = OptionDef {
+    short: Some('A'),
+    long: "atomic-op",
+    value: Some("OP"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = atomic_default(tool, |atomic| atomic.op.to_string());
+        format!("Atomic operation (default: {default}); see below")
+    },
+    set: |typed, value| {
+        let op = atomic::named(&atomic::OPS, text(value)?)?;
+        set_atomic(typed, |atomic| atomic.op = op)
+    },
+};
+
+/// `--cswap-op`
+pub static CSWAP_OP: OptionDef = OptionDef {
+    short: Some('C'),
+    long: "cswap-op",
+    value: Some("CMP"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
+        format!("Comparison of CSWAP (default: {default})")
+    },
+    set: |typed, value| {
+        let cswap = atomic::named(&atomic::CSWAP_OPS, text(value)?)?;
+        set_atomic(typed, |atomic| atomic.cswap = cswap)
+    },
+};
+
+/// `--atomic-type`
+pub static ATOMIC_TYPE: OptionDef = OptionDef {
+    short: Some('T'),
+    long: "atomic-type",
+    value: Some("TYPE"),
+    governs: Governs::Run,
+    help: |tool| {
+        let default = atomic_default(tool, |atomic| atomic.ty.to_string());
+        format!("Atomic type (default: {default})")
+    },
+    set: |typed, value| {
+        let ty = atomic::named(&atomic::TYPES, text(value)?)?;
+        set_atomic(typed, |atomic| atomic.ty = ty)
+    },
+};
+
+/// `--fetching`
+pub static FETCHING: OptionDef = OptionDef {
+    short: None,
+    long: "fetching",
+    value: None,
+    governs: Governs::Run,
+    help: |_| "Use fetching operations: the target's value before\nthe operation comes back".into(),
+    set: |typed, _| set_atomic(typed, |atomic| atomic.fetching = true),
+};
+
+/// `--matching`
+pub static MATCHING: OptionDef = OptionDef {
+    short: None,
+    long: "matching",
+    value: None,
+    governs: Governs::Run,
+    help: |_| {
+        "Use matching list entries at the target; implies\n--unrestricted and --no-idc".into()
+    },
+    set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
 };
 
 /// `--loopback`
@@ -256,6 +328,17 @@ pub static LIBCXI: OptionDef = OptionDef {
 
 /// Environment variable that names the library where `--libcxi` does not.
 pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
+
+fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
+    if let Some(atomic) = &mut typed.run.atomic {
+        set(atomic);
+    }
+    Ok(())
+}
+
+fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
+    tool.defaults.atomic.map(text).unwrap_or_default()
+}
 
 fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "expected plain text".into())

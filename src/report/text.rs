@@ -6,9 +6,10 @@
 
 use std::io::{self, Write};
 
+use crate::cli::options;
 use crate::device::{DeviceKind, DeviceName};
 use crate::measure::Statistics;
-use crate::plan::RunOptions;
+use crate::plan::{RunOptions, Setting};
 use crate::session::{Address, Own};
 use crate::tool::Tool;
 
@@ -57,8 +58,11 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "    {}", tool.title)?;
     line(out, "Device", summary.device)?;
     line(out, "Service ID", summary.svc_id)?;
-    line(out, "Client TX Mem", "System")?;
-    line(out, "Server RX Mem", "System")?;
+    let has_buffers = tool.takes(&options::SIZE);
+    if has_buffers {
+        line(out, "Client TX Mem", "System")?;
+        line(out, "Server RX Mem", "System")?;
+    }
     match run.duration_s {
         Some(seconds) => {
             line(out, "Test Type", "Duration")?;
@@ -75,20 +79,40 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         "Inter-Iter Gap",
         format_args!("{} microseconds", run.gap_us),
     )?;
-    if run.min_size == run.max_size {
+    if let Some(atomic) = run.atomic {
+        let fetching = if atomic.fetching {
+            "FETCHING"
+        } else {
+            "NON-FETCHING"
+        };
+        line(
+            out,
+            "Atomic Op",
+            format_args!("{fetching} {}", atomic.operation()),
+        )?;
+        line(out, "Atomic Type", atomic.ty)?;
+    } else if run.min_size == run.max_size {
         line(out, &format!("{} Size", tool.operation), run.min_size)?;
     } else {
         line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
         line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
     }
-    line(out, "IDC", on(run.use_idc))?;
-    line(out, "LL Cmd Launch", on(run.use_ll))?;
+    if tool.takes(&options::NO_IDC) {
+        line(out, "IDC", run.idc())?;
+    }
+    if let Some(atomic) = run.atomic {
+        line(out, "Matching LEs", Setting::from(atomic.matching))?;
+        line(out, "Restricted", run.restricted())?;
+    }
+    line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
     line(
         out,
         "Results Reported",
         if run.report_all { "All" } else { "Summary" },
     )?;
-    line(out, "Hugepages", on(false))?;
+    if has_buffers {
+        line(out, "Hugepages", Setting::Disabled)?;
+    }
     let Own { nic, pid, vni } = *own;
     line(
         out,
@@ -154,12 +178,13 @@ impl<'a, W: Write> ClientTables<'a, W> {
         let us = |ns: f64| ns / 1000.0;
         writeln!(
             self.out,
-            "{size:12}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}",
+            "{size:width$}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}",
             statistics.count(),
             us(statistics.min() as f64),
             us(statistics.max() as f64),
             us(statistics.mean()),
             us(statistics.standard_deviation()),
+            width = self.tool.size_column.len(),
         )?;
         // Into a pipe as well: whoever follows a long run sees each size when it is done.
         self.out.flush()
@@ -192,7 +217,7 @@ pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 
 fn header(tool: &Tool) -> String {
     format!(
-        "{:>12}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
+        "{}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
         tool.size_column, tool.operations, "Min[us]", "Max[us]", "Mean[us]", "StdDev[us]"
     )
 }
@@ -205,10 +230,6 @@ fn separator(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 /// One line of the summary.
 fn line(out: &mut impl Write, label: &str, value: impl std::fmt::Display) -> io::Result<()> {
     writeln!(out, "{label:17}: {value}")
-}
-
-fn on(enabled: bool) -> &'static str {
-    if enabled { "Enabled" } else { "Disabled" }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
         // The client measures for as long as it likes; its end is noticed at once.
         session.barrier(POST_RUN, None)?;
         if cfg!(debug_assertions) {
-            B::check(&target, size)?;
+            B::check_target(&target, size)?;
         }
         text::server_result(out, plan.tool).map_err(Failure::output)?;
     }
@@ -69,6 +69,9 @@ fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure
             recorder: &mut recorder,
         };
         B::measure(&mut initiator, &agreed.run, size, measurement)?;
+        if cfg!(debug_assertions) {
+            B::check_initiator(&initiator, size)?;
+        }
         session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
         tables
             .result(size, recorder.statistics(), recorder.samples())

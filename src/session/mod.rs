@@ -73,7 +73,7 @@ pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Ag
         match handshake::perform(&mut connection, plan.tool, &block, own) {
             Ok((client, peer)) => {
                 let peer_name = connection.peer();
-                let run = terms::from_block(&client).map_err(|reason| {
+                let run = terms::from_block(plan.tool, &client).map_err(|reason| {
                     Failure::environment(format!(
                         "the client ({peer_name}) asks for what cannot be: {reason}"
                     ))

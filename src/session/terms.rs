@@ -1,23 +1,30 @@
 //! The terms of a run: run options <-> option block.
 
 use super::option_block::{HostBlock, OptionBlock};
+use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::plan::{Plan, RunOptions};
+use crate::tool::Tool;
 
 /// No GPU support, on the wire.
 const NO_GPU: i8 = -1;
 
+/// What the atomic tools, which never touch the field, leave there (wire.md 4.3).
+const GPU_TYPE_OF_ATOMICS: i8 = 0;
+
 /// Largest number in use on the wire (wire.md 4.2 and 4.4).
 const MAX_CLOCK: u32 = 1;
-const MAX_ATOMIC_OP: u8 = 12;
-const UNUSED_ATOMIC_OP: u8 = 3;
-const MAX_CSWAP_OP: u8 = 5;
-const MAX_ATOMIC_TYPE: u8 = 12;
 const MAX_HUGEPAGES: u8 = 2;
 const MAX_GPU_TYPE: i8 = 2;
 
 /// What this side announces; `port` is the TCP port in use.
 pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
     let run = &plan.run;
+    let (min_size, max_size) = match run.atomic {
+        Some(_) => (0, 0),
+        None => (run.min_size, run.max_size),
+    };
+    let atomic = |field: fn(Atomic) -> u8| run.atomic.map_or(0, field);
+    let is_atomic = |flag: fn(Atomic) -> bool| run.atomic.is_some_and(flag);
     OptionBlock {
         clock: 0,
         ignore_cpu_freq_mismatch: false,
@@ -31,8 +38,8 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
         print_gbits: false,
         emu_mode: false,
         hugepages: 0,
-        min_size: run.min_size,
-        max_size: run.max_size,
+        min_size,
+        max_size,
         max_buf_size: 0,
         buf_size: 0,
         buf_align: 0,
@@ -40,43 +47,46 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
         use_idc: run.use_idc,
         use_ll: run.use_ll,
         use_rdzv: false,
-        fetching: false,
-        matching: false,
+        fetching: is_atomic(|atomic| atomic.fetching),
+        matching: is_atomic(|atomic| atomic.matching),
         unrestricted: run.unrestricted,
-        atomic_op: 0,
-        cswap_op: 0,
-        atomic_type: 0,
+        atomic_op: atomic(|atomic| atomic.op as u8),
+        cswap_op: atomic(|atomic| atomic.cswap as u8),
+        atomic_type: atomic(|atomic| atomic.ty as u8),
         host: HostBlock {
             svc_id: plan.svc_id,
             dev_id: plan.device.index,
             port,
-            gpu_type: NO_GPU,
+            gpu_type: match run.atomic {
+                Some(_) => GPU_TYPE_OF_ATOMICS,
+                None => NO_GPU,
+            },
             tx_gpu: None,
             rx_gpu: None,
         },
     }
 }
 
-/// What a client asks for, held against the rules for typed options (defect T27 of tools.md); or
-/// why it cannot be.
-pub fn from_block(block: &OptionBlock) -> Result<RunOptions, String> {
-    let out_of_range = [
-        ("clock", block.clock > MAX_CLOCK),
-        ("hugepages", block.hugepages > MAX_HUGEPAGES),
-        (
-            "GPU type",
-            !(NO_GPU..=MAX_GPU_TYPE).contains(&block.host.gpu_type),
-        ),
-        (
-            "atomic operation",
-            block.atomic_op > MAX_ATOMIC_OP || block.atomic_op == UNUSED_ATOMIC_OP,
-        ),
-        ("CSWAP operation", block.cswap_op > MAX_CSWAP_OP),
-        ("atomic type", block.atomic_type > MAX_ATOMIC_TYPE),
-    ];
-    if let Some((field, _)) = out_of_range.iter().find(|(_, wrong)| *wrong) {
-        return Err(format!("its {field} is none that exists"));
+/// What a client of `tool` asks for, held against the rules for typed options (defect T27 of
+/// tools.md); or why it cannot be.
+pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String> {
+    let no_such = |field: &str| format!("its {field} is none that exists");
+    if block.clock > MAX_CLOCK {
+        return Err(no_such("clock"));
     }
+    if block.hugepages > MAX_HUGEPAGES {
+        return Err(no_such("hugepages"));
+    }
+    if !(NO_GPU..=MAX_GPU_TYPE).contains(&block.host.gpu_type) {
+        return Err(no_such("GPU type"));
+    }
+    let atomic = Atomic {
+        op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
+        cswap: CswapOp::try_from(block.cswap_op).map_err(|()| no_such("CSWAP operation"))?,
+        ty: AtomicType::try_from(block.atomic_type).map_err(|()| no_such("atomic type"))?,
+        fetching: block.fetching,
+        matching: block.matching,
+    };
     if block.hugepages != 0 {
         return Err("this version has no huge pages".into());
     }
@@ -91,6 +101,7 @@ pub fn from_block(block: &OptionBlock) -> Result<RunOptions, String> {
         use_idc: block.use_idc,
         use_ll: block.use_ll,
         report_all: block.report_all,
+        atomic: tool.defaults.atomic.map(|_| atomic),
     }
     .checked()
 }
@@ -102,6 +113,7 @@ mod tests {
     use super::super::option_block::OPTIONS_SIZE;
     use super::super::testing::plan;
     use super::*;
+    use crate::bench::TOOLS;
 
     fn asked() -> OptionBlock {
         to_block(&plan(&["10.1.1.8"]), 49194)
@@ -122,6 +134,21 @@ mod tests {
                 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0xff, 0, 0, 0, 0, 0
             ]
         );
+    }
+
+    /// wire.md 4.3: no sizes, and a GPU type that nobody set.
+    #[test]
+    fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
+        let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
+        let block = to_block(&plan, 49194);
+        assert_eq!((block.min_size, block.max_size), (0, 0));
+        assert_eq!(
+            block.encode()[77..97],
+            [
+                6, 2, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0, 0, 0, 0, 0, 0
+            ]
+        );
+        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
     }
 
     #[test]
@@ -151,7 +178,7 @@ mod tests {
         ] {
             let plan = plan(arguments);
             assert_eq!(
-                from_block(&to_block(&plan, 1)),
+                from_block(&TOOLS[0], &to_block(&plan, 1)),
                 Ok(plan.run),
                 "{arguments:?}"
             );
@@ -238,25 +265,31 @@ mod tests {
             },
         ];
         for block in wrong {
-            assert!(from_block(&block).is_err(), "{block:?}");
+            assert!(from_block(&TOOLS[0], &block).is_err(), "{block:?}");
         }
         assert!(
-            from_block(&OptionBlock {
-                iters: 0,
-                duration: 1,
-                ..asked()
-            })
+            from_block(
+                &TOOLS[0],
+                &OptionBlock {
+                    iters: 0,
+                    duration: 1,
+                    ..asked()
+                }
+            )
             .is_ok()
         );
     }
 
     #[test]
     fn t8_no_latency_by_latency_in_a_duration() {
-        let run = from_block(&OptionBlock {
-            duration: 1,
-            report_all: true,
-            ..asked()
-        })
+        let run = from_block(
+            &TOOLS[0],
+            &OptionBlock {
+                duration: 1,
+                report_all: true,
+                ..asked()
+            },
+        )
         .unwrap();
         assert!(!run.report_all);
     }
@@ -264,7 +297,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_arrives_is_refused_or_can_be_carried_out(bytes: [u8; OPTIONS_SIZE]) {
-            if let Ok(run) = from_block(&OptionBlock::decode(&bytes)) {
+            if let Ok(run) = from_block(&TOOLS[0], &OptionBlock::decode(&bytes)) {
                 prop_assert!(run.iters > 0 || run.duration_s.is_some());
                 prop_assert!(run.sizes().count() <= 32);
                 prop_assert!(run.gap_us.checked_mul(1000).is_some());

@@ -6,7 +6,7 @@
 use std::process::Command;
 
 /// Label, tool and options; ratios are to the first.
-const WAYS: [(&str, &[&str]); 6] = [
+const WAYS: [(&str, &[&str]); 10] = [
     ("write 8 B, IDC, low latency", &["write-lat"]),
     ("write 8 B, IDC, doorbell", &["write-lat", "--no-ll"]),
     ("write 8 B, DMA", &["write-lat", "--no-idc"]),
@@ -15,6 +15,13 @@ const WAYS: [(&str, &[&str]); 6] = [
         &["write-lat", "--no-idc", "--unrestricted"],
     ),
     ("write 4 KiB", &["write-lat", "-s", "4096"]),
+    ("read 8 B", &["read-lat"]),
+    ("read 4 KiB", &["read-lat", "-s", "4096"]),
+    ("SUM, IDC", &["atomic-lat"]),
+    (
+        "fetching SUM, DMA, matching",
+        &["atomic-lat", "--fetching", "--matching"],
+    ),
     ("write 1 MiB", &["write-lat", "-s", "1048576", "-n", "500"]),
 ];
 

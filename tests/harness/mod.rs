@@ -191,6 +191,23 @@ pub fn assert_success(output: &Output) {
     assert_eq!(stderr(output), "");
 }
 
+/// The user's document on the latency tools.
+const SEED: &str = include_str!("../fixtures/seed-latency.txt");
+
+/// What the document shows for `$ command`, without the command.
+pub fn seed(command: &str) -> String {
+    let (_, after) = SEED.split_once(&format!("\n$ {command}\n")).expect(command);
+    let (block, _) = after.split_once("```").expect("a closed block");
+    block.to_owned()
+}
+
+/// Output without the one line that a software NIC adds to the document's.
+pub fn without_platform(text: &str) -> String {
+    let line = "Platform         : software NIC (no Cassini hardware involved)\n";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+    text.replace(line, "")
+}
+
 /// Output with figures and addresses masked, so that two runs can be compared line for line.
 ///
 /// Numbers in the summary become `#`; a number in a table column becomes `#` flush right in

@@ -2,17 +2,36 @@
 
 use cxi::records::{CStateCmd, FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::sys::{
-    C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
+    C_CMD_GET, C_CMD_NOMATCH_GET, C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE,
+    CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
 };
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
-use super::memory::{EVENT_PAGE, map, refused};
+use super::memory::{self, EVENT_PAGE, map, refused};
 use super::{Endpoint, PORTAL_INDEX};
 use crate::error::Failure;
 use crate::session::Address;
 
 /// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
 const TRANSMIT_SLOTS: u32 = 5;
+
+/// What immediate data commands do not say themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdcContext {
+    /// Restricted operations.
+    pub restricted: bool,
+    /// The target's value comes back into the buffer.
+    pub fetching: bool,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the peer.
+    Put,
+    /// From the peer.
+    Get,
+}
 
 /// Transmit queue, event queue and buffer, aimed at the peer's portal.
 pub struct Initiator {
@@ -51,15 +70,18 @@ impl Initiator {
     }
 
     /// Issues the context of all immediate data commands that follow.
-    pub fn set_idc_context(&mut self, restricted: bool) -> Result<(), Failure> {
-        let mut context = CStateCmd::new();
-        context
+    pub fn set_idc_context(&mut self, context: IdcContext) -> Result<(), Failure> {
+        let mut command = CStateCmd::new();
+        command
             .set_index_ext(self.index_ext)
             .set_event_send_disable(true)
-            .set_restricted(restricted)
+            .set_restricted(context.restricted)
             .set_eq(self.events.number());
+        if context.fetching {
+            command.set_write_lac(self.buffer.lac());
+        }
         let mut batch = self.transmit.batch();
-        batch.emit_c_state(&context).map_err(|error| {
+        batch.emit_c_state(&command).map_err(|error| {
             Failure::nic(format!(
                 "cannot issue the context of immediate data commands: {error}"
             ))
@@ -68,18 +90,32 @@ impl Initiator {
         Ok(())
     }
 
-    /// An immediate data PUT to the start of the peer's entry.
+    /// The peer's endpoint, for commands.
+    pub fn dfa(&self) -> u32 {
+        self.dfa
+    }
+
+    /// The part of its portal index that the endpoint does not hold.
+    pub fn index_ext(&self) -> u8 {
+        self.index_ext
+    }
+
+    /// Header of an immediate data command for the start of the peer's entry.
     pub fn idc_header(&self) -> IdcHdr {
         let mut header = IdcHdr::new();
         header.set_dfa(self.dfa);
         header
     }
 
-    /// A restricted PUT of the first `size` bytes of the buffer to the start of the peer's entry.
-    pub fn nomatch_put(&self, size: u64) -> NomatchDmaCmd {
+    /// A restricted PUT or GET between the first `size` bytes of the buffer and of the peer's
+    /// entry.
+    pub fn nomatch(&self, direction: Direction, size: u64) -> NomatchDmaCmd {
         let mut command = NomatchDmaCmd::new();
         command
-            .set_opcode(C_CMD_NOMATCH_PUT as u8)
+            .set_opcode(match direction {
+                Direction::Put => C_CMD_NOMATCH_PUT as u8,
+                Direction::Get => C_CMD_NOMATCH_GET as u8,
+            })
             .set_restricted(true)
             .set_index_ext(self.index_ext)
             .set_lac(self.buffer.lac())
@@ -92,10 +128,13 @@ impl Initiator {
     }
 
     /// The same, unrestricted: ordered, one message.
-    pub fn full_put(&self, size: u64) -> FullDmaCmd {
+    pub fn full(&self, direction: Direction, size: u64) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command
-            .set_opcode(C_CMD_PUT as u8)
+            .set_opcode(match direction {
+                Direction::Put => C_CMD_PUT as u8,
+                Direction::Get => C_CMD_GET as u8,
+            })
             .set_index_ext(self.index_ext)
             .set_lac(self.buffer.lac())
             .set_event_send_disable(true)
@@ -104,6 +143,11 @@ impl Initiator {
             .set_request_len(size as u32)
             .set_eq(self.events.number());
         command
+    }
+
+    /// Fails unless the first `size` bytes of the buffer are `byte`.
+    pub fn holds(&self, byte: u8, size: u64) -> Result<(), Failure> {
+        memory::holds(&self.buffer, "the client's buffer", byte, size)
     }
 
     /// Releases the resources and reports what fails.

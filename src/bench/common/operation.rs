@@ -1,6 +1,9 @@
 //! One command, repeated: write it, launch it, wait for its event.
 
-use cxi::{EmitError, EventQueue, EventType, ReturnCode, TransmitBatch, TransmitQueue};
+use cxi::records::{FullDmaCmd, NomatchDmaCmd};
+use cxi::{
+    EmitError, EventQueue, EventType, MemoryRegion, ReturnCode, TransmitBatch, TransmitQueue,
+};
 
 use super::Initiator;
 use crate::advice;
@@ -12,6 +15,30 @@ use crate::run::{Clock, Patience};
 pub trait Command {
     /// Writes it.
     fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
+
+    /// Prepares the next one, outside the timed part. `buffer` is the initiator's.
+    #[inline(always)]
+    fn advance(&mut self, _buffer: &mut MemoryRegion) {}
+}
+
+/// The NIC moves the data from or to the client's buffer.
+pub struct NomatchDma(pub NomatchDmaCmd);
+
+impl Command for NomatchDma {
+    #[inline(always)]
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_nomatch_dma(&self.0)
+    }
+}
+
+/// As [`NomatchDma`], unrestricted.
+pub struct FullDma(pub FullDmaCmd);
+
+impl Command for FullDma {
+    #[inline(always)]
+    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_dma(&self.0)
+    }
 }
 
 /// What ends a transaction.
@@ -32,13 +59,17 @@ pub fn measure<C: Command, M: Measurement>(
     measurement: M,
 ) -> Result<M::Output, Failure> {
     let Initiator {
-        transmit, events, ..
+        transmit,
+        events,
+        buffer,
+        ..
     } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
         measurement.run(&mut Operation::<C, true> {
             transmit,
             events,
+            buffer,
             command,
             completion,
         })
@@ -46,6 +77,7 @@ pub fn measure<C: Command, M: Measurement>(
         measurement.run(&mut Operation::<C, false> {
             transmit,
             events,
+            buffer,
             command,
             completion,
         })
@@ -55,6 +87,7 @@ pub fn measure<C: Command, M: Measurement>(
 struct Operation<'a, C, const LOW_LATENCY: bool> {
     transmit: &'a mut TransmitQueue,
     events: &'a mut EventQueue,
+    buffer: &'a mut MemoryRegion,
     command: C,
     completion: Completion,
 }
@@ -86,6 +119,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
             return Err(self.completion.unexpected(seen));
         }
         self.events.acknowledge();
+        self.command.advance(self.buffer);
         Ok(end - start)
     }
 }

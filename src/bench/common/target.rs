@@ -6,7 +6,7 @@ use cxi::sys::{
 };
 use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
 
-use super::memory::{EVENT_PAGE, map, refused};
+use super::memory::{self, EVENT_PAGE, map, refused};
 use super::{Endpoint, PORTAL_INDEX};
 use crate::advice;
 use crate::error::Failure;
@@ -17,11 +17,19 @@ const TARGET_SLOTS: u32 = 1;
 /// How long the NIC may take to enable a portal or to link an entry, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// What the entry allows.
+/// The list entry that a target opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Writes.
-    Put,
+pub struct Entry<'a> {
+    /// Length of its buffer in bytes, rounded up to pages.
+    pub length: u64,
+    /// What its buffer begins with; the rest is zero.
+    pub contents: &'a [u8],
+    /// Writes and atomic operations are let in.
+    pub put: bool,
+    /// Reads and fetching operations are let in.
+    pub get: bool,
+    /// Match bits of a matching entry; none for a non-matching one.
+    pub match_bits: Option<u64>,
 }
 
 /// A buffer behind one persistent list entry of an enabled portal. It raises no events for the
@@ -34,15 +42,16 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates a buffer of `length` bytes, rounded up to pages, all zero, and opens it.
-    pub fn new(endpoint: &Endpoint, length: u64, access: Access) -> Result<Self, Failure> {
+    /// Allocates a buffer and opens it.
+    pub fn new(endpoint: &Endpoint, entry: Entry) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, EVENT_PAGE, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the target's event queue"))?;
-        let buffer = map(lni, length)?;
+        let buffer = map(lni, entry.length)?;
+        buffer.copy_in(0, entry.contents);
         let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
             .map_err(refused("allocate the target command queue"))?;
-        let mut portal = PortalTableEntry::new(lni, &events, false)
+        let mut portal = PortalTableEntry::new(lni, &events, entry.match_bits.is_some())
             .map_err(refused("allocate a portals table entry"))?;
         portal
             .map(endpoint.domain(), PORTAL_INDEX)
@@ -55,7 +64,7 @@ impl Target {
             buffer,
         };
         target.enable()?;
-        target.append(access)?;
+        target.append(entry)?;
         Ok(target)
     }
 
@@ -81,7 +90,7 @@ impl Target {
         }
     }
 
-    fn append(&mut self, access: Access) -> Result<(), Failure> {
+    fn append(&mut self, entry: Entry) -> Result<(), Failure> {
         let mut command = TargetCmd::new();
         command
             .set_opcode(C_CMD_TGT_APPEND as u8)
@@ -92,13 +101,17 @@ impl Target {
             .set_event_comm_disable(true)
             .set_unrestricted_body_ro(true)
             .set_unrestricted_end_ro(true)
-            .set_op_put(access == Access::Put)
+            .set_op_put(entry.put)
+            .set_op_get(entry.get)
             .set_lac(self.buffer.lac())
             .set_start(self.buffer.iova(0))
-            .set_length(self.buffer.len() as u64)
+            .set_length(self.buffer.len() as u64);
+        match entry.match_bits {
+            Some(bits) => command.set_match_bits(bits),
             // Work-around of a hardware erratum: relaxes the order of the last write of a
             // restricted packet (nic.md 8.4).
-            .set_ignore_bits(1);
+            None => command.set_ignore_bits(1),
+        };
         let mut batch = self.commands.batch();
         batch
             .emit_target(&command)
@@ -131,19 +144,12 @@ impl Target {
 
     /// Fails unless the first `size` bytes of the buffer are `byte`.
     pub fn holds(&self, byte: u8, size: u64) -> Result<(), Failure> {
-        let mut block = [0; 1 << 16];
-        for start in (0..size as usize).step_by(block.len()) {
-            let block = &mut block[..(size as usize - start).min(1 << 16)];
-            self.buffer.copy_out(start, block);
-            if let Some(at) = block.iter().position(|found| *found != byte) {
-                return Err(Failure::nic(format!(
-                    "byte {} of the target buffer is {:#04x}, not the initiator's {byte:#04x}",
-                    start + at,
-                    block[at]
-                )));
-            }
-        }
-        Ok(())
+        memory::holds(&self.buffer, "the target buffer", byte, size)
+    }
+
+    /// Copies the start of the buffer.
+    pub fn copy_out(&self, bytes: &mut [u8]) {
+        self.buffer.copy_out(0, bytes);
     }
 
     /// Releases the resources and reports what fails.

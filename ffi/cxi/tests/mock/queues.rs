@@ -1,6 +1,8 @@
 //! The rules of queues, memory and device, as a user of the interface meets them.
 
-use cxi::records::{CStateCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd};
+use cxi::records::{
+    CStateCmd, DmaAmoCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd,
+};
 use cxi::sys::*;
 use cxi::{
     Device, EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Library, Member,
@@ -183,6 +185,35 @@ fn a_send_event_counts_too() {
         batch.emit_nomatch_dma(&command),
         Err(EmitError::EventQueueFull)
     );
+}
+
+#[test]
+fn atomic_operations_keep_to_the_rules_of_commands() {
+    let mut world = hardware();
+    let c_state = c_state(&world, true);
+    let immediate = IdcAmoCmd::new();
+    let mut dma = DmaAmoCmd::new();
+    dma.set_event_send_disable(true);
+    dma.set_eq(world.events.number());
+    let mut elsewhere = dma;
+    elsewhere.set_eq(world.events.number() + 1);
+    let mut batch = world.transmit.batch();
+    let refused = batch.emit_idc_amo(&immediate, false);
+    assert_eq!(refused, Err(EmitError::NoCState));
+    let refused = batch.emit_dma_amo(&elsewhere, false);
+    assert_eq!(refused, Err(EmitError::OtherEventQueue));
+    batch.emit_c_state(&c_state).unwrap();
+    // As many as the event queue can take, of either kind and form.
+    for fetching in [false, true].into_iter().cycle().take(10) {
+        batch.emit_dma_amo(&dma, fetching).unwrap();
+    }
+    for at in 0..51 {
+        batch.emit_idc_amo(&immediate, at >= 41).unwrap();
+    }
+    let refused = batch.emit_idc_amo(&immediate, false);
+    assert_eq!(refused, Err(EmitError::EventQueueFull));
+    let refused = batch.emit_dma_amo(&dma, true);
+    assert_eq!(refused, Err(EmitError::EventQueueFull));
 }
 
 #[test]

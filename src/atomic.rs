@@ -1,0 +1,327 @@
+//! Atomic operations as the user names them: names, numbers on the wire, sizes, and which
+//! combinations exist (tools.md 8.1, wire.md 4.4). The numbers are also the NIC's (nic.md 11).
+
+use std::fmt;
+
+/// One name of a list, with its number.
+type Name<T> = (&'static str, T);
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AtomicOp {
+    /// The smaller of both.
+    Min = 0,
+    /// The greater of both.
+    Max = 1,
+    /// The sum.
+    Sum = 2,
+    /// Logical or.
+    Lor = 4,
+    /// Logical and.
+    Land = 5,
+    /// Bitwise or.
+    Bor = 6,
+    /// Bitwise and.
+    Band = 7,
+    /// Logical exclusive or.
+    Lxor = 8,
+    /// Bitwise exclusive or.
+    Bxor = 9,
+    /// The operand.
+    Swap = 10,
+    /// Operand 1 if the comparison of operand 2 with the target holds.
+    Cswap = 11,
+    /// Bits of operand 2 cleared, then exclusive or with operand 1.
+    Axor = 12,
+}
+
+/// The comparison of CSWAP: operand 2 with the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CswapOp {
+    /// Equal.
+    Eq = 0,
+    /// Not equal.
+    Ne = 1,
+    /// Less or equal.
+    Le = 2,
+    /// Less.
+    Lt = 3,
+    /// Greater or equal.
+    Ge = 4,
+    /// Greater.
+    Gt = 5,
+}
+
+/// The type of target and operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum AtomicType {
+    Int8 = 0,
+    Uint8 = 1,
+    Int16 = 2,
+    Uint16 = 3,
+    Int32 = 4,
+    Uint32 = 5,
+    Int64 = 6,
+    Uint64 = 7,
+    Float = 8,
+    FloatComplex = 9,
+    Double = 10,
+    DoubleComplex = 11,
+    Uint128 = 12,
+}
+
+/// All operations, in the order of the help text.
+pub const OPS: [Name<AtomicOp>; 12] = [
+    ("MIN", AtomicOp::Min),
+    ("MAX", AtomicOp::Max),
+    ("SUM", AtomicOp::Sum),
+    ("LOR", AtomicOp::Lor),
+    ("LAND", AtomicOp::Land),
+    ("BOR", AtomicOp::Bor),
+    ("BAND", AtomicOp::Band),
+    ("LXOR", AtomicOp::Lxor),
+    ("BXOR", AtomicOp::Bxor),
+    ("SWAP", AtomicOp::Swap),
+    ("CSWAP", AtomicOp::Cswap),
+    ("AXOR", AtomicOp::Axor),
+];
+
+/// All comparisons, in the order of the help text.
+pub const CSWAP_OPS: [Name<CswapOp>; 6] = [
+    ("EQ", CswapOp::Eq),
+    ("NE", CswapOp::Ne),
+    ("LE", CswapOp::Le),
+    ("LT", CswapOp::Lt),
+    ("GE", CswapOp::Ge),
+    ("GT", CswapOp::Gt),
+];
+
+/// All types, in the order of the help text.
+pub const TYPES: [Name<AtomicType>; 13] = [
+    ("INT8", AtomicType::Int8),
+    ("UINT8", AtomicType::Uint8),
+    ("INT16", AtomicType::Int16),
+    ("UINT16", AtomicType::Uint16),
+    ("INT32", AtomicType::Int32),
+    ("UINT32", AtomicType::Uint32),
+    ("INT64", AtomicType::Int64),
+    ("UINT64", AtomicType::Uint64),
+    ("FLOAT", AtomicType::Float),
+    ("DOUBLE", AtomicType::Double),
+    ("FLOAT_COMPLEX", AtomicType::FloatComplex),
+    ("DOUBLE_COMPLEX", AtomicType::DoubleComplex),
+    ("UINT128", AtomicType::Uint128),
+];
+
+/// What `text` names in `names`, in either case; else what is allowed.
+pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
+    let found = names
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text));
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| format!("expected one of {}", list(names)))
+}
+
+/// The names, separated by commas.
+pub fn list<T>(names: &[Name<T>]) -> String {
+    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+fn name<T: Copy + PartialEq>(names: &[Name<T>], value: T) -> &'static str {
+    names
+        .iter()
+        .find(|(_, other)| *other == value)
+        .map_or("", |(name, _)| name)
+}
+
+/// Writes each name, and finds each value by its number on the wire.
+macro_rules! named_numbers {
+    ($type:ty, $names:ident) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(name(&$names, *self))
+            }
+        }
+
+        impl TryFrom<u8> for $type {
+            type Error = ();
+
+            fn try_from(number: u8) -> Result<Self, ()> {
+                let mut values = $names.iter().map(|(_, value)| *value);
+                values.find(|value| *value as u8 == number).ok_or(())
+            }
+        }
+    };
+}
+
+named_numbers!(AtomicOp, OPS);
+named_numbers!(CswapOp, CSWAP_OPS);
+named_numbers!(AtomicType, TYPES);
+
+impl AtomicType {
+    /// Bytes of one value.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Int8 | Self::Uint8 => 1,
+            Self::Int16 | Self::Uint16 => 2,
+            Self::Int32 | Self::Uint32 | Self::Float => 4,
+            Self::Int64 | Self::Uint64 | Self::FloatComplex | Self::Double => 8,
+            Self::DoubleComplex | Self::Uint128 => 16,
+        }
+    }
+
+    /// The operations that it has, for messages.
+    pub fn operations(self) -> &'static str {
+        match self {
+            Self::Float | Self::Double => "MIN, MAX, SUM, SWAP and CSWAP",
+            Self::FloatComplex | Self::DoubleComplex => "SUM, SWAP, CSWAP EQ and CSWAP NE",
+            Self::Uint128 => "CSWAP EQ",
+            _ => "all operations",
+        }
+    }
+}
+
+/// What an atomic benchmark does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic {
+    /// The operation.
+    pub op: AtomicOp,
+    /// The comparison, for CSWAP.
+    pub cswap: CswapOp,
+    /// The type of target and operands.
+    pub ty: AtomicType,
+    /// The target's value before the operation comes back.
+    pub fetching: bool,
+    /// The target is found by match bits.
+    pub matching: bool,
+}
+
+impl Atomic {
+    /// Whether operation, comparison and type go together.
+    pub fn exists(&self) -> bool {
+        use {AtomicOp as Op, AtomicType as Type, CswapOp as Cmp};
+        match self.ty {
+            Type::Float | Type::Double => {
+                matches!(self.op, Op::Min | Op::Max | Op::Sum | Op::Swap | Op::Cswap)
+            }
+            Type::FloatComplex | Type::DoubleComplex => match self.op {
+                Op::Cswap => matches!(self.cswap, Cmp::Eq | Cmp::Ne),
+                op => matches!(op, Op::Sum | Op::Swap),
+            },
+            Type::Uint128 => self.op == Op::Cswap && self.cswap == Cmp::Eq,
+            _ => true,
+        }
+    }
+
+    /// Operation, with the comparison where there is one: `SUM`, `CSWAP EQ`.
+    pub fn operation(&self) -> String {
+        match self.op {
+            AtomicOp::Cswap => format!("{} {}", self.op, self.cswap),
+            op => op.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_either_case() {
+        assert_eq!(named(&OPS, "axor"), Ok(AtomicOp::Axor));
+        assert_eq!(
+            named(&TYPES, "Double_Complex"),
+            Ok(AtomicType::DoubleComplex)
+        );
+        assert_eq!(
+            named(&CSWAP_OPS, "eqq"),
+            Err("expected one of EQ, NE, LE, LT, GE, GT".into())
+        );
+    }
+
+    /// wire.md 4.4
+    #[test]
+    fn numbers_on_the_wire() {
+        let numbers = |text: &[(&str, u8)], found: Vec<(String, u8)>| {
+            let text: Vec<_> = text.iter().map(|(n, v)| (n.to_string(), *v)).collect();
+            assert_eq!(found, text);
+        };
+        let ops = (0..=255).filter_map(|n| AtomicOp::try_from(n).ok());
+        numbers(
+            &[
+                ("MIN", 0),
+                ("MAX", 1),
+                ("SUM", 2),
+                ("LOR", 4),
+                ("LAND", 5),
+                ("BOR", 6),
+                ("BAND", 7),
+                ("LXOR", 8),
+                ("BXOR", 9),
+                ("SWAP", 10),
+                ("CSWAP", 11),
+                ("AXOR", 12),
+            ],
+            ops.map(|op| (op.to_string(), op as u8)).collect(),
+        );
+        let cswaps = (0..=255).filter_map(|n| CswapOp::try_from(n).ok());
+        numbers(
+            &[
+                ("EQ", 0),
+                ("NE", 1),
+                ("LE", 2),
+                ("LT", 3),
+                ("GE", 4),
+                ("GT", 5),
+            ],
+            cswaps.map(|op| (op.to_string(), op as u8)).collect(),
+        );
+        let types = (0..=255).filter_map(|n| AtomicType::try_from(n).ok());
+        numbers(
+            &[
+                ("INT8", 0),
+                ("UINT8", 1),
+                ("INT16", 2),
+                ("UINT16", 3),
+                ("INT32", 4),
+                ("UINT32", 5),
+                ("INT64", 6),
+                ("UINT64", 7),
+                ("FLOAT", 8),
+                ("FLOAT_COMPLEX", 9),
+                ("DOUBLE", 10),
+                ("DOUBLE_COMPLEX", 11),
+                ("UINT128", 12),
+            ],
+            types.map(|ty| (ty.to_string(), ty as u8)).collect(),
+        );
+    }
+
+    #[test]
+    fn as_many_combinations_exist_as_the_table_has() {
+        let mut count = 0;
+        for (_, op) in OPS {
+            for (_, ty) in TYPES {
+                for (_, cswap) in CSWAP_OPS {
+                    let atomic = Atomic {
+                        op,
+                        cswap,
+                        ty,
+                        fetching: false,
+                        matching: false,
+                    };
+                    let once = op == AtomicOp::Cswap || cswap == CswapOp::Eq;
+                    count += usize::from(once && atomic.exists());
+                }
+            }
+        }
+        // 8 integers with 11 + 6; 2 reals with 4 + 6; 2 complex with 2 + 2; UINT128 with 1.
+        assert_eq!(count, 8 * 17 + 2 * 10 + 2 * 4 + 1);
+    }
+}
