@@ -1,104 +1,13 @@
-//! Lists of a portal, one rule a test (nic.md 8). What sequences of them do is in `list_model`.
+//! What becomes of entries: use, place, end (nic.md 8.3 to 8.5).
 
-mod driver;
-
-use cxi_sys::records::*;
 use cxi_sys::*;
-use driver::alone::alone;
-use driver::commands::{append, target};
-use driver::memory::{Buffer, PAGE};
-use driver::queue::Queue;
-use driver::rig::{Portal, Rig, whole};
-use driver::target_event::{Completion, TargetEvent};
-use driver::{call, progress};
 
-const ENTRIES: usize = 16384;
-
-struct Bench {
-    rig: Rig,
-    source: Buffer,
-    sink: Buffer,
-    portal: Portal,
-}
-
-impl Bench {
-    fn new() -> Self {
-        Self::with(|_| {})
-    }
-
-    /// A matching portal at index 0, enabled.
-    fn with(choose: impl FnOnce(&mut cxi_pt_alloc_opts)) -> Self {
-        let mut rig = Rig::new();
-        let (source, sink) = (rig.buffer(8 * PAGE), rig.buffer(8 * PAGE));
-        let pattern: Vec<u8> = (0..8 * PAGE).map(|at| (at % 251) as u8 + 1).collect();
-        source.pages.write(0, &pattern);
-        let portal = rig.portal(0, |options| {
-            options.set_is_matching(1);
-            choose(options);
-        });
-        assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
-        Self {
-            rig,
-            source,
-            sink,
-            portal,
-        }
-    }
-
-    /// The event of a command to the portal.
-    fn command(&mut self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
-        let sink = self.sink;
-        let command = target(opcode, self.portal.number, |entry| {
-            whole(entry, &sink);
-            entry.set_event_unlink_disable(false);
-            choose(entry);
-        });
-        self.rig.tgt.emit(&command);
-        self.rig.tgt.ring();
-        self.told()
-    }
-
-    fn append(&mut self, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
-        self.command(C_CMD_TGT_APPEND, choose)
-    }
-
-    fn overflow(&mut self, choose: impl FnOnce(&mut TargetCmd)) {
-        let link = self.append(|entry| {
-            entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
-            entry.set_ignore_bits(u64::MAX).set_match_id(u32::MAX);
-            choose(entry);
-        });
-        assert_eq!((link.kind, link.code), (C_EVENT_LINK, C_RC_OK));
-    }
-
-    fn put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) -> Completion {
-        let put = self.rig.dma_put(&self.source, 0, len as u32, |put| {
-            put.set_header_data(0x1dea).set_user_ptr(0xabc);
-            choose(put);
-        });
-        Completion::of(&self.rig.run(&put))
-    }
-
-    fn told(&mut self) -> TargetEvent {
-        TargetEvent::of(&self.rig.teq.wait())
-    }
-
-    fn nothing_more(&mut self) {
-        for _ in 0..4 {
-            progress(self.rig.dev);
-        }
-        assert!(self.rig.teq.take().is_none());
-        assert!(self.rig.eq.take().is_none());
-    }
-
-    /// A command that stops its queue, which is therefore one of its own.
-    fn refused(&self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> u32 {
-        let mut queue = Queue::target(self.rig.dev, self.rig.lni);
-        queue.emit(&target(opcode, self.portal.number, choose));
-        queue.ring();
-        queue.wait_error().return_code().into()
-    }
-}
+use crate::bench::*;
+use crate::driver::alone::alone;
+use crate::driver::call;
+use crate::driver::memory::PAGE;
+use crate::driver::queue::Queue;
+use crate::driver::rig::{Rig, pte_options};
 
 /// The order and the formats that nic.md 6.3 and 8.5 report of hardware.
 #[test]
@@ -243,162 +152,6 @@ fn messages_that_arrive_in_turns_do_not_mix() {
     });
 }
 
-/// tests/msg.c of nic.md 6.3 and 8.6: a message before its receive.
-#[test]
-fn an_unexpected_message_is_told_twice() {
-    alone(|| {
-        let mut bench = Bench::new();
-        bench.overflow(|entry| {
-            entry.set_buffer_id(1).set_manage_local(true);
-            entry.set_start(entry.start() + 4096).set_length(4096);
-        });
-        let ack = bench.put(5000, |put| {
-            put.set_match_bits(0x55)
-                .set_initiator(0x123)
-                .set_remote_offset(3);
-        });
-        assert_eq!((ack.code, ack.mlength), (C_RC_OK, 4096));
-        assert_eq!(ack.ptl_list, C_PTL_LIST_OVERFLOW);
-        let expected = TargetEvent {
-            long: true,
-            kind: C_EVENT_PUT,
-            code: C_RC_OK,
-            ptlte_index: bench.portal.number,
-            ptl_list: C_PTL_LIST_OVERFLOW,
-            buffer_id: 1,
-            initiator: 0x123,
-            match_bits: 0x55,
-            header_data: 0x1dea,
-            vni: 1,
-            rlength: 5000,
-            mlength: 4096,
-            start: bench.sink.iova(4096),
-            remote_offset: 3,
-            ..TargetEvent::default()
-        };
-        assert_eq!(bench.told(), expected);
-        // One that it does not match links without a word of it; one for gets neither.
-        let link = bench.append(|entry| _ = entry.set_match_bits(0x56).set_match_id(0x123));
-        assert_eq!(link.kind, C_EVENT_LINK);
-        let link = bench.append(|entry| {
-            entry
-                .set_match_bits(0x55)
-                .set_match_id(0x123)
-                .set_op_put(false)
-                .set_op_get(true);
-        });
-        assert_eq!(link.kind, C_EVENT_LINK);
-        let found = bench.append(|entry| {
-            entry
-                .set_buffer_id(2)
-                .set_use_once(true)
-                .set_match_bits(0x55)
-                .set_match_id(0x123);
-        });
-        let expected = TargetEvent {
-            kind: C_EVENT_PUT_OVERFLOW,
-            buffer_id: 2,
-            auto_unlinked: true,
-            remote_offset: 0,
-            ..expected
-        };
-        assert_eq!(found, expected);
-        bench.nothing_more();
-        assert!(bench.sink.pages.read(4096, 4096) == bench.source.pages.read(0, 4096));
-        assert!(bench.sink.pages.is(0, 4096, 0));
-    });
-}
-
-#[test]
-fn a_persistent_entry_hears_of_all_that_wait_and_is_linked() {
-    alone(|| {
-        let mut bench = Bench::new();
-        bench.overflow(|entry| _ = entry.set_manage_local(true));
-        for number in 0..3 {
-            bench.put(10, |put| _ = put.set_header_data(number));
-            bench.told();
-        }
-        // A wrong one in between stays behind.
-        bench.put(10, |put| _ = put.set_match_bits(1));
-        bench.told();
-        let first = bench.append(|entry| _ = entry.set_manage_local(true));
-        let others = [bench.told(), bench.told()];
-        for (number, event) in [first, others[0], others[1]].into_iter().enumerate() {
-            assert_eq!(
-                (event.kind, event.header_data),
-                (C_EVENT_PUT_OVERFLOW, number as u64)
-            );
-            assert!(!event.auto_unlinked);
-        }
-        assert_eq!(bench.told().kind, C_EVENT_LINK);
-        // Their places in the new entry are taken.
-        bench.put(10, |put| _ = put.set_header_data(9).set_remote_offset(1));
-        let put = bench.told();
-        assert_eq!((put.kind, put.ptl_list), (C_EVENT_PUT, C_PTL_LIST_PRIORITY));
-        assert!(bench.sink.pages.read(30, 10) == bench.source.pages.read(0, 10));
-        bench.nothing_more();
-    });
-}
-
-#[test]
-fn searches_look_and_delete() {
-    alone(|| {
-        let mut bench = Bench::new();
-        bench.overflow(|entry| _ = entry.set_manage_local(true));
-        for bits in [1, 2, 1] {
-            bench.put(10, |put| _ = put.set_match_bits(bits));
-            bench.told();
-        }
-        let search = |bench: &mut Bench, opcode, bits, first_only| {
-            let first = bench.command(opcode, |search| {
-                search
-                    .set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
-                    .set_buffer_id(0xf00)
-                    .set_match_bits(bits)
-                    .set_length(u64::MAX)
-                    .set_use_once(first_only);
-            });
-            let mut told = vec![first];
-            for _ in 0..4 {
-                progress(bench.rig.dev);
-            }
-            while let Some(event) = bench.rig.teq.take() {
-                told.push(TargetEvent::of(&event));
-            }
-            bench.rig.teq.acknowledge();
-            assert!(
-                told.iter()
-                    .all(|event| event.buffer_id == 0xf00 && event.long)
-            );
-            let codes = told.iter().map(|event| (event.kind, event.code));
-            codes.collect::<Vec<_>>()
-        };
-        let hit = (C_EVENT_SEARCH, C_RC_OK);
-        let end = (C_EVENT_SEARCH, C_RC_NO_MATCH);
-        let deleted = (C_EVENT_PUT_OVERFLOW, C_RC_OK);
-        let (look, delete) = (C_CMD_TGT_SEARCH, C_CMD_TGT_SEARCH_AND_DELETE);
-        for (opcode, bits, first_only, expected) in [
-            (look, 3, false, &[end][..]),
-            (look, 3, true, &[end]),
-            (look, 1, false, &[hit, hit, end]),
-            (look, 1, true, &[hit]),
-            (delete, 1, true, &[deleted]),
-            (look, 1, false, &[hit, end]),
-            (delete, 2, false, &[deleted, end]),
-            (delete, 1, false, &[deleted, end]),
-            (delete, 1, false, &[end]),
-        ] {
-            let told = search(&mut bench, opcode, bits, first_only);
-            assert_eq!(told, expected, "{bits} {first_only}");
-        }
-        // Nothing is searched but what is unexpected.
-        for list in [C_PTL_LIST_PRIORITY, C_PTL_LIST_OVERFLOW, C_PTL_LIST_REQUEST] {
-            let code = bench.refused(look, |search| _ = search.set_ptl_list(list as u8));
-            assert_eq!(code, C_RC_CMD_INVALID_ARG);
-        }
-    });
-}
-
 #[test]
 fn lists_are_told_apart() {
     alone(|| {
@@ -423,71 +176,13 @@ fn lists_are_told_apart() {
         // The state that would use the REQUEST list is not offered.
         let mut queue = Queue::target(bench.rig.dev, bench.rig.lni);
         let state = C_PTLTE_SOFTWARE_MANAGED;
-        queue.emit(&driver::commands::set_state(bench.portal.number, state));
+        queue.emit(&crate::driver::commands::set_state(
+            bench.portal.number,
+            state,
+        ));
         queue.ring();
         let status = queue.wait_error();
         assert_eq!(u32::from(status.return_code()), C_RC_CMD_INVALID_ARG);
-    });
-}
-
-/// Fills the pool of list entries but for `left`, quietly.
-fn fill(bench: &mut Bench, left: usize) {
-    let filler = bench.rig.portal(7, |_| {});
-    for _ in 0..ENTRIES - left {
-        bench.rig.tgt.emit(&append(filler.number, |entry| {
-            entry.set_event_link_disable(true);
-        }));
-        bench.rig.tgt.ring();
-    }
-    bench.rig.tgt.drain();
-}
-
-#[test]
-fn headers_take_places_of_the_pool() {
-    alone(|| {
-        let mut bench = Bench::with(|options| options.set_en_flowctrl(1));
-        bench.overflow(|entry| _ = entry.set_manage_local(true));
-        fill(&mut bench, 2);
-        assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
-        assert_eq!(bench.told().kind, C_EVENT_PUT);
-        // No place for another: flow control says so.
-        assert_eq!(bench.put(1, |_| {}).code, C_RC_PT_DISABLED);
-        let change = bench.rig.teq.wait();
-        assert_eq!(change.kind(), C_EVENT_STATE_CHANGE);
-        let expected = [C_PTLTE_DISABLED as u8, C_SC_FC_UNEXPECTED_FAIL as u8, 1];
-        assert_eq!(change.0[8..11], expected);
-        // Nor for an entry; and after one that found none the next has to say that it knows.
-        let failed = (C_EVENT_LINK, C_RC_NO_SPACE);
-        let link = bench.append(|_| {});
-        assert_eq!((link.kind, link.code), failed);
-        let found = bench.command(C_CMD_TGT_SEARCH_AND_DELETE, |search| {
-            search
-                .set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
-                .set_use_once(true);
-        });
-        assert_eq!(found.kind, C_EVENT_PUT_OVERFLOW);
-        let link = bench.append(|_| {});
-        assert_eq!((link.kind, link.code), failed);
-        // The sequence is that of one list.
-        bench.overflow(|_| {});
-        let gone = bench.command(C_CMD_TGT_UNLINK, |entry| {
-            entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
-        });
-        assert_eq!(gone.code, C_RC_OK);
-        let link = bench.append(|entry| _ = entry.set_restart_seq(true));
-        assert_eq!((link.kind, link.code), (C_EVENT_LINK, C_RC_OK));
-    });
-}
-
-#[test]
-fn without_flow_control_a_message_without_a_place_is_refused() {
-    alone(|| {
-        let mut bench = Bench::new();
-        bench.overflow(|entry| _ = entry.set_manage_local(true));
-        fill(&mut bench, 1);
-        assert_eq!(bench.put(8, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
-        bench.nothing_more();
-        assert!(bench.sink.pages.is(0, 8, 0));
     });
 }
 
@@ -597,22 +292,6 @@ fn refused_messages_use_nothing_up() {
     });
 }
 
-/// Lists work while the portal does not.
-#[test]
-fn a_disabled_portal_hands_out_what_waits() {
-    alone(|| {
-        let mut bench = Bench::new();
-        bench.overflow(|_| {});
-        bench.put(1, |_| {});
-        bench.told();
-        bench.rig.set_state(bench.portal, C_PTLTE_DISABLED);
-        assert_eq!(bench.put(1, |_| {}).code, C_RC_PT_DISABLED);
-        let found = bench.append(|entry| _ = entry.set_use_once(true));
-        assert_eq!(found.kind, C_EVENT_PUT_OVERFLOW);
-        bench.nothing_more();
-    });
-}
-
 #[test]
 fn portals_without_matching_have_the_same_lists() {
     alone(|| {
@@ -640,7 +319,7 @@ fn options_of_other_worlds_are_refused() {
     alone(|| {
         let rig = Rig::new();
         for choose in choices {
-            let mut options = driver::rig::pte_options();
+            let mut options = pte_options();
             choose(&mut options);
             let mut handle = std::ptr::null_mut();
             let code = call!(cxil_alloc_pte(
