@@ -14,7 +14,7 @@ const LEN: usize = 16 * PAGE;
 
 impl Node {
     /// Puts the beginning of our memory to the other's portal.
-    fn put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) {
+    fn unrestricted_put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) {
         let mut put = FullDmaCmd::new();
         put.set_cmd_type(C_CMD_TYPE_DMA as u8)
             .set_cmd_size(1)
@@ -31,7 +31,7 @@ impl Node {
     }
 
     fn rendezvous_put(&mut self, len: usize, eager: u32) {
-        self.put(len, |put| {
+        self.unrestricted_put(len, |put| {
             put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
                 .set_eager_length(eager);
         });
@@ -189,7 +189,7 @@ fn a_source_that_dies_while_it_is_asked() {
 fn headers_of_messages_that_fail_say_so() {
     let (mut source, mut target, _) = pair(LEN, 4);
     target.expect_nothing();
-    source.put(LEN, |_| {});
+    source.unrestricted_put(LEN, |_| {});
     for _ in 0..2 {
         source.engine.poll();
         target.engine.poll();
@@ -205,7 +205,7 @@ fn headers_of_messages_that_fail_say_so() {
 fn so_do_those_of_messages_whose_sender_dies() {
     let (mut source, mut target, net) = pair(LEN, 4);
     target.expect_nothing();
-    source.put(LEN, |_| {});
+    source.unrestricted_put(LEN, |_| {});
     for _ in 0..2 {
         source.engine.poll();
         target.engine.poll();
@@ -222,9 +222,9 @@ fn so_do_those_of_messages_whose_sender_dies() {
 fn other_headers_are_left_alone() {
     let (mut source, mut target, _) = pair(LEN, 4);
     target.expect_nothing();
-    source.put(8, |_| {});
+    source.unrestricted_put(8, |_| {});
     settle(&mut source, &mut target);
-    source.put(LEN, |_| {});
+    source.unrestricted_put(LEN, |_| {});
     source.engine.poll();
     target.engine.poll();
     let lists = &mut target.engine.ptes.get_mut(target.pte).unwrap().lists;
