@@ -21,6 +21,7 @@ use proptest::test_runner::{Config, TestRunner};
 fn slot() -> impl Strategy<Value = [u8; 64]> {
     let opcodes = prop_oneof![
         Just((C_CMD_TYPE_IDC, 0..=1_u32)),
+        Just((C_CMD_TYPE_IDC, 7..=7)),
         Just((C_CMD_TYPE_IDC, 10..=10)),
         Just((C_CMD_TYPE_DMA, 0..=9)),
         Just((C_CMD_TYPE_CT, 0..=8)),

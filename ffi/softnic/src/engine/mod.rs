@@ -49,6 +49,10 @@ pub mod triggers;
 
 #[cfg(test)]
 mod flow_tests;
+#[cfg(test)]
+mod rendezvous_tests;
+#[cfg(test)]
+mod test_node;
 
 use std::collections::VecDeque;
 

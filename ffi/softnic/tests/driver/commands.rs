@@ -45,6 +45,23 @@ pub fn idc_put(dfa: u32, remote_offset: u64, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A small message with its payload, in the smallest command that holds it.
+pub fn idc_msg(payload: &[u8], choose: impl FnOnce(&mut IdcMsgHdr)) -> Vec<u8> {
+    let len = 32 + payload.len();
+    let code = size_code(len).max(1);
+    let mut header = IdcMsgHdr::new();
+    header
+        .set_cmd_type(C_CMD_TYPE_IDC as u8)
+        .set_cmd_size(code)
+        .set_opcode(C_CMD_SMALL_MESSAGE as u8)
+        .set_length(len as u8);
+    choose(&mut header);
+    let mut bytes = header.bytes().to_vec();
+    bytes.extend_from_slice(payload);
+    bytes.resize(32 << code, 0);
+    bytes
+}
+
 pub fn nomatch_put(choose: impl FnOnce(&mut NomatchDmaCmd)) -> Vec<u8> {
     let mut command = NomatchDmaCmd::new();
     command

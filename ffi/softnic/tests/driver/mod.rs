@@ -16,6 +16,7 @@ pub mod event_queue;
 pub mod memory;
 pub mod queue;
 pub mod rig;
+pub mod target_event;
 
 use std::ffi::c_int;
 use std::sync::OnceLock;

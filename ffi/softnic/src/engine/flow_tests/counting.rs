@@ -1,8 +1,11 @@
 //! Counting of what something happens to, and commands whose time comes when there is no room.
 
-use cxi_sys::records::CtCmd;
+use std::sync::Arc;
+
+use cxi_sys::records::{CtCmd, FullDmaCmd};
 
 use super::*;
+use crate::engine::Engine;
 use crate::engine::counter::{Change, Counter, Counting};
 use crate::engine::transactions::Transaction;
 use crate::engine::triggers::{Action, Trigger};
@@ -157,6 +160,7 @@ fn commands_whose_time_has_come_wait_for_a_transaction() {
             event: C_EVENT_ACK,
             length: 0,
             destination: None,
+            rendezvous: None,
             success_disable: true,
             counting: Counting::default(),
             local_error: None,

@@ -1,0 +1,268 @@
+//! Rendezvous puts and unexpected messages that something happens to on their way.
+
+use std::sync::atomic::Ordering;
+
+use cxi_sys::records::{EventTargetLong, FullDmaCmd};
+use cxi_sys::*;
+
+use super::counter::Counting;
+use super::lists::Entry;
+use super::packet::{Kind, Packet};
+use super::test_node::*;
+use super::transactions::{MAX, Transaction};
+
+const LEN: usize = 16 * PAGE;
+
+impl Node {
+    /// Puts the beginning of our memory to the other's portal.
+    fn unrestricted_put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) {
+        let mut put = FullDmaCmd::new();
+        put.set_cmd_type(C_CMD_TYPE_DMA as u8)
+            .set_cmd_size(1)
+            .set_opcode(C_CMD_PUT as u8)
+            .set_event_send_disable(true)
+            .set_dfa(1 << 12 | u32::from(PID))
+            .set_initiator(u32::from(PID) << 23)
+            .set_lac(self.lac)
+            .set_local_addr(self.iova)
+            .set_request_len(len as u32)
+            .set_eq(1);
+        choose(&mut put);
+        self.issue(put.bytes());
+    }
+
+    fn rendezvous_put(&mut self, len: usize, eager: u32) {
+        self.unrestricted_put(len, |put| {
+            put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+                .set_eager_length(eager);
+        });
+    }
+
+    /// Lets the portal answer at the index of rendezvous gets too.
+    fn offer_source(&mut self) {
+        let map = *self.engine.maps.iter().next().unwrap().1;
+        let map = super::portal::PortalMap { index: 255, ..map };
+        self.engine.maps.insert(map).unwrap();
+    }
+
+    /// Makes the only entry one of the OVERFLOW list.
+    fn expect_nothing(&mut self) {
+        let lists = &mut self.engine.ptes.get_mut(self.pte).unwrap().lists;
+        let entry = lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().remove(0);
+        let mut command = entry.command;
+        command.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
+        let overflow = lists.get_mut(C_PTL_LIST_OVERFLOW).unwrap();
+        overflow.push(Entry::new(command));
+    }
+
+    /// What became of the only header that waits.
+    fn header_code(&mut self) -> u32 {
+        let lists = &self.engine.ptes.get(self.pte).unwrap().lists;
+        assert_eq!(lists.unexpected.len(), 1);
+        lists.unexpected[0].code
+    }
+
+    fn unmap(&mut self) {
+        let lni = self.engine.lnis.get_mut(self.lni).unwrap();
+        lni.space.unmap(self.lac, self.iova);
+    }
+}
+
+const ACK_OK: Option<(u32, u32, bool)> = Some((C_EVENT_ACK, C_RC_OK, false));
+const PUT_OK: Option<(u32, u32, bool)> = Some((C_EVENT_PUT, C_RC_OK, false));
+
+fn kind(event: Option<(u32, u32, bool)>) -> Option<(u32, u32)> {
+    event.map(|(kind, code, _)| (kind, code))
+}
+
+#[test]
+fn a_wire_with_little_room_loses_nothing() {
+    for (room, eager) in [(1, 0), (1, 9000), (2, LEN as u32), (3, 20_000)] {
+        let (mut source, mut target, _) = pair(LEN, room);
+        source.number_words(LEN);
+        for at in (0..LEN).step_by(8) {
+            target.memory.word(at).store(0, Ordering::Relaxed);
+        }
+        source.offer_source();
+        source.rendezvous_put(LEN, eager);
+        settle(&mut source, &mut target);
+        assert_eq!(source.event(), ACK_OK);
+        assert_eq!(kind(source.event()), Some((C_EVENT_GET, C_RC_OK)));
+        for expected in [C_EVENT_PUT, C_EVENT_RENDEZVOUS, C_EVENT_REPLY] {
+            assert_eq!(kind(target.event()), Some((expected, C_RC_OK)));
+        }
+        for at in (0..LEN).step_by(8) {
+            assert_eq!(target.word(at), source.word(at));
+        }
+        assert!(!source.engine.depends_on_others());
+        assert!(!target.engine.depends_on_others());
+    }
+}
+
+/// Without a place for one more operation the NIC leaves the get to software (nic.md 10.3, step 6).
+#[test]
+fn a_busy_nic_leaves_the_get_to_software() {
+    let (mut source, mut target, _) = pair(PAGE, 8);
+    let transaction = Transaction {
+        peer: 0,
+        queue: None,
+        eq: 0,
+        user_ptr: 0,
+        event: C_EVENT_ACK,
+        length: 0,
+        destination: None,
+        rendezvous: None,
+        counting: Counting::default(),
+        success_disable: false,
+        local_error: None,
+        probed: false,
+    };
+    for _ in 0..MAX {
+        target.engine.transactions.start(transaction);
+    }
+    source.offer_source();
+    source.rendezvous_put(64, 8);
+    settle(&mut source, &mut target);
+    assert_eq!(kind(target.event()), kind(PUT_OK));
+    let at = target.read;
+    assert_eq!(kind(target.event()), Some((C_EVENT_RENDEZVOUS, C_RC_OK)));
+    let mut bytes = [0; EventTargetLong::SIZE];
+    let (words, _) = bytes.as_chunks_mut::<8>();
+    for (index, word) in words.iter_mut().enumerate() {
+        let value = target.events.word(at + 8 * index).load(Ordering::Relaxed);
+        *word = value.to_le_bytes();
+    }
+    assert!(!EventTargetLong::from_bytes(bytes).get_issued());
+    assert_eq!(target.event(), None);
+    assert_eq!((source.event(), source.event()), (ACK_OK, None));
+}
+
+/// Comes to where the data of a get is under way, and some of it is there.
+fn fetching() -> (Node, Node, std::rc::Rc<std::cell::RefCell<Net>>) {
+    let (mut source, mut target, net) = pair(LEN, 4);
+    source.number_words(LEN);
+    source.offer_source();
+    source.rendezvous_put(LEN, 0);
+    for _ in 0..4 {
+        source.engine.poll();
+        target.engine.poll();
+    }
+    assert_eq!(kind(target.event()), kind(PUT_OK));
+    assert_eq!(kind(target.event()), Some((C_EVENT_RENDEZVOUS, C_RC_OK)));
+    assert_eq!(target.event(), None);
+    assert!(target.engine.transactions.any());
+    (source, target, net)
+}
+
+#[test]
+fn a_portal_that_goes_while_its_message_is_fetched() {
+    let (mut source, mut target, _) = fetching();
+    target.engine.remove_pte(target.pte);
+    let before = target.word(LEN - 8);
+    settle(&mut source, &mut target);
+    let code = C_RC_MST_CANCELLED;
+    assert_eq!(kind(target.event()), Some((C_EVENT_REPLY, code)));
+    assert_eq!(target.word(LEN - 8), before);
+    assert!(!target.engine.depends_on_others());
+}
+
+#[test]
+fn memory_that_goes_while_its_message_is_fetched() {
+    let (mut source, mut target, _) = fetching();
+    target.unmap();
+    settle(&mut source, &mut target);
+    let code = C_RC_INVALID_AC;
+    assert_eq!(target.event(), Some((C_EVENT_REPLY, code, false)));
+}
+
+#[test]
+fn a_source_that_dies_while_it_is_asked() {
+    let (_source, mut target, net) = fetching();
+    net.borrow_mut().dead[0] = true;
+    target.engine.probe();
+    target.engine.probe();
+    let code = C_RC_UNDELIVERABLE;
+    assert_eq!(target.event(), Some((C_EVENT_REPLY, code, false)));
+    assert!(!target.engine.depends_on_others());
+}
+
+/// The header of a message is there before its data; what becomes of it is said to who finds it.
+#[test]
+fn headers_of_messages_that_fail_say_so() {
+    let (mut source, mut target, _) = pair(LEN, 4);
+    target.expect_nothing();
+    source.unrestricted_put(LEN, |_| {});
+    for _ in 0..2 {
+        source.engine.poll();
+        target.engine.poll();
+    }
+    assert_eq!(target.header_code(), C_RC_OK);
+    source.unmap();
+    settle(&mut source, &mut target);
+    assert_eq!(target.header_code(), C_RC_SRC_ERROR);
+    assert_eq!(kind(target.event()), Some((C_EVENT_PUT, C_RC_SRC_ERROR)));
+}
+
+#[test]
+fn so_do_those_of_messages_whose_sender_dies() {
+    let (mut source, mut target, net) = pair(LEN, 4);
+    target.expect_nothing();
+    source.unrestricted_put(LEN, |_| {});
+    for _ in 0..2 {
+        source.engine.poll();
+        target.engine.poll();
+    }
+    net.borrow_mut().dead[0] = true;
+    target.engine.probe();
+    assert_eq!(target.header_code(), C_RC_SRC_ERROR);
+    assert_eq!(target.event(), None);
+    assert!(!target.engine.depends_on_others());
+}
+
+/// A failure of a message that was found already, or of another, marks nothing.
+#[test]
+fn other_headers_are_left_alone() {
+    let (mut source, mut target, _) = pair(LEN, 4);
+    target.expect_nothing();
+    source.unrestricted_put(8, |_| {});
+    settle(&mut source, &mut target);
+    source.unrestricted_put(LEN, |_| {});
+    source.engine.poll();
+    target.engine.poll();
+    let lists = &mut target.engine.ptes.get_mut(target.pte).unwrap().lists;
+    assert_eq!(
+        lists.unexpected.pop_back().unwrap().header.total,
+        LEN as u32
+    );
+    source.unmap();
+    settle(&mut source, &mut target);
+    assert_eq!(target.header_code(), C_RC_OK);
+}
+
+/// What no command says cannot make the engine stumble: an eager part larger than the message is
+/// refused with its packet, and one that never ends is given up with its sender.
+#[test]
+fn rendezvous_packets_of_any_kind() {
+    let (_source, mut target, net) = pair(PAGE, 100);
+    for eager in [0, 8, u32::MAX] {
+        let packet = Packet {
+            kind: Kind::Rendezvous,
+            vni: VNI,
+            pid: PID,
+            total: 100,
+            rendezvous: super::packet::Rendezvous {
+                eager,
+                ..Default::default()
+            },
+            ..Packet::default()
+        };
+        if let Some(packet) = Packet::from_words(packet.to_words()) {
+            net.borrow_mut().inboxes[1].push_back((0, packet, vec![]));
+        }
+    }
+    while target.engine.poll() {}
+    net.borrow_mut().dead[0] = true;
+    target.engine.probe();
+    target.engine.probe();
+    assert!(!target.engine.depends_on_others());
+}

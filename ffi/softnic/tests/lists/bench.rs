@@ -1,0 +1,99 @@
+//! A portal with matching, and what is sent to it.
+
+use cxi_sys::records::*;
+use cxi_sys::*;
+
+use crate::driver::commands::target;
+use crate::driver::memory::{Buffer, PAGE};
+use crate::driver::progress;
+use crate::driver::queue::Queue;
+use crate::driver::rig::{Portal, Rig, whole};
+use crate::driver::target_event::{Completion, TargetEvent};
+
+pub const ENTRIES: usize = 16384;
+
+pub struct Bench {
+    pub rig: Rig,
+    pub source: Buffer,
+    pub sink: Buffer,
+    pub portal: Portal,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A matching portal at index 0, enabled.
+    pub fn with(choose: impl FnOnce(&mut cxi_pt_alloc_opts)) -> Self {
+        let mut rig = Rig::new();
+        let (source, sink) = (rig.buffer(8 * PAGE), rig.buffer(8 * PAGE));
+        let pattern: Vec<u8> = (0..8 * PAGE).map(|at| (at % 251) as u8 + 1).collect();
+        source.pages.write(0, &pattern);
+        let portal = rig.portal(0, |options| {
+            options.set_is_matching(1);
+            choose(options);
+        });
+        assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
+        Self {
+            rig,
+            source,
+            sink,
+            portal,
+        }
+    }
+
+    /// The event of a command to the portal.
+    pub fn command(&mut self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
+        let sink = self.sink;
+        let command = target(opcode, self.portal.number, |entry| {
+            whole(entry, &sink);
+            entry.set_event_unlink_disable(false);
+            choose(entry);
+        });
+        self.rig.tgt.emit(&command);
+        self.rig.tgt.ring();
+        self.told()
+    }
+
+    pub fn append(&mut self, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
+        self.command(C_CMD_TGT_APPEND, choose)
+    }
+
+    pub fn overflow(&mut self, choose: impl FnOnce(&mut TargetCmd)) {
+        let link = self.append(|entry| {
+            entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
+            entry.set_ignore_bits(u64::MAX).set_match_id(u32::MAX);
+            choose(entry);
+        });
+        assert_eq!((link.kind, link.code), (C_EVENT_LINK, C_RC_OK));
+    }
+
+    pub fn put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) -> Completion {
+        let put = self.rig.dma_put(&self.source, 0, len as u32, |put| {
+            put.set_header_data(0x1dea).set_user_ptr(0xabc);
+            choose(put);
+        });
+        Completion::of(&self.rig.run(&put))
+    }
+
+    pub fn told(&mut self) -> TargetEvent {
+        TargetEvent::of(&self.rig.teq.wait())
+    }
+
+    pub fn nothing_more(&mut self) {
+        for _ in 0..4 {
+            progress(self.rig.dev);
+        }
+        assert!(self.rig.teq.take().is_none());
+        assert!(self.rig.eq.take().is_none());
+    }
+
+    /// A command that stops its queue, which is therefore one of its own.
+    pub fn refused(&self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> u32 {
+        let mut queue = Queue::target(self.rig.dev, self.rig.lni);
+        queue.emit(&target(opcode, self.portal.number, choose));
+        queue.ring();
+        queue.wait_error().return_code().into()
+    }
+}
