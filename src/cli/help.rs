@@ -169,10 +169,15 @@ mod tests {
             for option in tool.options {
                 let explanation = (option.help)(tool);
                 let first = explanation.lines().next().unwrap();
-                let line = list
+                // On the same line, or on the next where there is no room.
+                let mut lines = list
                     .lines()
-                    .find(|line| line.starts_with(&format!("  {}", syntax(option))))
-                    .unwrap();
+                    .skip_while(|line| !line.starts_with(&format!("  {}", syntax(option))));
+                let line = lines.next().unwrap();
+                let line = match line.contains(first) {
+                    true => line,
+                    false => lines.next().unwrap(),
+                };
                 assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
             }
         }
