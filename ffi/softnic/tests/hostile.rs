@@ -4,8 +4,9 @@ mod driver;
 
 use std::cell::RefCell;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxi_sys::records::EqSwState;
+use cxi_sys::records::{CtCmd, EqSwState};
 use cxi_sys::*;
 use driver::alone::alone;
 use driver::commands::c_state;
@@ -141,6 +142,87 @@ fn any_bytes_in_any_queue() {
                 assert_eq!(call!(cxil_destroy_lni(lni)), 0);
             },
         );
+    });
+}
+
+/// A counter command that is good but for its values, on one of three counters; 128 bytes.
+fn counter_command() -> impl Strategy<Value = Vec<u8>> {
+    let numbers = (1..=8_u32, 1..=3_u16, 1..=3_u16, 0..=1_u16);
+    let values = (0..=4_u64, 0..=3_u8, any::<[bool; 2]>(), 0..=8_u64);
+    (numbers, values, slot()).prop_map(|((opcode, ct, trig_ct, eq), values, embedded)| {
+        let (success, failure, [set_success, set_failure], threshold) = values;
+        let is_dma = opcode == C_CMD_CT_TRIG_DMA;
+        let mut command = CtCmd::new();
+        command
+            .set_cmd_type(C_CMD_TYPE_CT as u8)
+            .set_cmd_size(if is_dma { 2 } else { 1 })
+            .set_opcode(opcode as u8)
+            .set_ct(ct)
+            .set_trig_ct(trig_ct)
+            .set_eq(eq)
+            .put_ct_success(success)
+            .put_ct_failure(failure)
+            .put_set_ct_success(set_success)
+            .put_set_ct_failure(set_failure)
+            .set_threshold(threshold);
+        let mut bytes = command.bytes().to_vec();
+        bytes.extend_from_slice(&embedded);
+        // A DMA command as often as not, or none would be accepted.
+        bytes[24] = bytes[24] & 0xf0 | [1, 5, 9, bytes[24] & 15][usize::from(embedded[1] & 3)];
+        bytes.resize(if is_dma { 128 } else { 64 }, 0);
+        bytes
+    })
+}
+
+/// Counters that set each other off, and whatever waits for them.
+#[test]
+fn any_commands_about_counters() {
+    alone(|| {
+        let commands = prop::collection::vec(counter_command(), 1..20);
+        let doorbells = prop::collection::vec((0..3_usize, 0..4_usize, 0..5_u64), 0..10);
+        throw((commands, doorbells), |rig, (commands, doorbells)| {
+            let lni = alloc_lni(rig.dev);
+            let cp = alloc_cp(lni, VNI);
+            let events = EventQueue::new(rig.dev, lni, 0);
+            let mut queue = Queue::with(rig.dev, lni, events.handle, |options| {
+                options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS;
+            });
+            let counters = [(); 3].map(|()| {
+                let mut counter = null_mut();
+                assert_eq!(call!(cxil_alloc_ct(lni, null_mut(), &mut counter)), 0);
+                counter
+            });
+            for command in &commands {
+                // The padding of such queues is one slot.
+                if command.len() == 128 && !queue.wp.is_multiple_of(4) {
+                    let mut noop = [0; 64];
+                    noop[0] = 6;
+                    queue.write(&noop);
+                }
+                if queue.free() >= 4 {
+                    queue.write(command);
+                }
+            }
+            queue.ring();
+            settle(rig, &queue);
+            for (counter, doorbell, value) in doorbells {
+                // SAFETY: alive.
+                let page = unsafe { (*counters[counter]).doorbell };
+                let word = page.wrapping_byte_add(64 * doorbell);
+                // SAFETY: inside the doorbell page, aligned, alive with the counter.
+                let word = unsafe { AtomicU64::from_ptr(word) };
+                word.store(value, Ordering::Release);
+                progress(rig.dev);
+            }
+            for counter in counters {
+                assert_eq!(call!(cxil_destroy_ct(counter)), 0);
+            }
+            assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+            assert_eq!(call!(cxil_destroy_evtq(events.handle)), 0);
+            assert_eq!(call!(cxil_unmap(events.buffer.md)), 0);
+            assert_eq!(call!(cxil_destroy_cp(cp)), 0);
+            assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+        });
     });
 }
 
