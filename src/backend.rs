@@ -45,7 +45,12 @@ fn load(plan: &Plan) -> Result<Library, Failure> {
 
 fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Failure {
     let failure = advice::refused(&format!("open device {device}"), error);
-    if device.kind == DeviceKind::Software || error.errno() != libc::ENOENT {
+    if device.kind == DeviceKind::Software {
+        return failure.with_hint(
+            "software NICs meet in the directory $CXIDIAG_FABRIC_DIR, or else /dev/shm/cxidiag-UID: it must be yours, and nobody else's to write to",
+        );
+    }
+    if error.errno() != libc::ENOENT {
         return failure;
     }
     if let Some(hint) = hardware_is_missing() {

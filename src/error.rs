@@ -23,8 +23,8 @@ pub enum Kind {
     Nic,
     /// The peer went away: the cause is on the other side. Exit status 1.
     Peer,
-    /// The reader of our output went away (`cxidiag ... | head -n 1`). It has what it wanted, so
-    /// this is no error: nothing is said, and the exit status is 0.
+    /// The reader of our output went away before its end (`cxidiag ... | head -n 1`). It needs no
+    /// telling, but the run was not carried out: exit status 1.
     OutputClosed,
 }
 
@@ -112,8 +112,7 @@ impl Failure {
 
     fn status(&self) -> u8 {
         match self.kind {
-            Kind::OutputClosed => 0,
-            Kind::Environment | Kind::Nic | Kind::Peer => 1,
+            Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
         }
     }
@@ -166,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_output_is_no_error() {
+    fn a_closed_output_needs_no_telling() {
         let closed = Failure::output(io::ErrorKind::BrokenPipe.into());
-        assert_eq!((told(&closed).as_str(), closed.status()), ("", 0));
+        assert_eq!((told(&closed).as_str(), closed.status()), ("", 1));
         let full = Failure::output(io::Error::from_raw_os_error(28));
         assert_eq!(full.status(), 1);
         assert_eq!(

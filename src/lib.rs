@@ -98,8 +98,10 @@ fn start(
     (tool.run)(&plan)
 }
 
+/// Prints a text that was asked for. Whoever closes the pipe before its end has seen enough.
 fn print(text: &str) -> Result<(), Failure> {
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(Failure::output)
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(Failure::output),
+    }
 }

@@ -63,22 +63,23 @@ impl OneSidedLatency for WriteLat {
         size: u64,
         measurement: M,
     ) -> Result<M::Output, Failure> {
-        let restricted = !run.unrestricted;
-        if fits_idc(run, size) {
-            let put = IdcPut {
-                header: initiator.idc_header(),
-                payload: [PATTERN; IDC_MAX_RESTRICTED],
-                length: size as usize,
-            };
-            measure(initiator, put, COMPLETION, run.use_ll, measurement)
-        } else if restricted {
-            let put = NomatchDma(initiator.nomatch(Direction::Put, size));
-            measure(initiator, put, COMPLETION, run.use_ll, measurement)
-        } else {
-            // A NOMATCH command is always restricted (nic.md 3.8), so that clearing its bit may
-            // change nothing (defect T4 of tools.md): a full DMA command is not.
-            let put = FullDma(initiator.full(Direction::Put, size));
-            measure(initiator, put, COMPLETION, run.use_ll, measurement)
+        match way(run, size) {
+            Way::Immediate => {
+                let put = IdcPut {
+                    header: initiator.idc_header(),
+                    payload: [PATTERN; IDC_MAX_RESTRICTED],
+                    length: size as usize,
+                };
+                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+            }
+            Way::Restricted => {
+                let put = NomatchDma(initiator.nomatch(Direction::Put, size));
+                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+            }
+            Way::Unrestricted => {
+                let put = FullDma(initiator.full(Direction::Put, size));
+                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+            }
         }
     }
 
@@ -95,15 +96,32 @@ impl OneSidedLatency for WriteLat {
     }
 }
 
-/// Whether a write of `size` bytes is an immediate data command. Each size decides for itself
-/// (defect T5 of tools.md).
-fn fits_idc(run: &RunOptions, size: u64) -> bool {
+/// The command of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Immediate data.
+    Immediate,
+    /// DMA, restricted.
+    Restricted,
+    /// DMA, unrestricted. A NOMATCH command is always restricted (nic.md 3.8), so that clearing its
+    /// bit may change nothing (defect T4 of tools.md): a full DMA command is not.
+    Unrestricted,
+}
+
+/// Each size decides for itself (defect T5 of tools.md).
+fn way(run: &RunOptions, size: u64) -> Way {
     let limit = if run.unrestricted {
         IDC_MAX_UNRESTRICTED
     } else {
         IDC_MAX_RESTRICTED
     };
-    run.use_idc && size <= limit as u64
+    if run.use_idc && size <= limit as u64 {
+        Way::Immediate
+    } else if run.unrestricted {
+        Way::Unrestricted
+    } else {
+        Way::Restricted
+    }
 }
 
 /// The payload travels in the command.
@@ -126,23 +144,24 @@ mod tests {
     use crate::bench::TOOLS;
 
     #[test]
-    fn t5_each_size_of_a_range_decides_for_itself() {
+    fn t4_t5_each_size_of_a_range_decides_for_itself() {
         let run = RunOptions {
             min_size: 1,
             max_size: 4096,
             ..TOOLS[0].defaults
         };
-        let largest = |run: &RunOptions| (1..=4096).filter(|size| fits_idc(run, *size)).max();
-        assert_eq!(largest(&run), Some(224));
+        assert_eq!(way(&run, 224), Way::Immediate);
+        assert_eq!(way(&run, 225), Way::Restricted);
         let unrestricted = RunOptions {
             unrestricted: true,
             ..run
         };
-        assert_eq!(largest(&unrestricted), Some(192));
+        assert_eq!(way(&unrestricted, 192), Way::Immediate);
+        assert_eq!(way(&unrestricted, 193), Way::Unrestricted);
         let without = RunOptions {
             use_idc: false,
             ..run
         };
-        assert_eq!(largest(&without), None);
+        assert_eq!(way(&without, 1), Way::Restricted);
     }
 }

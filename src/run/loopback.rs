@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use crate::error::{Failure, cause};
 use crate::multicall::PROGRAM;
 use crate::plan::{Plan, Role};
-use crate::session::LISTENING;
+use crate::session::{LISTENING, Reach};
 
 /// Tells a server that it belongs to a loopback run: the process id of its client.
 const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
@@ -29,6 +29,14 @@ pub fn run(plan: &Plan, client: impl FnOnce(&Plan) -> Result<(), Failure>) -> Re
     match client(&plan) {
         Ok(()) => server.finish(),
         Err(failure) => Err(server.explain(failure)),
+    }
+}
+
+/// Who may connect to a server: its client alone, if it was started by [`run`].
+pub fn reach() -> Reach {
+    match env::var_os(PARENT) {
+        Some(_) => Reach::ThisMachine,
+        None => Reach::Everywhere,
     }
 }
 
@@ -119,9 +127,11 @@ impl Server {
         if !failure.is_of_peer() {
             let _ = self.child.kill();
         }
-        match self.last_words() {
-            said if said.is_empty() => failure,
-            said => server_failed(&said),
+        let said = self.last_words();
+        // A server that was killed has no status of its own.
+        match self.child.wait().ok().and_then(|status| status.code()) {
+            Some(status) if status != 0 => server_failed(&said),
+            _ => failure,
         }
     }
 
@@ -153,13 +163,15 @@ fn port(line: &str) -> Option<u16> {
 
 /// What a server said on stderr as a failure of this process.
 fn server_failed(said: &str) -> Failure {
-    let mut lines = said.lines();
-    let first = lines.next().unwrap_or("it said nothing");
-    let message = first
+    // Warnings and notes come before the failure.
+    let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
+    let mut lines = said.lines().filter(|line| !line.starts_with("hint: "));
+    let last = lines.next_back().unwrap_or("it said nothing");
+    let message = last
         .split_once(": ")
-        .map_or(first, |(_program, message)| message);
+        .map_or(last, |(_program, message)| message);
     let failure = Failure::environment(format!("the server of the loopback run failed: {message}"));
-    match lines.find_map(|line| line.strip_prefix("hint: ")) {
+    match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,
     }
@@ -188,6 +200,8 @@ mod tests {
             "the server of the loopback run failed: cannot open device soft0: full"
         );
         assert_eq!(failure.hint.as_deref(), Some("look"));
+        let failure = server_failed("x: warning: slow\nx: full\n");
+        assert!(failure.message.ends_with("failed: full"));
         assert!(server_failed("").message.ends_with("it said nothing"));
     }
 }

@@ -29,7 +29,7 @@ fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     loopback::end_with_parent()?;
     let out = &mut io::stdout().lock();
     let endpoint = open(plan)?;
-    let (mut session, agreed) = session::serve(plan, endpoint.address(), out)?;
+    let (mut session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
     session.ready()?;

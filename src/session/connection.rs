@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::ANSWER_LIMIT;
 use super::wire::{HEADER_SIZE, message};
+use super::{ANSWER_LIMIT, Reach};
 use crate::error::{Failure, cause};
 
 /// How long one address may take to accept a connection. TCP alone would try for two minutes.
@@ -198,10 +198,14 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `port` of all IPv4 interfaces; 0 is any free port.
-    pub fn bind(port: u16) -> Result<Self, Failure> {
+    /// Listens on `port`, by IPv4; 0 is any free port.
+    pub fn bind(port: u16, reach: Reach) -> Result<Self, Failure> {
+        let address = match reach {
+            Reach::Everywhere => Ipv4Addr::UNSPECIFIED,
+            Reach::ThisMachine => Ipv4Addr::LOCALHOST,
+        };
         // The standard library sets SO_REUSEADDR: a server starts again right after another.
-        let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).and_then(|socket| {
+        let bound = TcpListener::bind((address, port)).and_then(|socket| {
             socket.local_addr().map(|own| Self {
                 port: own.port(),
                 socket,
@@ -320,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_look_leaves_the_socket_blocking() {
-        let listener = Listener::bind(0).unwrap();
+        let listener = Listener::bind(0, Reach::ThisMachine).unwrap();
         let client = connect("127.0.0.1", listener.port()).unwrap();
         let _server = listener.accept().unwrap();
         assert!(client.is_open());

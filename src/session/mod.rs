@@ -31,6 +31,15 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Begins the line in which a server tells its port.
 pub const LISTENING: &str = "Listening on port ";
 
+/// Who can connect to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Whoever reaches this machine.
+    Everywhere,
+    /// Processes on this machine.
+    ThisMachine,
+}
+
 /// What this side's NIC is known by on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
@@ -61,8 +70,13 @@ pub struct Session {
 ///
 /// A connection that does not even begin like a client (a port scan, a health probe, another
 /// protocol) is mentioned on stderr and otherwise ignored (defect T16 of tools.md).
-pub fn serve(plan: &Plan, own: Own, out: &mut impl Write) -> Result<(Session, Agreed), Failure> {
-    let listener = Listener::bind(plan.port)?;
+pub fn serve(
+    plan: &Plan,
+    own: Own,
+    reach: Reach,
+    out: &mut impl Write,
+) -> Result<(Session, Agreed), Failure> {
+    let listener = Listener::bind(plan.port, reach)?;
     let port = listener.port();
     writeln!(out, "{LISTENING}{port} for client to connect...")
         .and_then(|()| out.flush())

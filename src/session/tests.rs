@@ -54,7 +54,7 @@ fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
             text: Vec::new(),
             port,
         };
-        serve(&plan, own, &mut out)
+        serve(&plan, own, Reach::ThisMachine, &mut out)
     });
     (server, told.recv_timeout(ANSWER_LIMIT).unwrap())
 }
@@ -419,7 +419,13 @@ fn nobody_listening() {
 fn a_port_in_use() {
     let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let failure = serve(&plan(&[&format!("--port={port}")]), SERVER, &mut Vec::new()).unwrap_err();
+    let failure = serve(
+        &plan(&[&format!("--port={port}")]),
+        SERVER,
+        Reach::Everywhere,
+        &mut Vec::new(),
+    )
+    .unwrap_err();
     assert!(failure.message.contains(&port.to_string()), "{failure}");
     assert!(failure.hint.unwrap().contains("--port"));
 }
@@ -450,6 +456,12 @@ fn a_closed_output_ends_a_server_quietly() {
             Ok(())
         }
     }
-    let failure = serve(&plan(&["--port=0"]), SERVER, &mut Closed).unwrap_err();
+    let failure = serve(
+        &plan(&["--port=0"]),
+        SERVER,
+        Reach::ThisMachine,
+        &mut Closed,
+    )
+    .unwrap_err();
     assert_eq!(failure.kind, crate::error::Kind::OutputClosed);
 }

@@ -224,14 +224,14 @@ fn ports_come_and_go_with_devices() {
     alone(|| {
         assert_eq!(ports(), [""; 0]);
         let first = open(0);
-        assert_eq!(ports(), ["12.0"]);
+        assert_eq!(ports(), ["cxisoft-12.0"]);
         let second = open(0);
         let other = open(1);
-        assert_eq!(ports(), ["12.0", "12.1", "13.0"]);
+        assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-12.1", "cxisoft-13.0"]);
         call!(cxil_close_device(first));
-        assert_eq!(ports(), ["12.1", "13.0"]);
+        assert_eq!(ports(), ["cxisoft-12.1", "cxisoft-13.0"]);
         let again = open(0);
-        assert_eq!(ports(), ["12.0", "12.1", "13.0"]);
+        assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-12.1", "cxisoft-13.0"]);
         let lni = alloc_lni(again);
         alloc_domain(lni, 1, C_PID_ANY);
         // Closed with all that hangs on it.
@@ -239,5 +239,28 @@ fn ports_come_and_go_with_devices() {
             call!(cxil_close_device(dev));
         }
         assert!(!driver::alone::fabric().exists());
+    });
+}
+
+/// Whatever a directory holds besides, it keeps: also a file with the name of a port.
+#[test]
+fn files_of_others_stay() {
+    alone(|| {
+        let fabric = driver::alone::fabric();
+        std::fs::create_dir(&fabric).unwrap();
+        let theirs = ["2024.10", "cxisoft-12.7", "notes"].map(|name| fabric.join(name));
+        for path in &theirs {
+            std::fs::write(path, "a text of the user's").unwrap();
+        }
+        // What an owner left that died before its port was ready is ours.
+        std::fs::write(fabric.join("cxisoft-12.3"), "").unwrap();
+        let dev = open(0);
+        assert_eq!(ports().len(), theirs.len() + 1);
+        call!(cxil_close_device(dev));
+        for path in &theirs {
+            assert_eq!(std::fs::read(path).unwrap(), b"a text of the user's");
+            std::fs::remove_file(path).unwrap();
+        }
+        std::fs::remove_dir(&fabric).unwrap();
     });
 }

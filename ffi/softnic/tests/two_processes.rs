@@ -123,7 +123,7 @@ fn a_killed_target_is_undeliverable_and_makes_room_for_the_next() {
         source.pages.fill(9);
         for _ in 0..3 {
             let mut remote = Remote::start(test, "target 1");
-            assert_eq!(ports(), ["12.0", "13.0"]);
+            assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-13.0"]);
             assert_eq!(put(&mut rig, &source, 100, remote.dfa), C_RC_OK);
             assert_eq!(remote.count(9), 100);
             remote.partner.kill();

@@ -1,6 +1,6 @@
 //! The directory of a fabric: who is there.
 //!
-//! One file per open NIC, `<nid in hex>.<slot>`. Its owner holds an exclusive lock on it for its
+//! One file per open NIC, `cxisoft-<nid in hex>.<slot>`. Its owner holds an exclusive lock on it for its
 //! life, which the kernel drops when the owner dies, however it dies. Names come and go only under
 //! the lock of the directory itself.
 
@@ -17,6 +17,9 @@ use super::port::{self, Header};
 
 /// Names the directory; without it, `/dev/shm/cxidiag-<uid>` is used.
 const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
+
+/// Begins the name of a port.
+const PREFIX: &str = "cxisoft-";
 
 /// Path of the directory that this process uses; absolute, for a process may change its own.
 pub fn path() -> Result<PathBuf, Errno> {
@@ -79,10 +82,11 @@ impl Directory {
         })
     }
 
-    /// Removes ports whose owners are gone.
+    /// Removes ports whose owners are gone. A file that is none of ours stays, whatever its name.
     pub fn sweep(&self) -> Result<(), Errno> {
         for (name, _, _) in self.names()? {
             if let Ok(file) = open(&self.path.join(&name))
+                && port::is_port(&file)
                 && !is_owned(&file)
             {
                 remove(&self.path.join(&name))?;
@@ -147,7 +151,7 @@ impl Directory {
     }
 
     fn port_path(&self, nid: u32, slot: u32) -> PathBuf {
-        self.path.join(format!("{nid:x}.{slot}"))
+        self.path.join(format!("{PREFIX}{nid:x}.{slot}"))
     }
 
     /// The ports by name: (name, nid, slot), in the order of slots. Other files are none of ours.
@@ -173,7 +177,7 @@ impl Drop for Directory {
 }
 
 fn parse(name: &OsStr) -> Option<(u32, u32)> {
-    let (nid, slot) = name.to_str()?.split_once('.')?;
+    let (nid, slot) = name.to_str()?.strip_prefix(PREFIX)?.split_once('.')?;
     Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
 }
 

@@ -66,6 +66,18 @@ pub struct Header {
     pub endpoints: Vec<u64>,
 }
 
+/// Whether this is the file of a port, of any version, or of one whose owner died before it was
+/// ready: that file is still empty, or has no magic yet.
+pub fn is_port(file: &File) -> bool {
+    let Ok(metadata) = file.metadata() else {
+        return false;
+    };
+    let mut magic = [0; 8];
+    let is_ready = file.read_exact_at(&mut magic, MAGIC_AT as u64).is_ok();
+    let is_ours = magic[..7] == MAGIC.to_le_bytes()[..7] || magic == [0; 8];
+    metadata.is_file() && (metadata.len() == 0 || is_ready && is_ours)
+}
+
 /// Reads the header of a port; `None` if it is not one, or not ready, or of another version.
 pub fn read_header(file: &File) -> Option<Header> {
     if file.metadata().ok()?.len() != PORT_LEN as u64 {
