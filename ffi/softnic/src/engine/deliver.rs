@@ -276,7 +276,7 @@ impl<W: Wire> Engine<W> {
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let entry = &landing.entry;
         if entry.event_ct_comm() {
-            let change = counter::amount(entry.event_ct_bytes(), packet.rlength(), code);
+            let change = counter::amount(entry.event_ct_bytes(), landing.mlength(packet), code);
             self.counters
                 .change(usize::from(entry.ct()), change, &mut self.eqs);
         }

@@ -10,7 +10,7 @@ use super::packet::Wire;
 use super::portal::{MAX_ENTRIES, Portals, Pte, TargetQueue, pool_use};
 use super::rendezvous::Rest;
 use super::table::Table;
-use super::{ReturnCode, matching, placement};
+use super::{ReturnCode, counter, matching, placement};
 
 impl TargetQueue {
     /// Appends an entry, after those headers of the UNEXPECTED list that it matches were told to it.
@@ -148,6 +148,12 @@ fn claim<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
                 && !event.rendezvous);
         if !quiet {
             post(&event, pte, nic.eqs, *nic.entries);
+        }
+        if command.event_ct_overflow() {
+            let change =
+                counter::amount(command.event_ct_bytes(), event.mlength, event.return_code);
+            nic.counters
+                .change(usize::from(command.ct()), change, nic.eqs);
         }
         if event.rendezvous && found.code == C_RC_OK {
             let rest = Rest {

@@ -210,7 +210,7 @@ impl<W: Wire> Engine<W> {
                 waiting: &mut self.waiting,
                 enabled: self.rendezvous_gets,
             },
-            counters: &self.counters,
+            counters: &mut self.counters,
         };
         for number in 0..self.tgt.len() {
             if let Some(queue) = self.tgt.get_mut(number) {

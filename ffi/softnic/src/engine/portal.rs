@@ -127,7 +127,7 @@ pub struct Portals<'a, W> {
     pub entries: &'a mut usize,
     /// For messages that an append finds waiting.
     pub fetcher: Fetcher<'a, W>,
-    pub counters: &'a Counters,
+    pub counters: &'a mut Counters,
 }
 
 impl TargetQueue {

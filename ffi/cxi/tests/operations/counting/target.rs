@@ -213,3 +213,26 @@ fn an_entry_may_outlive_its_counter() {
     assert_eq!(rig.run(&rig.dma(C_CMD_PUT, PLAIN, 8)).code, "OK");
     assert_eq!(Rig::bytes_of(&rig.remote, 0, 8), [0; 8]);
 }
+
+/// A message that waits in the OVERFLOW list is counted by the entry that finds it, as one message
+/// or by the bytes that are there.
+#[test]
+fn a_message_found_waiting_is_counted_where_asked_for() {
+    for (in_bytes, expected) in [(false, (1, 0)), (true, (100, 0))] {
+        let mut target = Target::new(MATCHING, |entry| {
+            entry
+                .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
+                .set_event_ct_comm(false)
+                .set_ignore_bits(u64::MAX);
+        });
+        let rig = &mut target.bench.rig;
+        assert_eq!(rig.run(&rig.dma(C_CMD_PUT, MATCHING, 100)).code, "OK");
+        let mut finder = rig.entry(rig.matching.number());
+        finder
+            .set_event_ct_overflow(true)
+            .set_event_ct_bytes(in_bytes)
+            .set_ct(target.counter.number());
+        rig.append(&finder);
+        assert_eq!(target.counts(), expected);
+    }
+}
