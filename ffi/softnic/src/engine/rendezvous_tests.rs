@@ -99,6 +99,21 @@ fn a_wire_with_little_room_loses_nothing() {
     }
 }
 
+#[test]
+fn no_more_than_the_eager_part_comes_along() {
+    for eager in [0, 8, 5000, 3 * PAGE as u32] {
+        let (mut source, _target, net) = pair(LEN, 100);
+        source.rendezvous_put(LEN, eager);
+        source.engine.poll();
+        let net = net.borrow();
+        let came: u32 = net.inboxes[1]
+            .iter()
+            .map(|(_, packet, _)| u32::from(packet.length))
+            .sum();
+        assert_eq!(came, eager);
+    }
+}
+
 /// Without a place for one more operation the NIC leaves the get to software (nic.md 10.3, step 6).
 #[test]
 fn a_busy_nic_leaves_the_get_to_software() {
