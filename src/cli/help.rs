@@ -35,6 +35,9 @@ pub fn usage(tool: &Tool, program: &str) -> String {
         text += &names("Comparisons of CSWAP", &atomic::list(&atomic::CSWAP_OPS));
         text += &names("Atomic types", &atomic::list(&atomic::TYPES));
     }
+    if tool.defaults.bandwidth.is_some() {
+        text += "\nA list counts when the peer's NIC has acknowledged it. The time of a side ends\nwith its last list or answer, not with the barrier behind.\n";
+    }
     text += "\nThe options of the client decide how both sides run.\n";
     text
 }
