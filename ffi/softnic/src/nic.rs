@@ -1,9 +1,10 @@
 //! One open device: the engine, and what those who run it agree on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
+use rustix::thread::sched_yield;
 
 use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
@@ -13,11 +14,17 @@ use crate::fork;
 /// the driver does it for hardware (nic.md 14.2).
 const RENDEZVOUS_GETS: &str = "CXIDIAG_RDZV_GET";
 
+/// A thread that has polled in vain so often, some tens of microseconds, offers its CPU to others, of
+/// which one may be the peer that it waits for. Alone on its CPU it loses next to nothing.
+const PATIENCE: u32 = 1024;
+
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
     /// None once the device is closed.
     engine: Mutex<Option<Engine<Fabric>>>,
     port: Arc<Port>,
+    /// Calls of `progress` in a row that found nothing to do.
+    misses: AtomicU32,
     /// Counts calls of `progress`, so that the engine thread sees whether anybody polls.
     calls: AtomicU64,
     generation: u32,
@@ -33,6 +40,7 @@ impl Nic {
         Ok(Self {
             port,
             engine: Mutex::new(Some(engine)),
+            misses: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             generation: fork::generation(),
         })
@@ -72,7 +80,15 @@ impl Nic {
         if parked.load(Ordering::Relaxed) != 0 {
             parked.store(0, Ordering::Relaxed);
         }
-        self.poll();
+        if self.poll() {
+            self.misses.store(0, Ordering::Relaxed);
+            return;
+        }
+        let misses = self.misses.load(Ordering::Relaxed).wrapping_add(1);
+        self.misses.store(misses, Ordering::Relaxed);
+        if misses.is_multiple_of(PATIENCE) {
+            sched_yield();
+        }
     }
 
     /// Runs the engine once. True if there was anything to do.
