@@ -53,6 +53,7 @@ fn every_length_with_every_field() {
                     mlength: len as u32,
                     ptl_list: C_PTL_LIST_PRIORITY,
                     rendezvous: false,
+                    tgt_error: false,
                 };
                 assert_eq!(ack, expected);
                 let put = TargetEvent::of(&rig.teq.wait());

@@ -73,9 +73,9 @@ impl<W: Wire> Engine<W> {
             return (None, code);
         }
         let judged = permit(packet, &entry, pte, self.lnis.get(pte.lni));
-        let mut used = entry;
+        let mut used = entry.used;
         let taken = judged.map_or(0, |place| place.length);
-        let used_up = placement::consume(&mut used, taken);
+        let used_up = placement::consume(&entry.command, &mut used, taken);
         let landing = Landing {
             pte: number,
             entry: entry.command,
@@ -95,12 +95,13 @@ impl<W: Wire> Engine<W> {
             };
             post(&event, pte, &mut self.eqs, self.entries);
         }
-        if let Some(entries) = pte.lists.get_mut(list) {
+        if (used_up || used != entry.used)
+            && let Some(entries) = pte.lists.get_mut(list)
+        {
+            entries[at].used = used;
             if used_up {
                 entries.remove(at);
                 self.entries -= 1;
-            } else if used.used != entry.used {
-                entries[at] = used;
             }
         }
         if used_up && !entry.command.event_unlink_disable() {
@@ -170,6 +171,14 @@ fn permit(
 #[inline]
 fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<EventQueue>) -> bool {
     let entry = &landing.entry;
+    let unlink = landing.auto_unlinked && !entry.event_unlink_disable();
+    let is_rendezvous = packet.kind == Kind::Rendezvous;
+    // The usual entry of one-sided traffic is silent.
+    let silent = entry.event_comm_disable()
+        || (entry.event_success_disable() && !is_rendezvous && !pte.options.en_event_match);
+    if silent && !unlink {
+        return true;
+    }
     let Some(queue) = eqs.get_mut(usize::from(pte.eq)) else {
         return true;
     };
@@ -180,21 +189,21 @@ fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<Event
         sizes[expected] = size;
         expected += 1;
     };
-    if landing.auto_unlinked && !entry.event_unlink_disable() {
+    if unlink {
         expect(SLOT);
     }
     if !entry.event_comm_disable() {
         if pte.options.en_event_match {
             expect(SLOT);
         }
-        if !entry.event_success_disable() || event.rendezvous {
+        if !entry.event_success_disable() || is_rendezvous {
             expect(events::target_size(
                 queue,
                 &event,
                 pte.options.use_long_event,
             ));
         }
-        if event.rendezvous && event.ptl_list == C_PTL_LIST_PRIORITY as u8 {
+        if is_rendezvous && event.ptl_list == C_PTL_LIST_PRIORITY as u8 {
             expect(SLOT);
         }
     }

@@ -138,7 +138,7 @@ fn claim<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
         };
         *nic.entries -= 1;
         let place = placement::clamped(entry, &found.header);
-        let used_up = placement::consume(entry, place.length);
+        let used_up = placement::consume(&entry.command, &mut entry.used, place.length);
         let mut event = told(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;

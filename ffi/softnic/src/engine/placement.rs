@@ -1,5 +1,6 @@
 //! Where in a list entry an operation lands, and what that leaves of the entry (nic.md 7.1, 8.5).
 
+use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
 use super::ReturnCode;
@@ -17,6 +18,7 @@ pub struct Place {
 /// Where in the entry an operation begins: where the last one ended if the entry is managed locally,
 /// else where the initiator says. A rendezvous put may use its remote offset otherwise (nic.md
 /// 10.5); it begins at the beginning then.
+#[inline]
 fn offset(entry: &Entry, packet: &Packet) -> u64 {
     if entry.command.manage_local() {
         entry.used
@@ -29,6 +31,7 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
 
 /// Bytes of the entry that an operation needs. Of a rendezvous put the OVERFLOW list takes the
 /// eager part; what is fetched goes to the entry that is appended for it.
+#[inline]
 fn wanted(entry: &Entry, packet: &Packet) -> u32 {
     match packet.kind {
         Kind::Rendezvous if u32::from(entry.command.ptl_list()) == C_PTL_LIST_OVERFLOW => {
@@ -39,6 +42,7 @@ fn wanted(entry: &Entry, packet: &Packet) -> u32 {
 }
 
 /// Whether an entry holds all of an operation.
+#[inline]
 pub fn fits(entry: &Entry, packet: &Packet) -> bool {
     let end = offset(entry, packet).saturating_add(u64::from(wanted(entry, packet)));
     end <= entry.command.length()
@@ -57,6 +61,7 @@ pub fn place(entry: &Entry, packet: &Packet) -> Result<Place, ReturnCode> {
 
 /// Where the message of a header found in the UNEXPECTED list belongs in an entry that was appended
 /// for it: in what there is of it (nic.md 15, question 15).
+#[inline]
 pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
     let offset = offset(entry, packet);
     let left = entry.command.length().saturating_sub(offset);
@@ -66,15 +71,14 @@ pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
     }
 }
 
-/// Notes that an operation met the entry and took `length` bytes of it. True if the entry is used
+/// Notes that an operation met an entry, of which `used` bytes are in use, and took `length` bytes. True if the entry is used
 /// up: it was for one operation, whatever became of that, or is managed locally and has less left
 /// than it is to have. `min_free` counts bytes: the shift of this NIC is 0 (libcxi.md 2.2).
 #[inline]
-pub fn consume(entry: &mut Entry, length: u32) -> bool {
-    let command = &entry.command;
+pub fn consume(command: &TargetCmd, used: &mut u64, length: u32) -> bool {
     if command.manage_local() {
-        entry.used += u64::from(length);
-        if command.length().saturating_sub(entry.used) < u64::from(command.min_free()) {
+        *used += u64::from(length);
+        if command.length().saturating_sub(*used) < u64::from(command.min_free()) {
             return true;
         }
     }

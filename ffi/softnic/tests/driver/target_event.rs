@@ -77,6 +77,7 @@ pub struct Completion {
     pub mlength: u32,
     pub ptl_list: u32,
     pub rendezvous: bool,
+    pub tgt_error: bool,
 }
 
 impl Completion {
@@ -89,6 +90,7 @@ impl Completion {
             mlength: short.mlength(),
             ptl_list: short.ptl_list().into(),
             rendezvous: short.rendezvous(),
+            tgt_error: short.tgt_error(),
         }
     }
 }

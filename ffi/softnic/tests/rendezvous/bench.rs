@@ -33,7 +33,10 @@ impl Bench {
     pub fn new(len: usize) -> Self {
         let mut rig = Rig::new();
         let seq = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
-        let (source, sink) = (rig.buffer(len), rig.buffer(len));
+        let source = rig.buffer(len);
+        // In an address context of its own.
+        let sink = Buffer::new(rig.lni, len, CXI_MAP_PIN | CXI_MAP_WRITE);
+        assert_ne!(source.lac, sink.lac);
         let pattern: Vec<u8> = (0..len).map(|at| (at % 251) as u8 + 1).collect();
         source.pages.write(0, &pattern);
         let portal = rig.portal(0, |options| options.set_is_matching(1));

@@ -26,6 +26,7 @@ fn every_event_with_every_field() {
             mlength: eager,
             ptl_list: C_PTL_LIST_PRIORITY,
             rendezvous: false,
+            tgt_error: false,
         };
         assert_eq!(bench.send(&put), ack);
         let initiator = match_id(bench.rig.pid, bench.rig.nid);
@@ -70,6 +71,7 @@ fn every_event_with_every_field() {
             mlength: len as u32 - eager,
             ptl_list: C_PTL_LIST_PRIORITY,
             rendezvous: true,
+            tgt_error: false,
         };
         assert_eq!(reply, expected);
         let event = EventTargetShort::from_bytes(bench.seq.wait().bytes());
@@ -326,7 +328,7 @@ fn gets_that_fail_are_told_in_the_reply() {
             let (put, rendezvous, reply) = bench.three();
             assert_eq!((put.code, rendezvous.code), (C_RC_OK, C_RC_OK));
             assert_eq!((reply.code, reply.mlength), (code, 0));
-            assert!(reply.rendezvous);
+            assert!(reply.rendezvous && reply.tgt_error);
         };
         // The initiator says whose PID to ask; here one that nobody has.
         let sink = bench.sink;
