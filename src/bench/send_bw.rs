@@ -232,6 +232,8 @@ impl Bandwidth for SendBw {
             let (buffer, offset) = (&resources.receiver.buffer, walk.next());
             memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
         }
+        // What the next size does not write is to be missed.
+        resources.receiver.buffer.fill(0);
         Ok(())
     }
 

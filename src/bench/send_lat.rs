@@ -136,7 +136,10 @@ impl TwoSidedLatency for SendLat {
 
     fn check(resources: &Resources, size: u64) -> Result<(), Failure> {
         let buffer = &resources.receiver.buffer;
-        memory::holds(buffer, "the receiving buffer", PATTERN, size)
+        memory::holds(buffer, "the receiving buffer", PATTERN, size)?;
+        // What the next size does not write is to be missed.
+        buffer.fill(0);
+        Ok(())
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
