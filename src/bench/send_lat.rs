@@ -480,3 +480,47 @@ fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
 fn not_issued(error: EmitError) -> Failure {
     Failure::nic(format!("cannot issue a message: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{Alone, endpoint, plan};
+    use crate::run::MonotonicRaw;
+
+    /// Sends to itself: an ordinary message, a last one, an ordinary one.
+    struct Three;
+
+    impl RoundTripMeasurement for Three {
+        type Output = ();
+
+        fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+            let (clock, patience) = (&MonotonicRaw, &mut Patience::new(&Alone));
+            for message in [Message::Ordinary, Message::Last, Message::Ordinary] {
+                round_trip.announce(message)?;
+                round_trip.send(clock, patience)?;
+                assert_eq!(round_trip.receive(clock, patience)?, message);
+                round_trip.acknowledge();
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_last_message_is_told_from_others() {
+        for options in [&["-s", "8"][..], &["-s", "5000"], &["-s", "5000", "--rdzv"]] {
+            let plan = plan("send-lat", options);
+            let endpoint = endpoint(&plan);
+            let own = endpoint.address();
+            let peer = Address {
+                nic: own.nic,
+                pid: own.pid,
+            };
+            let mut resources =
+                SendLat::resources(&endpoint, peer, &plan.run, Side::Client).unwrap();
+            SendLat::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
+            SendLat::check(&resources, plan.run.max_size).unwrap();
+            SendLat::close(resources).unwrap();
+            endpoint.close().unwrap();
+        }
+    }
+}

@@ -62,7 +62,7 @@ fn run<B: Bandwidth>(
     let sends = lists.bidirectional || side == Side::Client;
     for size in run.sizes() {
         let measurement = Loop {
-            session,
+            partner: session,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
@@ -87,6 +87,32 @@ fn lists(run: &RunOptions) -> Result<plan::Bandwidth, Failure> {
         .ok_or_else(|| Failure::environment("the run has no list size"))
 }
 
+/// The peer, as the loop sees it.
+trait Partner {
+    /// Waits until the peer has come to the same point.
+    fn barrier(&self, point: &str) -> Result<(), Failure>;
+
+    /// Exchanges results.
+    fn results(&self, own: PeerResult) -> Result<PeerResult, Failure>;
+
+    /// Whether the peer waits at the next point.
+    fn speaks(&self) -> bool;
+}
+
+impl Partner for Session {
+    fn barrier(&self, point: &str) -> Result<(), Failure> {
+        self.barrier(point, None)
+    }
+
+    fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
+        self.results(own)
+    }
+
+    fn speaks(&self) -> bool {
+        self.peer_speaks()
+    }
+}
+
 /// The loop for one size.
 ///
 /// The clock runs from the barrier before to the last list or answer of this side, not to the
@@ -94,7 +120,7 @@ fn lists(run: &RunOptions) -> Result<plan::Bandwidth, Failure> {
 /// list that was acknowledged counts, and then both sides complete what either has begun,
 /// unmeasured, so that nothing is left over for the next size (defect T23).
 struct Loop<'a> {
-    session: &'a Session,
+    partner: &'a dyn Partner,
     run: &'a RunOptions,
     list_size: u64,
     /// This side only answers: in a duration run it goes on until the peer has come to its end.
@@ -107,17 +133,17 @@ impl ListMeasurement for Loop<'_> {
 
     fn run(mut self, iterations: &mut impl Iterations) -> Result<[PeerResult; 2], Failure> {
         let clock = &MonotonicRaw;
-        self.session.barrier(PRE_RUN, None)?;
+        self.partner.barrier(PRE_RUN)?;
         let (completed, elapsed) = match self.run.duration_s {
             None => self.count(clock, iterations)?,
             Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000)?,
         };
-        self.session.barrier(POST_RUN, None)?;
+        self.partner.barrier(POST_RUN)?;
         let own = PeerResult {
             elapsed_us: (elapsed + 500) / 1000,
             count: iterations.lists_sent() * self.list_size,
         };
-        let peer = self.session.results(own)?;
+        let peer = self.partner.results(own)?;
         let begun = own.count.max(peer.count) / self.list_size;
         self.complete(clock, iterations, completed, begun)?;
         Ok([own, peer])
@@ -155,7 +181,7 @@ impl Loop<'_> {
             if step == Step::Waiting {
                 let look = vigil.miss(clock)?;
                 if self.ends_with_peer {
-                    over = look && self.session.peer_speaks();
+                    over = look && self.partner.speaks();
                 }
             } else {
                 vigil.hit();
@@ -192,5 +218,181 @@ impl Loop<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::bench::testing::{Alone, plan};
+
+    /// A peer that has sent so many lists of 4 in all, and speaks as asked.
+    struct Peer {
+        lists: u64,
+        speaks: bool,
+        barriers: Cell<u64>,
+    }
+
+    impl Partner for Peer {
+        fn barrier(&self, _: &str) -> Result<(), Failure> {
+            self.barriers.set(self.barriers.get() + 1);
+            Ok(())
+        }
+
+        fn results(&self, _: PeerResult) -> Result<PeerResult, Failure> {
+            assert_eq!(self.barriers.get(), 2);
+            Ok(PeerResult {
+                elapsed_us: 1,
+                count: self.lists * 4,
+            })
+        }
+
+        fn speaks(&self) -> bool {
+            self.speaks
+        }
+    }
+
+    /// Sends a list in the first of four steps, completes an iteration in the third, and waits in the
+    /// others; for ever, once it has completed as many as it may.
+    struct Scripted {
+        most: u64,
+        steps: u64,
+        sent: u64,
+        completed: u64,
+    }
+
+    impl Iterations for Scripted {
+        fn step<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<Step, Failure> {
+            if self.completed == self.most {
+                return Ok(Step::Waiting);
+            }
+            self.steps += 1;
+            Ok(match self.steps % 4 {
+                1 => {
+                    self.sent += 1;
+                    Step::Going
+                }
+                3 => {
+                    self.completed += 1;
+                    Step::Complete
+                }
+                _ => Step::Waiting,
+            })
+        }
+
+        fn lists_sent(&self) -> u64 {
+            self.sent
+        }
+    }
+
+    fn scripted(most: u64) -> Scripted {
+        Scripted {
+            most,
+            steps: 0,
+            sent: 0,
+            completed: 0,
+        }
+    }
+
+    fn run(options: &[&str], peer: &Peer, ends_with_peer: bool) -> (Scripted, [PeerResult; 2]) {
+        let plan = plan("send-bw", options);
+        let most = if ends_with_peer { peer.lists } else { u64::MAX };
+        let measurement = Loop {
+            partner: peer,
+            run: &plan.run,
+            list_size: 4,
+            ends_with_peer,
+            patience: Patience::new(&Alone),
+        };
+        let mut scripted = scripted(most);
+        let results = measurement.run(&mut scripted).unwrap();
+        (scripted, results)
+    }
+
+    fn peer(lists: u64, speaks: bool) -> Peer {
+        Peer {
+            lists,
+            speaks,
+            barriers: Cell::new(0),
+        }
+    }
+
+    #[test]
+    fn iterations_are_counted() {
+        let (scripted, [own, _]) = run(&["-n", "5"], &peer(5, false), false);
+        assert_eq!((scripted.completed, scripted.sent, own.count), (5, 5, 20));
+    }
+
+    #[test]
+    fn t23_what_either_side_has_begun_is_completed_and_does_not_count() {
+        // The time is up somewhere in an iteration; the peer is ahead by one.
+        let ahead = peer(1 << 40, false);
+        let mut scripted = scripted(u64::MAX);
+        let plan = plan("send-bw", &[]);
+        let mut measurement = Loop {
+            partner: &ahead,
+            run: &plan.run,
+            list_size: 4,
+            ends_with_peer: false,
+            patience: Patience::new(&Alone),
+        };
+        let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
+        assert_eq!((completed, scripted.sent), (0, 1));
+        measurement
+            .complete(&MonotonicRaw, &mut scripted, completed, 2)
+            .unwrap();
+        assert_eq!((scripted.completed, scripted.sent), (2, 2));
+    }
+
+    /// The time is up in the middle of the second iteration, which goes on only when the peer has
+    /// come to its end too. What was begun counts, and is completed.
+    #[test]
+    fn t23_a_run_ends_in_step_with_the_peer() {
+        let peer = peer(1, false);
+        let plan = plan("send-bw", &["-D", "1"]);
+        let measurement = Loop {
+            partner: &peer,
+            run: &plan.run,
+            list_size: 4,
+            ends_with_peer: false,
+            patience: Patience::new(&Alone),
+        };
+        let mut stuck = Stuck {
+            scripted: scripted(u64::MAX),
+            peer: &peer,
+        };
+        let [own, _] = measurement.run(&mut stuck).unwrap();
+        assert_eq!((own.count, stuck.scripted.completed), (8, 2));
+    }
+
+    /// Waits in the second iteration until both sides are past the second barrier.
+    struct Stuck<'a> {
+        scripted: Scripted,
+        peer: &'a Peer,
+    }
+
+    impl Iterations for Stuck<'_> {
+        fn step<C: Clock>(
+            &mut self,
+            clock: &C,
+            patience: &mut Patience<'_>,
+        ) -> Result<Step, Failure> {
+            if self.scripted.sent == 2 && self.peer.barriers.get() < 2 {
+                return Ok(Step::Waiting);
+            }
+            self.scripted.step(clock, patience)
+        }
+
+        fn lists_sent(&self) -> u64 {
+            self.scripted.sent
+        }
+    }
+
+    #[test]
+    fn a_side_that_only_answers_goes_on_until_the_peer_speaks() {
+        let (scripted, _) = run(&["-D", "1"], &peer(3, true), true);
+        assert_eq!(scripted.completed, 3);
     }
 }

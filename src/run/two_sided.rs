@@ -105,7 +105,7 @@ impl<'a> Course<'a> {
     ) -> Result<(), Failure> {
         recorder.clear();
         let measurement = Loop {
-            session: self.session,
+            sync: &|| self.session.barrier(SYNC, None),
             schedule: schedule(&self.agreed.run),
             side: self.side,
             patience: Patience::new(&self.watch),
@@ -125,7 +125,8 @@ impl<'a> Course<'a> {
 /// duration is measured by each side: whoever's time is up sends one last message, which
 /// says so, in a round trip that nobody measures.
 struct Loop<'a> {
-    session: &'a Session,
+    /// Waits until the peer is ready for the next round trip.
+    sync: &'a dyn Fn() -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
     patience: Patience<'a>,
@@ -176,7 +177,7 @@ impl Loop<'_> {
         clock: &C,
         round_trip: &mut impl RoundTrip,
     ) -> Result<(u64, Message), Failure> {
-        self.session.barrier(SYNC, None)?;
+        (self.sync)()?;
         let patience = &mut self.patience;
         let start = clock.now();
         let message = match self.side {
@@ -193,5 +194,137 @@ impl Loop<'_> {
         let end = clock.now();
         round_trip.acknowledge();
         Ok(((end - start) / 2, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::bench::testing::Alone;
+
+    /// Notes what it is told to announce; its peer says Last in one of the round trips.
+    #[derive(Default)]
+    struct Scripted {
+        round_trips: u64,
+        last_comes_in: Option<u64>,
+        announced: Vec<(u64, Message)>,
+        order: Vec<&'static str>,
+    }
+
+    impl RoundTrip for Scripted {
+        fn send<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<(), Failure> {
+            self.order.push("send");
+            Ok(())
+        }
+
+        fn receive<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<Message, Failure> {
+            self.order.push("receive");
+            self.round_trips += 1;
+            Ok(match self.last_comes_in == Some(self.round_trips) {
+                true => Message::Last,
+                false => Message::Ordinary,
+            })
+        }
+
+        fn acknowledge(&mut self) {}
+
+        fn announce(&mut self, message: Message) -> Result<(), Failure> {
+            self.announced.push((self.round_trips, message));
+            Ok(())
+        }
+    }
+
+    /// Runs the loop; how many latencies it recorded, and how often it synchronised.
+    fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
+        let syncs = Cell::new(0);
+        let sync = || {
+            syncs.set(syncs.get() + 1);
+            Ok(())
+        };
+        let mut recorder = Recorder::new(None).unwrap();
+        let measurement = Loop {
+            sync: &sync,
+            schedule: Schedule {
+                limit,
+                warmup: 2,
+                gap: 0,
+            },
+            side,
+            patience: Patience::new(&Alone),
+            recorder: &mut recorder,
+        };
+        measurement.run(scripted).unwrap();
+        (recorder.statistics().count(), syncs.get())
+    }
+
+    #[test]
+    fn iterations_need_no_last_message() {
+        let mut scripted = Scripted::default();
+        let counts = run(&mut scripted, Limit::Iterations(3), Side::Client);
+        assert_eq!(counts, (3, 5));
+        assert_eq!(scripted.announced, []);
+    }
+
+    #[test]
+    fn whose_time_is_up_says_so_in_one_more_round_trip() {
+        let mut scripted = Scripted::default();
+        let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
+        assert_eq!(counts, (1, 4));
+        assert_eq!(
+            scripted.announced,
+            [(3, Message::Last), (4, Message::Ordinary)]
+        );
+    }
+
+    #[test]
+    fn the_last_message_of_the_peer_ends_the_loop_and_does_not_count() {
+        let mut scripted = Scripted {
+            last_comes_in: Some(5),
+            ..Scripted::default()
+        };
+        let counts = run(&mut scripted, Limit::Duration(u64::MAX), Side::Server);
+        assert_eq!(counts, (2, 5));
+        assert_eq!(scripted.announced, []);
+    }
+
+    #[test]
+    fn the_client_begins() {
+        for (side, order) in [
+            (Side::Client, ["send", "receive"]),
+            (Side::Server, ["receive", "send"]),
+        ] {
+            let mut scripted = Scripted::default();
+            run(&mut scripted, Limit::Iterations(1), side);
+            assert_eq!(scripted.order[..2], order);
+        }
+    }
+
+    #[test]
+    fn the_latency_is_half_of_the_round_trip() {
+        /// A reading takes 10 ns.
+        struct Ticking(Cell<u64>);
+        impl Clock for Ticking {
+            fn now(&self) -> u64 {
+                self.0.set(self.0.get() + 10);
+                self.0.get()
+            }
+        }
+        let mut recorder = Recorder::new(None).unwrap();
+        let mut measurement = Loop {
+            sync: &|| Ok(()),
+            schedule: Schedule {
+                limit: Limit::Iterations(1),
+                warmup: 0,
+                gap: 0,
+            },
+            side: Side::Client,
+            patience: Patience::new(&Alone),
+            recorder: &mut recorder,
+        };
+        let clock = Ticking(Cell::new(0));
+        let once = measurement.once(&clock, &mut Scripted::default());
+        assert_eq!(once.unwrap(), (5, Message::Ordinary));
     }
 }
