@@ -262,6 +262,7 @@ impl<W: Wire> Engine<W> {
         let mut fetcher = Fetcher {
             wire: &mut self.wire,
             transactions: &mut self.transactions,
+            counters: &mut self.counters,
             waiting: &mut self.waiting,
             enabled: self.rendezvous_gets,
         };
@@ -269,9 +270,8 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Counts an operation at its target if the entry wants that (nic.md 9.2), and delivers its event
-    /// unless the entry wants none (nic.md 6.5). That of a
-    /// rendezvous put is not taken for one of a mere success: a tool that wants no such events waits
-    /// for it.
+    /// unless the entry wants none (nic.md 6.5). That of a rendezvous put is not taken for one of a mere
+    /// success: a tool that wants no such events waits for it.
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let entry = &landing.entry;

@@ -25,7 +25,7 @@ impl TargetQueue {
             return Err(C_RC_CMD_INVALID_ARG);
         }
         let counts = command.event_ct_comm() || command.event_ct_overflow();
-        if command.ct() != 0 && counts && !nic.counters.is_of(command.ct(), self.lni) {
+        if command.ct() != 0 && counts && !nic.fetcher.counters.is_of(command.ct(), self.lni) {
             return Err(C_RC_PERM_VIOLATION);
         }
         let list = u32::from(command.ptl_list());
@@ -118,8 +118,9 @@ impl TargetQueue {
     }
 }
 
-/// Gives an entry the headers that wait for it, in order of arrival. True if that uses it up; then it
-/// is never linked, so it is not unlinked either, and the last event says `auto_unlinked`.
+/// Gives an entry the headers that wait for it, in order of arrival, and counts them if it wants that.
+/// True if that uses it up; then it is never linked, so it is not unlinked either, and the last event
+/// says `auto_unlinked`.
 ///
 /// An entry managed locally keeps a place for the data of each, which software copies there, so
 /// that a later message does not land on it (nic.md does not say; an entry for many receives
@@ -142,18 +143,17 @@ fn claim<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
         let mut event = told(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;
+        if command.event_ct_overflow() {
+            let change = counter::amount(command.event_ct_bytes(), found.mlength, found.code);
+            let ct = usize::from(command.ct());
+            nic.fetcher.counters.change(ct, change, nic.eqs);
+        }
         let quiet = command.event_comm_disable()
             || (command.event_success_disable()
                 && event.return_code == C_RC_OK
                 && !event.rendezvous);
         if !quiet {
             post(&event, pte, nic.eqs, *nic.entries);
-        }
-        if command.event_ct_overflow() {
-            let change =
-                counter::amount(command.event_ct_bytes(), event.mlength, event.return_code);
-            nic.counters
-                .change(usize::from(command.ct()), change, nic.eqs);
         }
         if event.rendezvous && found.code == C_RC_OK {
             let rest = Rest {

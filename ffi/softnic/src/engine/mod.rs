@@ -207,10 +207,10 @@ impl<W: Wire> Engine<W> {
             fetcher: Fetcher {
                 wire: &mut self.wire,
                 transactions: &mut self.transactions,
+                counters: &mut self.counters,
                 waiting: &mut self.waiting,
                 enabled: self.rendezvous_gets,
             },
-            counters: &mut self.counters,
         };
         for number in 0..self.tgt.len() {
             if let Some(queue) = self.tgt.get_mut(number) {

@@ -12,7 +12,6 @@ use super::packet::Wire;
 use super::rendezvous::Fetcher;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
-use super::triggers::Counters;
 
 /// List entries of the NIC (libcxi.md 2.2: per processing element; this NIC has one).
 pub const MAX_ENTRIES: usize = 16384;
@@ -127,7 +126,6 @@ pub struct Portals<'a, W> {
     pub entries: &'a mut usize,
     /// For messages that an append finds waiting.
     pub fetcher: Fetcher<'a, W>,
-    pub counters: &'a mut Counters,
 }
 
 impl TargetQueue {

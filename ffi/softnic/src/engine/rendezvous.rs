@@ -6,7 +6,7 @@ use cxi_sys::records::{FaUnicast, RdzvMatchBits, RdzvUserPtr, TargetCmd};
 use cxi_sys::*;
 
 use super::PID_BITS;
-use super::counter::Counting;
+use super::counter::{self, Counting};
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator, PoolUse, Target};
 use super::matching;
@@ -15,6 +15,7 @@ use super::placement::Place;
 use super::portal::Pte;
 use super::table::Table;
 use super::transactions::{Destination, Transaction, Transactions};
+use super::triggers::Counters;
 
 /// The portal index at which the source of a rendezvous put is asked for the rest: the last of a
 /// PID (nic.md 4.1).
@@ -91,6 +92,7 @@ impl Rest<'_> {
 pub struct Fetcher<'a, W> {
     pub wire: &'a mut W,
     pub transactions: &'a mut Transactions,
+    pub counters: &'a mut Counters,
     /// Packets that found no room.
     pub waiting: &'a mut VecDeque<(Peer, Packet)>,
     /// Off, software has to make every get.
@@ -135,11 +137,24 @@ impl<W: Wire> Fetcher<'_, W> {
 
     /// The get. Its REPLY goes to the event queue of the portals table entry, and says with a packed
     /// user pointer which message it completes.
+    ///
+    /// An entry that counts operations counts it beside the put (nic.md 10.3).
     fn issue(&mut self, rest: &Rest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
         let (pid, vni) = (rest.pid(), rest.put.vni);
+        let counting = Counting {
+            ct: rest.entry.ct(),
+            send: false,
+            completion: rest.entry.event_ct_comm(),
+            bytes: rest.entry.event_ct_bytes(),
+        };
         let peer = match self.wire.resolve(rest.nid, vni, pid) {
             Ok(peer) => peer,
             Err(code) => {
+                if counting.completion {
+                    let change = counter::amount(counting.bytes, 0, code);
+                    let ct = usize::from(counting.ct);
+                    self.counters.change(ct, change, eqs);
+                }
                 let event = Initiator {
                     kind: C_EVENT_REPLY,
                     user_ptr: rest.user_ptr(),
@@ -165,14 +180,8 @@ impl<W: Wire> Fetcher<'_, W> {
                 iova: rest.start(),
             }),
             rendezvous: Some(rest.pte),
+            counting,
             success_disable: rest.entry.event_comm_disable(),
-            // One more count on the entry's counter (nic.md 10.3).
-            counting: Counting {
-                ct: rest.entry.ct(),
-                send: false,
-                completion: rest.entry.event_ct_comm(),
-                bytes: rest.entry.event_ct_bytes(),
-            },
             local_error: None,
             probed: false,
         });

@@ -3,6 +3,7 @@
 mod commands;
 mod initiator;
 mod profiles;
+mod rendezvous;
 mod target;
 mod tools;
 mod triggered;
