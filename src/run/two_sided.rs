@@ -284,7 +284,7 @@ mod tests {
             last_comes_in: Some(5),
             ..Scripted::default()
         };
-        let counts = run(&mut scripted, Limit::Duration(u64::MAX), Side::Server);
+        let counts = run(&mut scripted, Limit::Iterations(100), Side::Server);
         assert_eq!(counts, (2, 5));
         assert_eq!(scripted.announced, []);
     }
