@@ -6,7 +6,7 @@
 mod harness;
 
 use cxidiag::atomic::{Atomic, AtomicOp, CSWAP_OPS, OPS, TYPES};
-use harness::{Fabric, Server, assert_success, masked, seed, stderr, stdout, without_platform};
+use harness::{Fabric, assert_success, masked, seed, stderr, stdout, without_platform};
 
 #[test]
 fn the_example_of_the_seed() {
@@ -177,34 +177,10 @@ fn t8_report_all_is_ignored_with_a_duration() {
 
 #[test]
 fn every_latency_is_reported() {
-    let fabric = Fabric::new();
-    let args = [
-        "atomic-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "4",
-        "--report-all",
-    ];
-    let output = fabric.run(&args);
-    assert_success(&output);
-    let text = stdout(&output);
-    let (_, table) = text
-        .split_once("  WriteNum  Latency[us]\n")
-        .expect("a table");
-    let rows = table.lines().take_while(|line| !line.starts_with('-'));
-    assert_eq!(rows.count(), 4);
+    harness::assert_every_latency_is_reported("atomic-lat");
 }
 
 #[test]
 fn the_legacy_name_is_the_same_tool() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let name = directory.path().join("cxi_atomic_lat");
-    std::os::unix::fs::symlink(harness::CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client("atomic-lat", &server, &["-d", "soft1", "--fetching"]);
-    assert_success(&client);
-    assert_success(&server.finish());
+    harness::assert_legacy_name_works("atomic-lat", &["--fetching"]);
 }

@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Fabric, Server, assert_success, masked, seed, stdout, without_platform};
+use harness::{Fabric, assert_success, masked, seed, stdout, without_platform};
 
 #[test]
 fn the_example_of_the_seed() {
@@ -56,28 +56,7 @@ fn every_way_of_issuing() {
 
 #[test]
 fn every_latency_is_reported() {
-    let fabric = Fabric::new();
-    let args = [
-        "read-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "4",
-        "--report-all",
-    ];
-    let output = fabric.run(&args);
-    assert_success(&output);
-    let text = stdout(&output);
-    let (_, table) = text
-        .split_once("  WriteNum  Latency[us]\n")
-        .expect("a table");
-    let numbers: Vec<&str> = table
-        .lines()
-        .take_while(|line| !line.starts_with('-'))
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert_eq!(numbers, ["0", "1", "2", "3"]);
+    harness::assert_every_latency_is_reported("read-lat");
 }
 
 /// Reads have no immediate data: no such option, no such line.
@@ -93,14 +72,7 @@ fn there_is_no_idc() {
 
 #[test]
 fn the_legacy_name_is_the_same_tool() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let name = directory.path().join("cxi_read_lat");
-    std::os::unix::fs::symlink(harness::CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client("read-lat", &server, &["-d", "soft1", "-n", "5"]);
-    assert_success(&client);
-    assert_success(&server.finish());
+    harness::assert_legacy_name_works("read-lat", &["-n", "5"]);
 }
 
 /// The two sides must be the same tool.

@@ -5,9 +5,7 @@
 
 mod harness;
 
-use harness::{
-    Fabric, Server, assert_success, finish_or_kill, masked, stderr, stdout, without_platform,
-};
+use harness::{Fabric, assert_success, finish_or_kill, masked, stderr, stdout, without_platform};
 
 /// What the user's manual shows for `$ command` in its example `number`.
 fn manual(number: usize, command: &str) -> String {
@@ -255,12 +253,5 @@ fn t14_a_killed_side_ends_the_other() {
 
 #[test]
 fn the_legacy_name_is_the_same_tool() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let name = directory.path().join("cxi_send_bw");
-    std::os::unix::fs::symlink(harness::CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client("send-bw", &server, &["-d", "soft1", "-n", "5"]);
-    assert_success(&client);
-    assert_success(&server.finish());
+    harness::assert_legacy_name_works("send-bw", &["-n", "5"]);
 }

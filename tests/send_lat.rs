@@ -4,9 +4,7 @@
 
 mod harness;
 
-use harness::{
-    Fabric, Server, assert_success, finish_or_kill, masked, seed, stdout, without_platform,
-};
+use harness::{Fabric, assert_success, finish_or_kill, masked, seed, stdout, without_platform};
 
 #[test]
 fn the_example_of_the_seed() {
@@ -94,24 +92,7 @@ fn t21_gets_by_software() {
 
 #[test]
 fn every_latency_is_reported() {
-    let fabric = Fabric::new();
-    let args = [
-        "send-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "4",
-        "--report-all",
-    ];
-    let output = fabric.run(&args);
-    assert_success(&output);
-    let text = stdout(&output);
-    let (_, table) = text
-        .split_once("  WriteNum  Latency[us]\n")
-        .expect("a table");
-    let rows = table.lines().take_while(|line| !line.starts_with('-'));
-    assert_eq!(rows.count(), 4);
+    harness::assert_every_latency_is_reported("send-lat");
 }
 
 #[test]
@@ -154,12 +135,5 @@ fn t14_a_killed_side_ends_the_other() {
 
 #[test]
 fn the_legacy_name_is_the_same_tool() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let name = directory.path().join("cxi_send_lat");
-    std::os::unix::fs::symlink(harness::CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client("send-lat", &server, &["-d", "soft1", "-n", "5"]);
-    assert_success(&client);
-    assert_success(&server.finish());
+    harness::assert_legacy_name_works("send-lat", &["-n", "5"]);
 }

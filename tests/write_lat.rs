@@ -6,9 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use harness::{
-    CXIDIAG, Fabric, Server, assert_success, masked, seed, stderr, stdout, without_platform,
-};
+use harness::{Fabric, assert_success, masked, seed, stderr, stdout, without_platform};
 
 #[test]
 fn the_example_of_the_seed() {
@@ -184,14 +182,7 @@ fn an_ordinary_user() {
 
 #[test]
 fn a_legacy_name_is_the_same_tool() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let name = directory.path().join("cxi_write_lat");
-    std::os::unix::fs::symlink(CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "5"]);
-    assert_success(&client);
-    assert_success(&server.finish());
+    harness::assert_legacy_name_works("write-lat", &["-n", "5"]);
 }
 
 /// The server of its own gets arguments that name the tool.

@@ -206,6 +206,38 @@ pub fn assert_success(output: &Output) {
     assert!(said.is_empty(), "{said:?}");
 }
 
+/// A symlink with the legacy name of `tool` is that tool, as a server for a client of ours.
+#[track_caller]
+pub fn assert_legacy_name_works(tool: &str, client_options: &[&str]) {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let legacy = format!("cxi_{}", tool.replace('-', "_"));
+    let name = directory.path().join(legacy);
+    std::os::unix::fs::symlink(CXIDIAG, &name).expect("a symlink");
+    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
+    let client = fabric.client(tool, &server, &[&["-d", "soft1"], client_options].concat());
+    assert_success(&client);
+    assert_success(&server.finish());
+}
+
+/// `--report-all` of a latency tool prints one latency for each iteration, numbered.
+#[track_caller]
+pub fn assert_every_latency_is_reported(tool: &str) {
+    let args = [tool, "--loopback", "-d", "soft0", "-n", "4", "--report-all"];
+    let output = Fabric::new().run(&args);
+    assert_success(&output);
+    let text = stdout(&output);
+    let (_, table) = text
+        .split_once("  WriteNum  Latency[us]\n")
+        .expect("a table");
+    let numbers: Vec<&str> = table
+        .lines()
+        .take_while(|line| !line.starts_with('-'))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(numbers, ["0", "1", "2", "3"]);
+}
+
 /// The user's document on the latency tools.
 const SEED: &str = include_str!("../fixtures/seed-latency.txt");
 
