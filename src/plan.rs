@@ -170,6 +170,12 @@ impl RunOptions {
         Ok(self)
     }
 
+    /// Lists and buffers. A plan of a bandwidth tool has them.
+    pub fn lists(&self) -> Result<Bandwidth, Failure> {
+        self.bandwidth
+            .ok_or_else(|| Failure::environment("the run has no list size"))
+    }
+
     /// Whether immediate data commands are used: matching entries are out of their reach
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {

@@ -22,7 +22,7 @@ use super::common::{
 };
 use crate::advice;
 use crate::error::Failure;
-use crate::plan::{self, RunOptions, Side};
+use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 use crate::session::Address;
 
@@ -86,7 +86,7 @@ impl Bandwidth for SendBw {
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
-        let lists = lists(run)?;
+        let lists = run.lists()?;
         let part = Part {
             sends: lists.bidirectional || side == Side::Client,
             receives: lists.bidirectional || side == Side::Server,
@@ -262,12 +262,6 @@ impl Bandwidth for SendBw {
     }
 }
 
-/// What the run does. A plan of this tool has it.
-fn lists(run: &RunOptions) -> Result<plan::Bandwidth, Failure> {
-    run.bandwidth
-        .ok_or_else(|| Failure::environment("the run has no list size"))
-}
-
 /// Where in the buffers the messages of a list go (tools.md 3.7).
 #[derive(Clone, Copy)]
 struct Walk {
@@ -282,7 +276,7 @@ struct Walk {
 
 impl Walk {
     fn new(run: &RunOptions, size: u64) -> Result<Self, Failure> {
-        let lists = lists(run)?;
+        let lists = run.lists()?;
         let step = lists.step(size);
         Ok(Self {
             list_size: lists.list_size.into(),

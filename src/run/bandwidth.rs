@@ -8,7 +8,7 @@ use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
 use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::measure::Rates;
-use crate::plan::{self, Plan, Role, RunOptions, Side};
+use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::bandwidth;
 use crate::session::{self, Agreed, PeerResult, Session};
 
@@ -48,7 +48,7 @@ fn run<B: Bandwidth>(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let run = &agreed.run;
-    let lists = lists(run)?;
+    let lists = run.lists()?;
     summarize(out, plan, side, &endpoint, agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
     session.ready()?;
@@ -79,12 +79,6 @@ fn run<B: Bandwidth>(
     bandwidth::end(out, plan.tool).map_err(Failure::output)?;
     B::close(resources)?;
     endpoint.close()
-}
-
-/// What the run does. A plan of a bandwidth tool has it.
-fn lists(run: &RunOptions) -> Result<plan::Bandwidth, Failure> {
-    run.bandwidth
-        .ok_or_else(|| Failure::environment("the run has no list size"))
 }
 
 /// The peer, as the loop sees it.
