@@ -6,6 +6,7 @@
 use cxi::EventType;
 
 use super::api::{Measurement, OneSidedLatency};
+use super::common::memory;
 use super::common::{
     Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
     measure,
@@ -13,9 +14,6 @@ use super::common::{
 use crate::error::Failure;
 use crate::plan::RunOptions;
 use crate::session::Address;
-
-/// Byte that fills the client's buffer before; the server's holds zeros.
-const PATTERN: u8 = 0xA5;
 
 const COMPLETION: Completion = Completion {
     event: EventType::REPLY,
@@ -34,9 +32,7 @@ impl OneSidedLatency for ReadLat {
         peer: Address,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        let initiator = Initiator::new(endpoint, peer, run.max_size)?;
-        initiator.buffer.fill(PATTERN);
-        Ok(initiator)
+        Initiator::new(endpoint, peer, run.max_size)
     }
 
     fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
@@ -48,7 +44,9 @@ impl OneSidedLatency for ReadLat {
             relaxed: true,
             buffer_id: 0,
         };
-        Target::new(endpoint, run.max_size, &[], entry)
+        let target = Target::new(endpoint, run.max_size, &[], entry)?;
+        target.fill_numbered();
+        Ok(target)
     }
 
     fn measure<M: Measurement>(
@@ -69,7 +67,7 @@ impl OneSidedLatency for ReadLat {
     }
 
     fn check_initiator(initiator: &Initiator, size: u64) -> Result<(), Failure> {
-        initiator.holds(0, size)
+        memory::is_numbered(&initiator.buffer, "the client's buffer", 0, size)
     }
 
     fn close_initiator(initiator: Initiator) -> Result<(), Failure> {
@@ -86,7 +84,7 @@ mod tests {
     use super::*;
     use crate::bench::testing::{Times, both_ends, endpoint, plan};
 
-    /// The zeros of the target arrive, and nothing but what was asked for.
+    /// The bytes of the target arrive, each in its place, and nothing but what was asked for.
     #[test]
     fn the_bytes_of_the_target_arrive() {
         for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
@@ -94,13 +92,14 @@ mod tests {
             let endpoint = endpoint(&plan);
             let (mut initiator, target) = both_ends::<ReadLat>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
-                initiator.buffer.fill(PATTERN);
+                initiator.buffer.fill(0);
                 ReadLat::measure(&mut initiator, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
                 initiator.buffer.copy_out(0, &mut bytes);
                 let (read, rest) = bytes.split_at(size as usize);
-                assert!(read.iter().all(|byte| *byte == 0), "{size} {options:?}");
-                assert!(rest.iter().all(|byte| *byte == PATTERN), "{size}");
+                let numbers: Vec<u8> = (0..size).map(memory::numbered).collect();
+                assert_eq!(read, numbers, "{size} {options:?}");
+                assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 ReadLat::check_initiator(&initiator, size).unwrap();
                 ReadLat::check_initiator(&initiator, size + 1).unwrap_err();
             }

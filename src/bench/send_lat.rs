@@ -25,9 +25,6 @@ use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 use crate::session::Address;
 
-/// Byte that fills what is sent; what receives holds zeros.
-const PATTERN: u8 = 0xA5;
-
 /// Index of the portal for the last message of a side.
 const LAST_INDEX: u32 = PORTAL_INDEX + 1;
 
@@ -79,7 +76,7 @@ impl TwoSidedLatency for SendLat {
         side: Side,
     ) -> Result<Resources, Failure> {
         let initiator = Initiator::new(endpoint, peer, run.max_size)?;
-        initiator.buffer.fill(PATTERN);
+        memory::fill_numbered(&initiator.buffer);
         let receiver = Receiver::new(endpoint, peer, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
@@ -119,7 +116,7 @@ impl TwoSidedLatency for SendLat {
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             let sending = Immediate {
                 header: resources.initiator.idc_header(),
-                payload: [PATTERN; IDC_MAX_UNRESTRICTED],
+                payload: std::array::from_fn(|at| memory::numbered(at as u64)),
                 length: size as usize,
             };
             launched(resources, sending, run.use_ll, measurement)
@@ -136,7 +133,7 @@ impl TwoSidedLatency for SendLat {
 
     fn check(resources: &Resources, size: u64) -> Result<(), Failure> {
         let buffer = &resources.receiver.buffer;
-        memory::holds(buffer, "the receiving buffer", PATTERN, size)?;
+        memory::is_numbered(buffer, "the receiving buffer", 0, size)?;
         // What the next size does not write is to be missed.
         buffer.fill(0);
         Ok(())

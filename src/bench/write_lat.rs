@@ -7,6 +7,7 @@ use cxi::records::IdcHdr;
 use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 
 use super::api::{Measurement, OneSidedLatency};
+use super::common::memory;
 use super::common::{
     Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
     Reports, Target, measure,
@@ -14,9 +15,6 @@ use super::common::{
 use crate::error::Failure;
 use crate::plan::RunOptions;
 use crate::session::Address;
-
-/// Byte that fills the client's buffer.
-const PATTERN: u8 = 0xA5;
 
 const COMPLETION: Completion = Completion {
     event: EventType::ACK,
@@ -36,7 +34,7 @@ impl OneSidedLatency for WriteLat {
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
         let mut initiator = Initiator::new(endpoint, peer, run.max_size)?;
-        initiator.buffer.fill(PATTERN);
+        memory::fill_numbered(&initiator.buffer);
         if run.use_idc {
             initiator.set_idc_context(IdcContext {
                 restricted: !run.unrestricted,
@@ -70,7 +68,7 @@ impl OneSidedLatency for WriteLat {
             Way::Immediate => {
                 let put = IdcPut {
                     header: initiator.idc_header(),
-                    payload: [PATTERN; IDC_MAX_RESTRICTED],
+                    payload: std::array::from_fn(|at| memory::numbered(at as u64)),
                     length: size as usize,
                 };
                 measure(initiator, put, COMPLETION, run.use_ll, measurement)
@@ -87,7 +85,7 @@ impl OneSidedLatency for WriteLat {
     }
 
     fn check_target(target: &Target, size: u64) -> Result<(), Failure> {
-        target.holds(PATTERN, size)
+        target.is_numbered(size)
     }
 
     fn close_initiator(initiator: Initiator) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use cxi::sys::{
 };
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
-use super::memory::{self, EVENT_PAGE, map, refused};
+use super::memory::{EVENT_PAGE, map, refused};
 use super::{Endpoint, PORTAL_INDEX, Tally};
 use crate::error::Failure;
 use crate::session::Address;
@@ -171,11 +171,6 @@ impl Initiator {
             .set_request_len(size as u32)
             .set_eq(self.events.number());
         command
-    }
-
-    /// Fails unless the first `size` bytes of the buffer are `byte`.
-    pub fn holds(&self, byte: u8, size: u64) -> Result<(), Failure> {
-        memory::holds(&self.buffer, "the client's buffer", byte, size)
     }
 
     /// Releases the resources and reports what fails.

@@ -22,23 +22,6 @@ pub fn map(lni: &Lni, length: u64) -> Result<MemoryRegion, Failure> {
     ))
 }
 
-/// Fails unless the first `size` bytes of `buffer` are `byte`; `whose` names it in the message.
-pub fn holds(buffer: &MemoryRegion, whose: &str, byte: u8, size: u64) -> Result<(), Failure> {
-    let mut block = [0; 1 << 16];
-    for start in (0..size as usize).step_by(block.len()) {
-        let block = &mut block[..(size as usize - start).min(1 << 16)];
-        buffer.copy_out(start, block);
-        if let Some(at) = block.iter().position(|found| *found != byte) {
-            return Err(Failure::nic(format!(
-                "byte {} of {whose} is {:#04x}, not {byte:#04x}",
-                start + at,
-                block[at]
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// The failure of a call; `what` completes "cannot ...".
 pub fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
     let what = what.to_owned();

@@ -35,9 +35,14 @@ impl Target {
         })
     }
 
-    /// Fails unless the first `size` bytes of the buffer are `byte`.
-    pub fn holds(&self, byte: u8, size: u64) -> Result<(), Failure> {
-        memory::holds(&self.buffer, "the target buffer", byte, size)
+    /// Numbers the bytes of the buffer ([`memory::numbered`]).
+    pub fn fill_numbered(&self) {
+        memory::fill_numbered(&self.buffer);
+    }
+
+    /// Fails unless the first `size` bytes of the buffer are numbered.
+    pub fn is_numbered(&self, size: u64) -> Result<(), Failure> {
+        memory::is_numbered(&self.buffer, "the target buffer", 0, size)
     }
 
     /// Copies the start of the buffer.
