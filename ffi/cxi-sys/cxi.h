@@ -1,7 +1,7 @@
 /*
- * The part of the libcxi interface that cxidiag uses: functions and host-side
- * structures. Written from the facts in tests/layout/abi.json, which also holds
- * every declaration here to account (tests/layout/main.rs).
+ * The libcxi interface: all its functions, and the host-side structures and
+ * constants that they need. Written from the facts in tests/layout/abi.json,
+ * which also holds every declaration here to account (tests/layout/main.rs).
  *
  * Records that the NIC reads or writes (commands, events, status words) are not
  * here: src/records.rs declares them as bytes with bit accessors.
@@ -135,6 +135,19 @@ enum cxi_atu_map_flags {
 	CXI_MAP_UNUSED = 1024,
 	CXI_MAP_ALLOC_MD = 2048,
 	CXI_MAP_PREFETCH = 4096,
+};
+
+/* Index of `cxi_rsrc_limits.type` and `cxi_rsrc_use.in_use` */
+enum cxi_rsrc_type {
+	CXI_RSRC_TYPE_PTE = 0,
+	CXI_RSRC_TYPE_TXQ = 1,
+	CXI_RSRC_TYPE_TGQ = 2,
+	CXI_RSRC_TYPE_EQ = 3,
+	CXI_RSRC_TYPE_CT = 4,
+	CXI_RSRC_TYPE_LE = 5,
+	CXI_RSRC_TYPE_TLE = 6,
+	CXI_RSRC_TYPE_AC = 7,
+	CXI_RSRC_TYPE_MAX = 8,
 };
 
 enum cxi_svc_member_type {
@@ -396,6 +409,9 @@ enum c_return_code {
 	C_RC_TRS_PEND_RSP = 62,
 };
 
+/* A counter of the telemetry: the number is all that the functions need */
+enum c_cntr_type;
+
 /* Opaque to every caller */
 struct cxil_wait_obj;
 struct cxil_pte_map;
@@ -506,6 +522,29 @@ struct cxi_svc_desc {
 	unsigned int svc_id;
 };
 
+struct cxil_svc_list {
+	unsigned int count;
+	struct cxi_svc_desc descs[];
+};
+
+struct cxi_rsrc_use {
+	unsigned int svc_id;
+	unsigned int tle_pool_id;
+	uint16_t in_use[8];
+};
+
+struct cxil_svc_rsrc_list {
+	unsigned int count;
+	struct cxi_rsrc_use rsrcs[];
+};
+
+struct cxi_svc_fail_info {
+	uint16_t rsrc_avail[8];
+	bool no_le_pools;
+	bool no_tle_pools;
+	bool no_cntr_pools;
+};
+
 struct cxil_lni {
 	unsigned int id;
 };
@@ -582,6 +621,14 @@ struct cxi_cq_alloc_opts {
 	unsigned int lpe_cdt_thresh_id;
 };
 
+struct cxi_cq_alloc_opts_buf {
+	struct cxi_cq_alloc_opts opts;
+	void *buf;
+	bool is_host_mem;
+	int dmabuf_fd;
+	unsigned long dmabuf_offset;
+};
+
 struct cxi_cq {
 	unsigned int size;
 	uint64_t *wp_addr;
@@ -629,6 +676,26 @@ struct cxil_pte {
 	unsigned int ptn;
 };
 
+struct cxi_pte_status {
+	uint32_t drop_count;
+	uint8_t state;
+	uint16_t les_reserved;
+	uint16_t les_allocated;
+	uint16_t les_max;
+	uint64_t *ule_offsets;
+	uint16_t ule_count;
+};
+
+struct cxi_sbus_op_params {
+	uint32_t req_data;
+	uint8_t data_addr;
+	uint8_t rx_addr;
+	uint8_t command;
+	unsigned int delay;
+	unsigned int timeout;
+	unsigned int poll_interval;
+};
+
 int cxil_get_device_list(struct cxil_device_list **dev_list);
 void cxil_free_device_list(struct cxil_device_list *dev_list);
 int cxil_open_device(uint32_t dev_id, struct cxil_dev **dev);
@@ -636,10 +703,46 @@ void cxil_close_device(struct cxil_dev *dev);
 int cxil_get_svc(struct cxil_dev *dev,
 		unsigned int svc_id,
 		struct cxi_svc_desc *svc_desc);
+int cxil_get_svc_list(struct cxil_dev *dev, struct cxil_svc_list **svc_list);
+void cxil_free_svc_list(struct cxil_svc_list *svc_list);
+int cxil_get_svc_rsrc_use(struct cxil_dev *dev,
+		unsigned int svc_id,
+		struct cxi_rsrc_use *rsrcs);
+int cxil_get_svc_rsrc_list(struct cxil_dev *dev,
+		struct cxil_svc_rsrc_list **rsrc_list);
+void cxil_free_svc_rsrc_list(struct cxil_svc_rsrc_list *rsrc_list);
+int cxil_update_svc(struct cxil_dev *dev,
+		const struct cxi_svc_desc *desc,
+		struct cxi_svc_fail_info *fail_info);
+int cxil_alloc_svc(struct cxil_dev *dev,
+		const struct cxi_svc_desc *desc,
+		struct cxi_svc_fail_info *fail_info);
+int cxil_destroy_svc(struct cxil_dev *dev, unsigned int svc_id);
+int cxil_set_svc_lpr(struct cxil_dev *dev,
+		unsigned int svc_id,
+		unsigned int lnis_per_rgid);
+int cxil_get_svc_lpr(struct cxil_dev *dev, unsigned int svc_id);
+int cxil_svc_enable(struct cxil_dev *dev, unsigned int svc_id, bool enable);
+int cxil_svc_set_exclusive_cp(struct cxil_dev *dev,
+		unsigned int svc_id,
+		bool exclusive_cp);
+int cxil_svc_get_exclusive_cp(struct cxil_dev *dev,
+		unsigned int svc_id,
+		bool *exclusive_cp);
+int cxil_svc_set_vni_range(struct cxil_dev *dev,
+		unsigned int svc_id,
+		uint16_t vni_min,
+		uint16_t vni_max);
 int cxil_svc_get_vni_range(struct cxil_dev *dev,
 		unsigned int svc_id,
 		uint16_t *vni_min,
 		uint16_t *vni_max);
+int cxil_svc_set_netns(struct cxil_dev *dev,
+		unsigned int svc_id,
+		unsigned int netns);
+int cxil_svc_get_netns(struct cxil_dev *dev,
+		unsigned int svc_id,
+		unsigned int *netns);
 int cxil_alloc_lni(struct cxil_dev *dev,
 		struct cxil_lni **lni,
 		unsigned int svc_id);
@@ -656,11 +759,26 @@ int cxil_alloc_trig_cp(struct cxil_lni *lni,
 		enum cxi_trig_cp cp_type,
 		struct cxi_cp **cp);
 int cxil_destroy_cp(struct cxi_cp *cp);
+int cxil_modify_cp(struct cxil_lni *lni, struct cxi_cp *cp, unsigned int vni);
+int cxil_reserve_domain(struct cxil_lni *lni,
+		unsigned int vni,
+		unsigned int pid,
+		unsigned int count);
 int cxil_alloc_domain(struct cxil_lni *lni,
 		unsigned int vni,
 		unsigned int pid,
 		struct cxil_domain **domain);
 int cxil_destroy_domain(struct cxil_domain *domain);
+int cxil_alloc_cmdq(struct cxil_lni *lni,
+		struct cxi_eq *evtq,
+		const struct cxi_cq_alloc_opts *opts,
+		struct cxi_cq **cmdq);
+int cxil_alloc_buf_cmdq(struct cxil_lni *lni,
+		struct cxi_eq *evtq,
+		const struct cxi_cq_alloc_opts_buf *opts,
+		struct cxi_cq **cmdq);
+int cxil_destroy_cmdq(struct cxi_cq *cmdq);
+int cxil_cmdq_ack_counter(struct cxi_cq *cmdq, unsigned int *ack_counter);
 int cxil_map(struct cxil_lni *lni,
 		void *va,
 		size_t len,
@@ -668,24 +786,7 @@ int cxil_map(struct cxil_lni *lni,
 		struct cxi_md_hints *hints,
 		struct cxi_md **md);
 int cxil_unmap(struct cxi_md *md);
-int cxil_alloc_evtq(struct cxil_lni *lni,
-		const struct cxi_md *md,
-		const struct cxi_eq_attr *attr,
-		struct cxil_wait_obj *event_wait,
-		struct cxil_wait_obj *status_wait,
-		struct cxi_eq **evtq);
-int cxil_destroy_evtq(struct cxi_eq *evtq);
-int cxil_alloc_cmdq(struct cxil_lni *lni,
-		struct cxi_eq *evtq,
-		const struct cxi_cq_alloc_opts *opts,
-		struct cxi_cq **cmdq);
-int cxil_destroy_cmdq(struct cxi_cq *cmdq);
-int cxil_alloc_ct(struct cxil_lni *lni,
-		struct c_ct_writeback *wb,
-		struct cxi_ct **ct);
-int cxil_ct_wb_update(struct cxi_ct *ct,
-		struct c_ct_writeback *wb);
-int cxil_destroy_ct(struct cxi_ct *ct);
+int cxil_update_md(struct cxi_md *md, void *va, size_t len, uint32_t flags);
 int cxil_alloc_pte(struct cxil_lni *lni,
 		struct cxi_eq *evtq,
 		struct cxi_pt_alloc_opts *opts,
@@ -697,5 +798,89 @@ int cxil_map_pte(struct cxil_pte *pte,
 		bool is_multicast,
 		struct cxil_pte_map **pte_map);
 int cxil_unmap_pte(struct cxil_pte_map *pte_map);
+int cxil_invalidate_pte_le(struct cxil_pte *pte,
+		unsigned int buffer_id,
+		enum c_ptl_list list);
+int cxil_pte_status(struct cxil_pte *pte, struct cxi_pte_status *status);
+int cxil_pte_transition_sm(struct cxil_pte *pte, unsigned int drop_count);
+int cxil_alloc_evtq(struct cxil_lni *lni,
+		const struct cxi_md *md,
+		const struct cxi_eq_attr *attr,
+		struct cxil_wait_obj *event_wait,
+		struct cxil_wait_obj *status_wait,
+		struct cxi_eq **evtq);
+int cxil_destroy_evtq(struct cxi_eq *evtq);
+int cxil_evtq_adjust_reserved_fc(struct cxi_eq *evtq, int value);
+int cxil_evtq_resize(struct cxi_eq *evtq,
+		void *queue,
+		size_t queue_len,
+		struct cxi_md *queue_md);
+int cxil_evtq_resize_complete(struct cxi_eq *evtq);
+void cxil_clear_wait_obj(struct cxil_wait_obj *wait);
+int cxil_alloc_wait_obj(struct cxil_lni *lni, struct cxil_wait_obj **wait);
+int cxil_destroy_wait_obj(struct cxil_wait_obj *wait);
+int cxil_get_wait_obj_fd(struct cxil_wait_obj *wait);
+int cxil_alloc_ct(struct cxil_lni *lni,
+		struct c_ct_writeback *wb,
+		struct cxi_ct **ct);
+int cxil_ct_wb_update(struct cxi_ct *ct, struct c_ct_writeback *wb);
+int cxil_destroy_ct(struct cxi_ct *ct);
+int cxil_map_csr(struct cxil_dev *dev);
+int cxil_read_csr(struct cxil_dev *dev,
+		unsigned int csr,
+		void *value,
+		size_t csr_len);
+int cxil_write_csr(struct cxil_dev *dev,
+		unsigned int csr,
+		const void *value,
+		size_t csr_len);
+int cxil_write8_csr(struct cxil_dev *dev,
+		unsigned int csr,
+		unsigned int offset,
+		const void *value,
+		size_t csr_len);
+int cxil_read_cntr(struct cxil_dev *dev,
+		unsigned int cntr,
+		uint64_t *value,
+		struct timespec *ts);
+int cxil_read_n_cntrs(struct cxil_dev *dev,
+		unsigned int count,
+		const enum c_cntr_type *cntr,
+		uint64_t *value,
+		struct timespec *ts);
+int cxil_read_all_cntrs(struct cxil_dev *dev,
+		uint64_t *value,
+		struct timespec *ts);
+int cxil_inbound_wait(struct cxil_dev *dev);
+int cxil_sbus_op(struct cxil_dev *dev,
+		const struct cxi_sbus_op_params *params,
+		uint32_t *rsp_data,
+		uint8_t *result_code,
+		uint8_t *overrun);
+int cxil_sbus_op_compat(struct cxil_dev *dev,
+		int ring,
+		uint32_t req_data,
+		uint8_t data_addr,
+		uint8_t rx_addr,
+		uint8_t command,
+		uint32_t *rsp_data,
+		uint8_t *result_code,
+		uint8_t *overrun,
+		int timeout,
+		unsigned int flags);
+int cxil_sbus_op_reset(struct cxil_dev *dev);
+int cxil_sbus_op_reset_compat(struct cxil_dev *dev, int ring);
+int cxil_serdes_op(struct cxil_dev *dev,
+		int port_num,
+		uint64_t serdes_sel,
+		uint64_t op,
+		uint64_t data,
+		uint16_t *result,
+		int timeout,
+		unsigned int flags);
+int cxil_get_amo_remap_to_pcie_fadd(struct cxil_dev *dev,
+		int *amo_remap_to_pcie_fadd);
+size_t cxil_page_size(void *base);
+bool cxil_is_copy_on_fork(void);
 
 #endif

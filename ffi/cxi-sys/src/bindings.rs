@@ -146,6 +146,16 @@ where
         }
     }
 }
+/// If Bindgen could only determine the size and alignment of a
+/// type, it is represented like this.
+#[derive(PartialEq, Copy, Clone, Debug, Hash)]
+#[repr(C)]
+pub struct __BindgenOpaqueArray<T: Copy, const N: usize>(pub [T; N]);
+impl<T: Copy + Default, const N: usize> Default for __BindgenOpaqueArray<T, N> {
+    fn default() -> Self {
+        Self([<T as Default>::default(); N])
+    }
+}
 #[repr(C)]
 #[derive(Default)]
 pub struct __IncompleteArrayField<T>(::core::marker::PhantomData<T>, [T; 0]);
@@ -271,6 +281,16 @@ pub const CXI_MAP_UNUSED: cxi_atu_map_flags = 1024;
 pub const CXI_MAP_ALLOC_MD: cxi_atu_map_flags = 2048;
 pub const CXI_MAP_PREFETCH: cxi_atu_map_flags = 4096;
 pub type cxi_atu_map_flags = ::core::ffi::c_uint;
+pub const CXI_RSRC_TYPE_PTE: cxi_rsrc_type = 0;
+pub const CXI_RSRC_TYPE_TXQ: cxi_rsrc_type = 1;
+pub const CXI_RSRC_TYPE_TGQ: cxi_rsrc_type = 2;
+pub const CXI_RSRC_TYPE_EQ: cxi_rsrc_type = 3;
+pub const CXI_RSRC_TYPE_CT: cxi_rsrc_type = 4;
+pub const CXI_RSRC_TYPE_LE: cxi_rsrc_type = 5;
+pub const CXI_RSRC_TYPE_TLE: cxi_rsrc_type = 6;
+pub const CXI_RSRC_TYPE_AC: cxi_rsrc_type = 7;
+pub const CXI_RSRC_TYPE_MAX: cxi_rsrc_type = 8;
+pub type cxi_rsrc_type = ::core::ffi::c_uint;
 pub const CXI_SVC_MEMBER_IGNORE: cxi_svc_member_type = 0;
 pub const CXI_SVC_MEMBER_UID: cxi_svc_member_type = 1;
 pub const CXI_SVC_MEMBER_GID: cxi_svc_member_type = 2;
@@ -488,6 +508,7 @@ pub const C_RC_RESOURCE_BUSY: c_return_code = 60;
 pub const C_RC_FLUSH_TRANSLATION: c_return_code = 61;
 pub const C_RC_TRS_PEND_RSP: c_return_code = 62;
 pub type c_return_code = ::core::ffi::c_uint;
+pub type c_cntr_type = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cxil_wait_obj {
@@ -1249,6 +1270,91 @@ impl cxi_svc_desc {
     }
 }
 #[repr(C)]
+pub struct cxil_svc_list {
+    pub count: ::core::ffi::c_uint,
+    pub descs: __IncompleteArrayField<cxi_svc_desc>,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cxil_svc_list"][::core::mem::size_of::<cxil_svc_list>() - 4usize];
+    ["Alignment of cxil_svc_list"][::core::mem::align_of::<cxil_svc_list>() - 4usize];
+    [
+        "Offset of field: cxil_svc_list::count",
+    ][::core::mem::offset_of!(cxil_svc_list, count) - 0usize];
+    [
+        "Offset of field: cxil_svc_list::descs",
+    ][::core::mem::offset_of!(cxil_svc_list, descs) - 4usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_rsrc_use {
+    pub svc_id: ::core::ffi::c_uint,
+    pub tle_pool_id: ::core::ffi::c_uint,
+    pub in_use: [u16; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cxi_rsrc_use"][::core::mem::size_of::<cxi_rsrc_use>() - 24usize];
+    ["Alignment of cxi_rsrc_use"][::core::mem::align_of::<cxi_rsrc_use>() - 4usize];
+    [
+        "Offset of field: cxi_rsrc_use::svc_id",
+    ][::core::mem::offset_of!(cxi_rsrc_use, svc_id) - 0usize];
+    [
+        "Offset of field: cxi_rsrc_use::tle_pool_id",
+    ][::core::mem::offset_of!(cxi_rsrc_use, tle_pool_id) - 4usize];
+    [
+        "Offset of field: cxi_rsrc_use::in_use",
+    ][::core::mem::offset_of!(cxi_rsrc_use, in_use) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug)]
+pub struct cxil_svc_rsrc_list {
+    pub count: ::core::ffi::c_uint,
+    pub rsrcs: __IncompleteArrayField<cxi_rsrc_use>,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cxil_svc_rsrc_list",
+    ][::core::mem::size_of::<cxil_svc_rsrc_list>() - 4usize];
+    [
+        "Alignment of cxil_svc_rsrc_list",
+    ][::core::mem::align_of::<cxil_svc_rsrc_list>() - 4usize];
+    [
+        "Offset of field: cxil_svc_rsrc_list::count",
+    ][::core::mem::offset_of!(cxil_svc_rsrc_list, count) - 0usize];
+    [
+        "Offset of field: cxil_svc_rsrc_list::rsrcs",
+    ][::core::mem::offset_of!(cxil_svc_rsrc_list, rsrcs) - 4usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_svc_fail_info {
+    pub rsrc_avail: [u16; 8usize],
+    pub no_le_pools: bool,
+    pub no_tle_pools: bool,
+    pub no_cntr_pools: bool,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cxi_svc_fail_info"][::core::mem::size_of::<cxi_svc_fail_info>() - 20usize];
+    [
+        "Alignment of cxi_svc_fail_info",
+    ][::core::mem::align_of::<cxi_svc_fail_info>() - 2usize];
+    [
+        "Offset of field: cxi_svc_fail_info::rsrc_avail",
+    ][::core::mem::offset_of!(cxi_svc_fail_info, rsrc_avail) - 0usize];
+    [
+        "Offset of field: cxi_svc_fail_info::no_le_pools",
+    ][::core::mem::offset_of!(cxi_svc_fail_info, no_le_pools) - 16usize];
+    [
+        "Offset of field: cxi_svc_fail_info::no_tle_pools",
+    ][::core::mem::offset_of!(cxi_svc_fail_info, no_tle_pools) - 17usize];
+    [
+        "Offset of field: cxi_svc_fail_info::no_cntr_pools",
+    ][::core::mem::offset_of!(cxi_svc_fail_info, no_cntr_pools) - 18usize];
+};
+#[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cxil_lni {
     pub id: ::core::ffi::c_uint,
@@ -1523,6 +1629,39 @@ const _: () = {
     [
         "Offset of field: cxi_cq_alloc_opts::lpe_cdt_thresh_id",
     ][::core::mem::offset_of!(cxi_cq_alloc_opts, lpe_cdt_thresh_id) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_cq_alloc_opts_buf {
+    pub opts: cxi_cq_alloc_opts,
+    pub buf: *mut ::core::ffi::c_void,
+    pub is_host_mem: bool,
+    pub dmabuf_fd: ::core::ffi::c_int,
+    pub dmabuf_offset: ::core::ffi::c_ulong,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cxi_cq_alloc_opts_buf",
+    ][::core::mem::size_of::<cxi_cq_alloc_opts_buf>() - 48usize];
+    [
+        "Alignment of cxi_cq_alloc_opts_buf",
+    ][::core::mem::align_of::<cxi_cq_alloc_opts_buf>() - 8usize];
+    [
+        "Offset of field: cxi_cq_alloc_opts_buf::opts",
+    ][::core::mem::offset_of!(cxi_cq_alloc_opts_buf, opts) - 0usize];
+    [
+        "Offset of field: cxi_cq_alloc_opts_buf::buf",
+    ][::core::mem::offset_of!(cxi_cq_alloc_opts_buf, buf) - 24usize];
+    [
+        "Offset of field: cxi_cq_alloc_opts_buf::is_host_mem",
+    ][::core::mem::offset_of!(cxi_cq_alloc_opts_buf, is_host_mem) - 32usize];
+    [
+        "Offset of field: cxi_cq_alloc_opts_buf::dmabuf_fd",
+    ][::core::mem::offset_of!(cxi_cq_alloc_opts_buf, dmabuf_fd) - 36usize];
+    [
+        "Offset of field: cxi_cq_alloc_opts_buf::dmabuf_offset",
+    ][::core::mem::offset_of!(cxi_cq_alloc_opts_buf, dmabuf_offset) - 40usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2448,6 +2587,84 @@ const _: () = {
     ["Alignment of cxil_pte"][::core::mem::align_of::<cxil_pte>() - 4usize];
     ["Offset of field: cxil_pte::ptn"][::core::mem::offset_of!(cxil_pte, ptn) - 0usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_pte_status {
+    pub drop_count: u32,
+    pub state: u8,
+    pub les_reserved: u16,
+    pub les_allocated: u16,
+    pub les_max: u16,
+    pub ule_offsets: *mut u64,
+    pub ule_count: u16,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cxi_pte_status"][::core::mem::size_of::<cxi_pte_status>() - 32usize];
+    ["Alignment of cxi_pte_status"][::core::mem::align_of::<cxi_pte_status>() - 8usize];
+    [
+        "Offset of field: cxi_pte_status::drop_count",
+    ][::core::mem::offset_of!(cxi_pte_status, drop_count) - 0usize];
+    [
+        "Offset of field: cxi_pte_status::state",
+    ][::core::mem::offset_of!(cxi_pte_status, state) - 4usize];
+    [
+        "Offset of field: cxi_pte_status::les_reserved",
+    ][::core::mem::offset_of!(cxi_pte_status, les_reserved) - 6usize];
+    [
+        "Offset of field: cxi_pte_status::les_allocated",
+    ][::core::mem::offset_of!(cxi_pte_status, les_allocated) - 8usize];
+    [
+        "Offset of field: cxi_pte_status::les_max",
+    ][::core::mem::offset_of!(cxi_pte_status, les_max) - 10usize];
+    [
+        "Offset of field: cxi_pte_status::ule_offsets",
+    ][::core::mem::offset_of!(cxi_pte_status, ule_offsets) - 16usize];
+    [
+        "Offset of field: cxi_pte_status::ule_count",
+    ][::core::mem::offset_of!(cxi_pte_status, ule_count) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cxi_sbus_op_params {
+    pub req_data: u32,
+    pub data_addr: u8,
+    pub rx_addr: u8,
+    pub command: u8,
+    pub delay: ::core::ffi::c_uint,
+    pub timeout: ::core::ffi::c_uint,
+    pub poll_interval: ::core::ffi::c_uint,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cxi_sbus_op_params",
+    ][::core::mem::size_of::<cxi_sbus_op_params>() - 20usize];
+    [
+        "Alignment of cxi_sbus_op_params",
+    ][::core::mem::align_of::<cxi_sbus_op_params>() - 4usize];
+    [
+        "Offset of field: cxi_sbus_op_params::req_data",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, req_data) - 0usize];
+    [
+        "Offset of field: cxi_sbus_op_params::data_addr",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, data_addr) - 4usize];
+    [
+        "Offset of field: cxi_sbus_op_params::rx_addr",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, rx_addr) - 5usize];
+    [
+        "Offset of field: cxi_sbus_op_params::command",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, command) - 6usize];
+    [
+        "Offset of field: cxi_sbus_op_params::delay",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, delay) - 8usize];
+    [
+        "Offset of field: cxi_sbus_op_params::timeout",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, timeout) - 12usize];
+    [
+        "Offset of field: cxi_sbus_op_params::poll_interval",
+    ][::core::mem::offset_of!(cxi_sbus_op_params, poll_interval) - 16usize];
+};
 unsafe extern "C" {
     pub fn cxil_get_device_list(
         dev_list: *mut *mut cxil_device_list,
@@ -2470,11 +2687,112 @@ unsafe extern "C" {
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
+    pub fn cxil_get_svc_list(
+        dev: *mut cxil_dev,
+        svc_list: *mut *mut cxil_svc_list,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_free_svc_list(svc_list: *mut cxil_svc_list);
+}
+unsafe extern "C" {
+    pub fn cxil_get_svc_rsrc_use(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        rsrcs: *mut cxi_rsrc_use,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_get_svc_rsrc_list(
+        dev: *mut cxil_dev,
+        rsrc_list: *mut *mut cxil_svc_rsrc_list,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_list);
+}
+unsafe extern "C" {
+    pub fn cxil_update_svc(
+        dev: *mut cxil_dev,
+        desc: *const cxi_svc_desc,
+        fail_info: *mut cxi_svc_fail_info,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_svc(
+        dev: *mut cxil_dev,
+        desc: *const cxi_svc_desc,
+        fail_info: *mut cxi_svc_fail_info,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_svc(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_set_svc_lpr(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        lnis_per_rgid: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_get_svc_lpr(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_enable(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        enable: bool,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_set_exclusive_cp(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        exclusive_cp: bool,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_get_exclusive_cp(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        exclusive_cp: *mut bool,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_set_vni_range(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        vni_min: u16,
+        vni_max: u16,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
     pub fn cxil_svc_get_vni_range(
         dev: *mut cxil_dev,
         svc_id: ::core::ffi::c_uint,
         vni_min: *mut u16,
         vni_max: *mut u16,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_set_netns(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        netns: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_svc_get_netns(
+        dev: *mut cxil_dev,
+        svc_id: ::core::ffi::c_uint,
+        netns: *mut ::core::ffi::c_uint,
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
@@ -2510,6 +2828,21 @@ unsafe extern "C" {
     pub fn cxil_destroy_cp(cp: *mut cxi_cp) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
+    pub fn cxil_modify_cp(
+        lni: *mut cxil_lni,
+        cp: *mut cxi_cp,
+        vni: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_reserve_domain(
+        lni: *mut cxil_lni,
+        vni: ::core::ffi::c_uint,
+        pid: ::core::ffi::c_uint,
+        count: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
     pub fn cxil_alloc_domain(
         lni: *mut cxil_lni,
         vni: ::core::ffi::c_uint,
@@ -2519,6 +2852,31 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn cxil_destroy_domain(domain: *mut cxil_domain) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_cmdq(
+        lni: *mut cxil_lni,
+        evtq: *mut cxi_eq,
+        opts: *const cxi_cq_alloc_opts,
+        cmdq: *mut *mut cxi_cq,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_buf_cmdq(
+        lni: *mut cxil_lni,
+        evtq: *mut cxi_eq,
+        opts: *const cxi_cq_alloc_opts_buf,
+        cmdq: *mut *mut cxi_cq,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_cmdq_ack_counter(
+        cmdq: *mut cxi_cq,
+        ack_counter: *mut ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn cxil_map(
@@ -2534,44 +2892,12 @@ unsafe extern "C" {
     pub fn cxil_unmap(md: *mut cxi_md) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
-    pub fn cxil_alloc_evtq(
-        lni: *mut cxil_lni,
-        md: *const cxi_md,
-        attr: *const cxi_eq_attr,
-        event_wait: *mut cxil_wait_obj,
-        status_wait: *mut cxil_wait_obj,
-        evtq: *mut *mut cxi_eq,
+    pub fn cxil_update_md(
+        md: *mut cxi_md,
+        va: *mut ::core::ffi::c_void,
+        len: usize,
+        flags: u32,
     ) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_alloc_cmdq(
-        lni: *mut cxil_lni,
-        evtq: *mut cxi_eq,
-        opts: *const cxi_cq_alloc_opts,
-        cmdq: *mut *mut cxi_cq,
-    ) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_alloc_ct(
-        lni: *mut cxil_lni,
-        wb: *mut c_ct_writeback,
-        ct: *mut *mut cxi_ct,
-    ) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_ct_wb_update(
-        ct: *mut cxi_ct,
-        wb: *mut c_ct_writeback,
-    ) -> ::core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn cxil_destroy_ct(ct: *mut cxi_ct) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn cxil_alloc_pte(
@@ -2595,4 +2921,196 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_invalidate_pte_le(
+        pte: *mut cxil_pte,
+        buffer_id: ::core::ffi::c_uint,
+        list: c_ptl_list,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_pte_status(
+        pte: *mut cxil_pte,
+        status: *mut cxi_pte_status,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_pte_transition_sm(
+        pte: *mut cxil_pte,
+        drop_count: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_evtq(
+        lni: *mut cxil_lni,
+        md: *const cxi_md,
+        attr: *const cxi_eq_attr,
+        event_wait: *mut cxil_wait_obj,
+        status_wait: *mut cxil_wait_obj,
+        evtq: *mut *mut cxi_eq,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_evtq_adjust_reserved_fc(
+        evtq: *mut cxi_eq,
+        value: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_evtq_resize(
+        evtq: *mut cxi_eq,
+        queue: *mut ::core::ffi::c_void,
+        queue_len: usize,
+        queue_md: *mut cxi_md,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj);
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_wait_obj(
+        lni: *mut cxil_lni,
+        wait: *mut *mut cxil_wait_obj,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_alloc_ct(
+        lni: *mut cxil_lni,
+        wb: *mut c_ct_writeback,
+        ct: *mut *mut cxi_ct,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_ct_wb_update(
+        ct: *mut cxi_ct,
+        wb: *mut c_ct_writeback,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_destroy_ct(ct: *mut cxi_ct) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_map_csr(dev: *mut cxil_dev) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_read_csr(
+        dev: *mut cxil_dev,
+        csr: ::core::ffi::c_uint,
+        value: *mut ::core::ffi::c_void,
+        csr_len: usize,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_write_csr(
+        dev: *mut cxil_dev,
+        csr: ::core::ffi::c_uint,
+        value: *const ::core::ffi::c_void,
+        csr_len: usize,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_write8_csr(
+        dev: *mut cxil_dev,
+        csr: ::core::ffi::c_uint,
+        offset: ::core::ffi::c_uint,
+        value: *const ::core::ffi::c_void,
+        csr_len: usize,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_read_cntr(
+        dev: *mut cxil_dev,
+        cntr: ::core::ffi::c_uint,
+        value: *mut u64,
+        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_read_n_cntrs(
+        dev: *mut cxil_dev,
+        count: ::core::ffi::c_uint,
+        cntr: *const c_cntr_type,
+        value: *mut u64,
+        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_read_all_cntrs(
+        dev: *mut cxil_dev,
+        value: *mut u64,
+        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_inbound_wait(dev: *mut cxil_dev) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_sbus_op(
+        dev: *mut cxil_dev,
+        params: *const cxi_sbus_op_params,
+        rsp_data: *mut u32,
+        result_code: *mut u8,
+        overrun: *mut u8,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_sbus_op_compat(
+        dev: *mut cxil_dev,
+        ring: ::core::ffi::c_int,
+        req_data: u32,
+        data_addr: u8,
+        rx_addr: u8,
+        command: u8,
+        rsp_data: *mut u32,
+        result_code: *mut u8,
+        overrun: *mut u8,
+        timeout: ::core::ffi::c_int,
+        flags: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_sbus_op_reset(dev: *mut cxil_dev) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_sbus_op_reset_compat(
+        dev: *mut cxil_dev,
+        ring: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_serdes_op(
+        dev: *mut cxil_dev,
+        port_num: ::core::ffi::c_int,
+        serdes_sel: u64,
+        op: u64,
+        data: u64,
+        result: *mut u16,
+        timeout: ::core::ffi::c_int,
+        flags: ::core::ffi::c_uint,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_get_amo_remap_to_pcie_fadd(
+        dev: *mut cxil_dev,
+        amo_remap_to_pcie_fadd: *mut ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn cxil_page_size(base: *mut ::core::ffi::c_void) -> usize;
+}
+unsafe extern "C" {
+    pub fn cxil_is_copy_on_fork() -> bool;
 }

@@ -87,6 +87,11 @@ fn enumerators(fact: &Value) -> impl Iterator<Item = (String, u64)> {
         .map(|(name, value)| (name.clone(), number(value)))
 }
 
+/// How many functions the library exports.
+pub fn number_of_functions() -> usize {
+    list("functions").len()
+}
+
 /// The prototype of a function as C text without superfluous blanks.
 pub fn prototype(name: &str) -> String {
     let function = list("functions")
@@ -99,11 +104,11 @@ pub fn prototype(name: &str) -> String {
         .iter()
         .map(|parameter| format!("{} {}", text(&parameter["type"]), text(&parameter["name"])))
         .collect();
-    let c = format!(
-        "{} {name}({})",
-        text(&function["returns"]),
-        parameters.join(", ")
-    );
+    let parameters = match parameters.as_slice() {
+        [] => "void".to_owned(), // what a prototype without parameters is in C
+        parameters => parameters.join(", "),
+    };
+    let c = format!("{} {name}({parameters})", text(&function["returns"]));
     c.replace("* ", "*")
 }
 

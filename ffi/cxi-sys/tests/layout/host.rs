@@ -255,6 +255,7 @@ fn prototypes() {
         assert_eq!(declared, facts::prototype(name), "prototype of {name}");
         found += 1;
     }
+    assert_eq!(found, facts::number_of_functions(), "functions in cxi.h");
     assert_eq!(
         found,
         BINDINGS.matches("unsafe extern \"C\" {").count(),
