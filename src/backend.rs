@@ -19,7 +19,10 @@ const SYSFS: &str = "/sys/class/cxi";
 /// Opens the device of the plan.
 pub fn open(plan: &Plan) -> Result<Device, Failure> {
     let library = match plan.device.kind {
-        DeviceKind::Software => Library::from_api(softnic::api()),
+        DeviceKind::Software => {
+            softnic::check_environment().map_err(Failure::usage)?;
+            Library::from_api(softnic::api())
+        }
         DeviceKind::Hardware => load(plan)?,
     };
     Device::open(&library, plan.device.index)

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use super::bandwidth;
 use crate::cli::options;
-use crate::device::{DeviceKind, DeviceName};
+use crate::device::DeviceName;
 use crate::measure::Statistics;
 use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
@@ -23,6 +23,8 @@ pub struct Summary<'a> {
     pub side: Side,
     /// Own device.
     pub device: DeviceName,
+    /// The device says that it is made of software.
+    pub simulated: bool,
     /// Own service.
     pub svc_id: u32,
     /// The options of the run, which are the client's.
@@ -128,7 +130,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         &format!("Remote ({there})"),
         format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
     )?;
-    if summary.device.kind == DeviceKind::Software {
+    if summary.simulated {
         line(
             out,
             "Platform",
@@ -245,6 +247,7 @@ pub(super) fn line(
 mod tests {
     use super::*;
     use crate::bench::TOOLS;
+    use crate::device::DeviceKind;
 
     /// The user's document.
     const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");
@@ -274,6 +277,7 @@ mod tests {
             tool: write_lat(),
             side,
             device: CXI0,
+            simulated: false,
             svc_id: 1,
             run,
             own: Own {
@@ -407,6 +411,7 @@ mod tests {
             kind: DeviceKind::Software,
             index: 3,
         };
+        what.simulated = true;
         let text = written(|out| summary(out, &what));
         assert!(text.contains("\nDevice           : soft3\n"));
         assert!(

@@ -34,6 +34,7 @@ pub fn summarize(
         tool: plan.tool,
         side,
         device: plan.device,
+        simulated: endpoint.device().info().is_simulated(),
         svc_id: plan.svc_id,
         run: &agreed.run,
         own: endpoint.address(),

@@ -6,6 +6,18 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
+/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it, tests run the program
+/// on that library: `cxi0` for `soft0`, and so on.
+const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
+
+/// The name that device `softN` has in this run of the tests, also where a longer text has it.
+pub fn named(text: &str) -> String {
+    match std::env::var_os(LIBRARY) {
+        Some(_) => text.replace("soft", "cxi"),
+        None => text.to_owned(),
+    }
+}
+
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
@@ -38,8 +50,11 @@ impl Fabric {
     /// Another executable with `args`, on this fabric.
     pub fn command_of(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
+        if let Some(library) = std::env::var_os(LIBRARY) {
+            command.env("CXIDIAG_LIBCXI", library);
+        }
         command
-            .args(args)
+            .args(args.iter().map(|arg| named(arg)))
             .env("CXIDIAG_FABRIC_DIR", self.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

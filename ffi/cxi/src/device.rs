@@ -61,6 +61,11 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Whether the device says that it is no hardware.
+    pub fn is_simulated(&self) -> bool {
+        self.platform == cxi_sys::C_PLATFORM_NETSIM
+    }
+
     fn from_c(info: &cxil_devinfo) -> Self {
         Self {
             id: info.dev_id,

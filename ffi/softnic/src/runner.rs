@@ -8,11 +8,15 @@
 //! | state | what the thread does | until |
 //! |---|---|---|
 //! | attended | looks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`HOT`] without traffic, or a call of `progress` |
-//! | parked | sleeps in the kernel | a sender wakes it, or [`NAP`] is over |
+//! | hot | polls without sleeping | [`HOT`] without traffic, or a call of `progress`, or no CPU to spare |
+//! | parked | sleeps in the kernel | a sender wakes it, or its nap is over |
 //!
-//! So it spins only where traffic arrives that nobody polls for. Two busy programs on two cores
-//! see no third spinner, but a few microseconds of a thread that looks at a counter.
+//! So it spins only where traffic arrives that nobody polls for, and where that takes the CPU from nobody.
+//! Two busy programs on two cores see no third spinner, but a thread that looks at a counter for a few
+//! microseconds.
+//!
+//! Programs that know nothing of `progress` are served by this thread alone. Nothing wakes it when they
+//! write their queues: it looks after naps that grow with the silence ([`nap`]).
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -20,10 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
+use rustix::time::{ClockId, clock_gettime};
 
-use crate::fabric;
+use crate::cpu::{self, Cpus, Manner, wake_on_time};
+use crate::fabric::{self, Port};
 use crate::nic::Nic;
 
 /// How long a device must go without `progress` before the thread takes it over. Longer than the
@@ -37,14 +44,19 @@ const HOT: Duration = Duration::from_millis(20);
 /// While it polls and finds nothing, the thread offers its CPU to others this often.
 const YIELD: Duration = Duration::from_micros(100);
 
-/// Longest sleep of a parked thread. `progress` marks a device as awake without waking the thread,
+/// Longest nap where programs call `progress`. It marks a device as awake without waking the thread,
 /// which would cost the polling program a system call; if it stops polling soon after, this is
 /// how long the thread may take to notice.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The same where nothing wakes the thread: a program that never called `progress` rings its
-/// doorbells in silence, and a thread with several devices cannot sleep on all of them.
+/// doorbells in silence.
 const SHORT_NAP: Duration = Duration::from_millis(1);
+
+/// Shortest nap, after traffic of a moment ago. Shorter ones do not find commands sooner on the whole: a thread
+/// that wakes more often has less of a claim to preempt the program that it serves. Below 10 us the
+/// kernel does not even put it to sleep, and it spins after all.
+const BLINK: Duration = Duration::from_micros(50);
 
 /// Dead partners are looked for this often.
 const PROBE: Duration = Duration::from_millis(100);
@@ -140,6 +152,9 @@ struct Charge {
 
 /// The engine thread.
 fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
+    wake_on_time();
+    let mut cpus = Cpus::new();
+    let mut manner = None;
     let mut charges: Vec<Charge> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
@@ -162,7 +177,18 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             charge.look(now);
             charge.poll(now);
         }
-        if charges.iter().any(|charge| charge.is_hot(now)) {
+        let hot = charges.iter().any(|charge| charge.is_hot(now));
+        let spins = hot && cpus.one_to_spare(now);
+        // Programs that call `progress` do not depend on how soon the thread looks at their queues.
+        let wanted = match !spins && charges.iter().all(|charge| charge.calls == 0) {
+            true => Manner::Preempting,
+            false => Manner::Equal,
+        };
+        if manner != Some(wanted) {
+            manner = Some(wanted);
+            cpu::adopt(wanted);
+        }
+        if spins {
             let mut traffic = false;
             for _ in 0..POLLS_PER_LOOK {
                 for charge in &mut charges {
@@ -178,7 +204,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         } else if charges.iter().any(|charge| !charge.ours) {
             attend(seen);
         } else {
-            park(seen, &mut charges);
+            park(seen, &mut charges, now);
         }
     }
 }
@@ -219,6 +245,14 @@ impl Charge {
         self.ours && self.busy.is_some_and(|busy| now - busy < HOT)
     }
 
+    /// How long to sleep with nothing to do.
+    fn nap(&self, now: Instant) -> Duration {
+        match self.calls {
+            0 => nap(now - self.busy.unwrap_or(self.attended)),
+            _ => NAP,
+        }
+    }
+
     /// Runs the engine if nobody else does. True if there was traffic.
     fn poll(&mut self, now: Instant) -> bool {
         let traffic = self.ours && self.nic.calls() == self.calls && self.nic.poll();
@@ -229,36 +263,66 @@ impl Charge {
     }
 }
 
+/// How long to sleep after a silence: an eighth of it. What a program writes after a pause waits no longer than
+/// an eighth of that pause, and a program that is at rest costs a thousand looks a second.
+fn nap(silence: Duration) -> Duration {
+    (silence / 8).clamp(BLINK, SHORT_NAP)
+}
+
 /// Sleeps a tick, or until there is a message.
 fn attend(seen: u32) {
     let tick = timespec(TICK);
     let _ = futex::wait(&CHANGES, futex::Flags::PRIVATE, seen, Some(&tick));
 }
 
-/// Sleeps until somebody sends to one of the devices, all of which are ours.
-fn park(seen: u32, charges: &mut [Charge]) {
+/// Sleeps until somebody sends to one of the devices, all of which are ours, or the nap is over.
+fn park(seen: u32, charges: &mut [Charge], now: Instant) {
     for charge in &mut *charges {
         charge.nic.port().parked().store(1, Ordering::Relaxed);
     }
     // A sender that does not see `parked` has sent before this fence, and is seen here.
     fence(Ordering::SeqCst);
-    let now = Instant::now();
     let mut traffic = CHANGES.load(Ordering::SeqCst) != seen;
     for charge in &mut *charges {
         traffic |= charge.poll(now);
     }
     if !traffic {
-        match charges {
-            [charge] if charge.calls > 0 => {
-                let parked = charge.nic.port().parked();
-                let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&timespec(NAP)));
-            }
-            _ => thread::sleep(SHORT_NAP),
-        }
+        let naps = charges.iter().map(|charge| charge.nap(now));
+        sleep(charges, naps.min().unwrap_or(NAP));
     }
     for charge in charges {
         charge.nic.port().parked().store(0, Ordering::Relaxed);
     }
+}
+
+/// Sleeps on all ports at once.
+fn sleep(charges: &[Charge], nap: Duration) {
+    if let [charge] = charges {
+        let parked = charge.nic.port().parked();
+        let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&timespec(nap)));
+        return;
+    }
+    let ports: Vec<&Port> = charges.iter().map(|charge| charge.nic.port()).collect();
+    let waits: Vec<futex::Wait> = ports.iter().map(|port| wait_for(port.parked())).collect();
+    let end = clock_gettime(ClockId::Monotonic) + timespec(nap);
+    let woken = futex::waitv(
+        &waits,
+        futex::WaitvFlags::empty(),
+        Some(&end),
+        ClockId::Monotonic,
+    );
+    // Kernels before 5.16, and more devices than the call takes.
+    if matches!(woken, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM)) {
+        thread::sleep(nap.min(SHORT_NAP));
+    }
+}
+
+fn wait_for(parked: &AtomicU32) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = 1;
+    wait.uaddr = futex::WaitPtr::new(parked.as_ptr().cast());
+    wait.flags = futex::WaitFlags::SIZE_U32;
+    wait
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -24,6 +24,7 @@ struct CtHandle {
     _doorbells: Arc<Pages>,
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_ct(
     lni: *mut cxil_lni,
     wb: *mut c_ct_writeback,
@@ -60,6 +61,7 @@ pub unsafe extern "C" fn cxil_alloc_ct(
 
 /// Null takes the write-back word away, as it means none in `cxil_alloc_ct`; the specification does not
 /// say. The counts are not written to the new word by this call.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_ct_wb_update(ct: *mut cxi_ct, wb: *mut c_ct_writeback) -> c_int {
     answer(|| {
         // SAFETY: C contract.
@@ -79,6 +81,7 @@ pub unsafe extern "C" fn cxil_ct_wb_update(ct: *mut cxi_ct, wb: *mut c_ct_writeb
 
 /// Nothing holds a counter (libcxi.md 10): what waits for it is cancelled, what still counts on it
 /// counts nowhere.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_ct(ct: *mut cxi_ct) -> c_int {
     answer(|| {
         // SAFETY: C contract.

@@ -10,19 +10,17 @@ use rustix::io::Errno;
 
 use super::{answer, hand_out, place, take_back};
 use crate::engine::PID_BITS;
+use crate::environment::Nics;
 use crate::nic::Nic;
 use crate::runner;
 
-/// `soft0` to `soft99`. A hundred is beyond any test, and two digits keep names short.
-const DEVICES: u32 = 100;
-
-/// Devices that a list shows, though all of them can be opened: enough for a pair and for a second pair beside
-/// it. A hundred lines would bury the hardware of the machine in any listing.
-const LISTED: u32 = 4;
-
-/// NIC address of `soft0`. That of the first NIC in the documents of the tools, so that two devices
-/// show the addresses of the examples there.
-const FIRST_NID: u32 = 0x12;
+/// What a device is called: `soft0` in the program that carries the NIC along and can have hardware too, `cxi0`
+/// to programs that know no other name.
+const NAME: &str = if cfg!(feature = "library") {
+    "cxi"
+} else {
+    "soft"
+};
 
 /// Portal indices of a PID.
 pub const PID_GRANULE: u32 = 1 << (CXI_EP_WIDTH - PID_BITS);
@@ -42,12 +40,10 @@ pub struct Device {
 /// It poses as a Cassini 2, whose rules are the plainer ones: the exceptions for early
 /// Cassini 1 parts (drop counts, UINT32 with HRP) need no imitation. `device_platform` tells
 /// those who ask that it is no hardware at all.
-fn info(id: u32) -> cxil_devinfo {
+fn info(id: u32, nid: u32) -> cxil_devinfo {
     let mut info = cxil_devinfo {
         dev_id: id,
-        __bindgen_anon_1: cxil_devinfo__bindgen_ty_1 {
-            nid: FIRST_NID + id,
-        },
+        __bindgen_anon_1: cxil_devinfo__bindgen_ty_1 { nid },
         pid_bits: PID_BITS,
         pid_count: PID_COUNT,
         pid_granule: PID_GRANULE,
@@ -83,7 +79,7 @@ fn info(id: u32) -> cxil_devinfo {
         is_vf: false,
         system_type_identifier: CASSINI_2_ONLY,
     };
-    text(&mut info.device_name, &format!("soft{id}"));
+    text(&mut info.device_name, &format!("{NAME}{id}"));
     text(&mut info.driver_name, "softnic");
     text(&mut info.fru_description, "Not Available");
     info
@@ -102,31 +98,35 @@ fn list_layout(count: usize) -> Layout {
     Layout::from_size_align(size, align_of::<cxil_device_list>()).expect("a few hundred bytes")
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_list) -> c_int {
     answer(|| {
         // SAFETY: C contract.
         let place = unsafe { place(dev_list) }?;
-        let layout = list_layout(LISTED as usize);
+        let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let layout = list_layout(nics.listed as usize);
         // SAFETY: the layout is not empty.
         let list: *mut cxil_device_list = unsafe { alloc_zeroed(layout) }.cast();
         if list.is_null() {
             return Err(Errno::NOMEM);
         }
         // SAFETY: the block has room for a list head, and zeros are a valid one.
-        unsafe { (*list).count = LISTED };
+        unsafe { (*list).count = nics.listed };
         // SAFETY: in the same block.
         let first: *mut cxil_devinfo = unsafe { &raw mut (*list).info }.cast();
-        for id in 0..LISTED {
-            // SAFETY: the block has room for `LISTED` entries, of which `id` is one.
+        for id in 0..nics.listed {
+            let nid = nics.address(id).ok_or(Errno::INVAL)?;
+            // SAFETY: the block has room for `listed` entries, of which `id` is one.
             let entry = unsafe { first.add(id as usize) };
             // SAFETY: as above.
-            unsafe { entry.write(info(id)) };
+            unsafe { entry.write(info(id, nid)) };
         }
         *place = list;
         Ok(())
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_free_device_list(dev_list: *mut cxil_device_list) {
     if dev_list.is_null() {
         return;
@@ -137,23 +137,26 @@ pub unsafe extern "C" fn cxil_free_device_list(dev_list: *mut cxil_device_list) 
     unsafe { dealloc(dev_list.cast(), list_layout(count as usize)) };
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) -> c_int {
     answer(|| {
         // SAFETY: C contract.
         let place = unsafe { place(dev) }?;
-        if dev_id >= DEVICES {
-            return Err(Errno::NOENT);
-        }
-        let nic = Arc::new(Nic::open(FIRST_NID + dev_id)?);
+        let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
+        let nic = Arc::new(Nic::open(nid)?);
         runner::add(nic.clone());
         *place = hand_out(Device {
-            public: cxil_dev { info: info(dev_id) },
+            public: cxil_dev {
+                info: info(dev_id, nid),
+            },
             nic,
         });
         Ok(())
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_close_device(dev: *mut cxil_dev) {
     answer(|| {
         // SAFETY: C contract: null, or a device not closed yet.

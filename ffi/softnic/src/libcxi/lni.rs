@@ -37,6 +37,7 @@ pub struct DomainHandle {
     pub number: usize,
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_lni(
     dev: *mut cxil_dev,
     lni: *mut *mut cxil_lni,
@@ -59,6 +60,7 @@ pub unsafe extern "C" fn cxil_alloc_lni(
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
     answer(|| {
         // SAFETY: C contract.
@@ -104,6 +106,7 @@ fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result
     }
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_cp(
     lni: *mut cxil_lni,
     vni: c_uint,
@@ -117,6 +120,7 @@ pub unsafe extern "C" fn cxil_alloc_cp(
 
 /// A profile that exists already is shared if its LCID is one of those asked for. ENOSPC if none of
 /// those is free, also where it is LCID 0 alone that is not.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_trig_cp(
     lni: *mut cxil_lni,
     vni: c_uint,
@@ -181,6 +185,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
 
 /// Queues take no reference on a profile (libcxi.md 5), so this succeeds under a live queue, whose
 /// next command then fails with PERM_VIOLATION.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
     answer(|| {
         // SAFETY: C contract.
@@ -201,6 +206,7 @@ pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_domain(
     lni: *mut cxil_lni,
     vni: c_uint,
@@ -240,6 +246,7 @@ pub unsafe extern "C" fn cxil_alloc_domain(
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int {
     answer(|| {
         // SAFETY: C contract.

@@ -25,6 +25,7 @@ pub struct MdHandle {
 ///
 /// Only pinned host memory, as the benchmarks use it: on-demand paging and address translation
 /// services answer EOPNOTSUPP, as a driver without them does.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map(
     lni: *mut cxil_lni,
     va: *mut c_void,
@@ -77,6 +78,7 @@ pub unsafe extern "C" fn cxil_map(
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
     answer(|| {
         // SAFETY: C contract.

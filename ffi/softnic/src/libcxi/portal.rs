@@ -32,6 +32,7 @@ struct MapHandle {
 /// never signaled). Space is always checked. `en_align_lm` and `clr_remote_offset` change nothing (nic.md
 /// 15, question 12). Not offered (EOPNOTSUPP) are Ethernet, the state that software manages, matching on
 /// VNIs, and `lossless`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
     evtq: *mut cxi_eq,
@@ -86,6 +87,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
     answer(|| {
         // SAFETY: C contract.
@@ -105,6 +107,7 @@ pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
 
 /// Multicast belongs to collectives and is not offered (EOPNOTSUPP). An index that is in use already is not
 /// refused; operations go to the entry with the lower mapping number.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map_pte(
     pte: *mut cxil_pte,
     domain: *mut cxil_domain,
@@ -149,6 +152,7 @@ pub unsafe extern "C" fn cxil_map_pte(
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> c_int {
     answer(|| {
         // SAFETY: C contract.

@@ -40,6 +40,7 @@ struct CqHandle {
 }
 
 /// Wait objects are not offered: this NIC raises no interrupts (EOPNOTSUPP).
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_evtq(
     lni: *mut cxil_lni,
     md: *const cxi_md,
@@ -169,6 +170,7 @@ fn check_buffer(
     Ok(Some(number))
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
         // SAFETY: C contract.
@@ -198,6 +200,7 @@ pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
     })
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_cmdq(
     lni: *mut cxil_lni,
     evtq: *mut cxi_eq,
@@ -298,6 +301,7 @@ fn slots(count: u32) -> Result<u32, Errno> {
         .ok_or(Errno::TOOBIG)
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     answer(|| {
         // SAFETY: C contract.

@@ -178,6 +178,7 @@ fn limit(max: u32) -> cxi_limits {
     }
 }
 
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc(
     dev: *mut cxil_dev,
     svc_id: c_uint,
@@ -196,6 +197,7 @@ pub unsafe extern "C" fn cxil_get_svc(
 }
 
 /// EINVAL for a service that has a list, not a range; the specification is silent about those.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_vni_range(
     dev: *mut cxil_dev,
     svc_id: c_uint,

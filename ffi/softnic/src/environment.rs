@@ -1,0 +1,149 @@
+//! What the environment says about the NICs of this machine.
+//!
+//! | variable | meaning | without it |
+//! |---|---|---|
+//! | `CXIDIAG_NICS` | how many there are, 1 to 100 | a hundred can be opened, of which lists show the first four |
+//! | `CXIDIAG_NIDS` | their addresses, separated by commas | 0x12 for the first |
+//!
+//! NICs beyond the last address given get the addresses that follow it.
+
+use std::collections::HashSet;
+use std::env;
+use std::ffi::OsString;
+
+use cxi_sys::C_NID_ANY;
+
+/// Most NICs of one machine. A hundred is beyond any test, and two digits keep names short.
+const MOST: u32 = 100;
+
+/// NICs that a list shows, if the user does not say how many there are: enough for a pair and for a second
+/// pair beside it. A hundred lines would bury the hardware of the machine in any listing.
+const LISTED: u32 = 4;
+
+/// Address of the first NIC. That of the first NIC in the documents of the tools, so that two devices
+/// show the addresses of the examples there.
+const FIRST_NID: u32 = 0x12;
+
+/// The NICs of this machine.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Nics {
+    /// How many can be opened.
+    pub count: u32,
+    /// How many a list shows.
+    pub listed: u32,
+    addresses: Vec<u32>,
+}
+
+impl Nics {
+    /// As the environment has it now. Fails with one line that names the variable.
+    pub fn from_environment() -> Result<Self, String> {
+        Self::new(env::var_os("CXIDIAG_NICS"), env::var_os("CXIDIAG_NIDS"))
+    }
+
+    fn new(nics: Option<OsString>, nids: Option<OsString>) -> Result<Self, String> {
+        let mut found = Self {
+            count: MOST,
+            listed: LISTED,
+            addresses: vec![FIRST_NID],
+        };
+        if let Some(nics) = nics.filter(|value| !value.is_empty()) {
+            let count = nics.to_str().and_then(number);
+            let count = count.filter(|count| (1..=MOST).contains(count));
+            found.count = count.ok_or_else(|| {
+                format!(
+                    "CXIDIAG_NICS={}: expected a number from 1 to {MOST}",
+                    nics.display()
+                )
+            })?;
+            found.listed = found.count;
+        }
+        if let Some(nids) = nids.filter(|value| !value.is_empty()) {
+            found.addresses = addresses(&nids.to_string_lossy(), found.count).ok_or_else(|| {
+                format!(
+                    "CXIDIAG_NIDS={}: expected different addresses from 1 to {:#x}, separated by commas, with room for all NICs behind the last",
+                    nids.display(),
+                    C_NID_ANY - 1
+                )
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The address of a NIC that exists.
+    pub fn address(&self, number: u32) -> Option<u32> {
+        if number >= self.count {
+            return None;
+        }
+        let given = self.addresses.get(number as usize).copied();
+        let last = self.addresses.len() as u32 - 1;
+        Some(given.unwrap_or_else(|| self.addresses[last as usize] + number - last))
+    }
+}
+
+/// Reads addresses for `count` NICs.
+fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
+    let given: Option<Vec<u32>> = text.split(',').map(number).collect();
+    let nics = Nics {
+        count,
+        listed: count,
+        addresses: given?,
+    };
+    let all: Vec<u32> = (0..count).filter_map(|nic| nics.address(nic)).collect();
+    let valid = all.iter().all(|nid| (1..C_NID_ANY).contains(nid));
+    let distinct = all.iter().collect::<HashSet<_>>().len() == all.len();
+    (valid && distinct).then_some(nics.addresses)
+}
+
+/// A decimal number, or a hexadecimal one behind `0x`, of a few digits.
+fn number(text: &str) -> Option<u32> {
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    let plain = digits.chars().all(|digit| digit.is_digit(radix)) && digits.len() <= 7;
+    let value = plain.then(|| u32::from_str_radix(digits, radix).ok());
+    value.flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nics(nics: &str, nids: &str) -> Result<Nics, String> {
+        Nics::new(Some(nics.into()), Some(nids.into()))
+    }
+
+    #[test]
+    fn defaults() {
+        let nics = Nics::new(None, None).unwrap();
+        assert_eq!((nics.count, nics.listed), (100, 4));
+        assert_eq!(nics.address(0), Some(0x12));
+        assert_eq!(nics.address(99), Some(0x12 + 99));
+        assert_eq!(nics.address(100), None);
+        assert_eq!(super::Nics::new(Some("".into()), Some("".into())), Ok(nics));
+    }
+
+    #[test]
+    fn addresses_go_on_behind_the_last_one_given() {
+        let nics = nics("4", "0x100,7").unwrap();
+        let found: Vec<_> = (0..5).map(|nic| nics.address(nic)).collect();
+        assert_eq!(found, [Some(0x100), Some(7), Some(8), Some(9), None]);
+        assert_eq!(nics.listed, 4);
+    }
+
+    #[test]
+    fn the_rest_is_refused_by_name() {
+        for count in ["0", "101", "-1", "four", "+4", "4 ", "0x", "99999999999"] {
+            let message = nics(count, "").unwrap_err();
+            assert!(message.starts_with(&format!("CXIDIAG_NICS={count}: ")));
+        }
+        // Nobody's address, everybody's, twice the same, no room for the second, nothing, and no number.
+        for nids in ["0", "0xfffff", "5,5", "6,5", "0xffffe", ",", "1;2", "x"] {
+            let message = nics("2", nids);
+            let refused = matches!(&message, Err(message) if message.starts_with("CXIDIAG_NIDS="));
+            assert_eq!(refused, nids != "6,5", "{nids}: {message:?}");
+        }
+        // The addresses after the last run into the first.
+        assert!(nics("3", "7,6").is_err());
+    }
+}
