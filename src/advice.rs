@@ -1,66 +1,101 @@
-//! What a refused call or a bad event means, and what to do about it (libcxi.md 12).
+//! What a refused call, a bad event or a situation means, and what to do about it (libcxi.md 12).
+//!
+//! [`table::EXPLANATIONS`] is the one place for all of it: messages take their hints from there, and
+//! docs/troubleshooting.md is made of it.
+
+mod table;
+
+use std::fmt;
 
 use cxi::{EventType, ReturnCode};
 
 use crate::error::Failure;
+pub use table::{EXPLANATIONS, Situation};
+
+/// Why something goes wrong, and what to do.
+pub struct Explanation {
+    /// What is seen.
+    pub what: What,
+    /// Why, the likeliest first.
+    pub cause: &'static str,
+    /// What to check and do.
+    pub remedy: &'static str,
+}
+
+/// What is seen when something goes wrong.
+#[derive(Debug)]
+pub enum What {
+    /// One of these C functions, or any where none is named, returns one of these errno values.
+    Call(&'static [&'static str], &'static [i32]),
+    /// The NIC reports one of these return codes in an event; names without `C_RC_`.
+    Code(&'static [&'static str]),
+    /// The program finds it out by itself.
+    Found(Situation),
+}
+
+impl Explanation {
+    /// The line for the user, behind `hint: `.
+    pub fn hint(&self) -> String {
+        format!("{}; {}", self.cause, self.remedy)
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(calls, errnos) => {
+                let calls = match calls {
+                    [] => "any other call".to_owned(),
+                    calls => calls.join(", "),
+                };
+                let errors: Vec<String> =
+                    errnos.iter().map(|&errno| cxi::error_text(errno)).collect();
+                write!(f, "{calls}: {}", errors.join(", "))
+            }
+            Self::Code(names) => f.write_str(&names.join(", ")),
+            Self::Found(situation) => situation.fmt(f),
+        }
+    }
+}
+
+/// The explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
+pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
+    EXPLANATIONS.iter().find(|row| match &row.what {
+        What::Call(calls, errnos) => {
+            (calls.is_empty() || calls.contains(&call)) && errnos.contains(&errno)
+        }
+        _ => false,
+    })
+}
+
+/// The explanation of a return code of the NIC (libcxi.md 12.3).
+pub fn of_code(code: ReturnCode) -> Option<&'static Explanation> {
+    let name = code.name()?;
+    EXPLANATIONS
+        .iter()
+        .find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
+}
+
+/// The explanation of a situation.
+fn of(situation: Situation) -> &'static Explanation {
+    let explained =
+        |row: &&Explanation| matches!(row.what, What::Found(found) if found == situation);
+    let row = EXPLANATIONS.iter().find(explained);
+    row.expect("every situation has its row; a test counts them")
+}
+
+/// A failure of the environment that the program found out by itself; `message` says what is seen.
+pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
+    Failure::environment(message).with_hint(of(situation).hint())
+}
 
 /// A libcxi call (or mmap) that the environment refused; `what` completes "cannot ...".
 pub fn refused(what: &str, error: cxi::Error) -> Failure {
     let failure = Failure::environment(format!("cannot {what}: {error}"));
-    match hint(error.call(), error.errno()) {
-        Some(hint) => failure.with_hint(hint),
+    match of_call(error.call(), error.errno()) {
+        Some(explanation) => failure.with_hint(explanation.hint()),
         None => failure,
     }
-}
-
-/// Advice for a call and its errno (libcxi.md 12.1).
-fn hint(call: &str, errno: i32) -> Option<&'static str> {
-    let hint = match (call, errno) {
-        ("cxil_open_device", libc::EACCES | libc::EPERM) => {
-            "no right to use the device: in a container, pass /dev/cxiN into it"
-        }
-        ("cxil_open_device", libc::EINVAL) => {
-            "library and driver may be of different releases: compare their versions"
-        }
-        ("cxil_get_svc", libc::EINVAL) => {
-            "services are per NIC: list those of this NIC with 'cxi_service list'"
-        }
-        ("cxil_alloc_lni", libc::EKEYREVOKED) => {
-            "the service is disabled: ask the administrator to enable it, or choose another with --svc-id"
-        }
-        ("cxil_alloc_lni", libc::EPERM) => {
-            "your user, group or network namespace is no member of the service: choose another with --svc-id"
-        }
-        ("cxil_alloc_lni", libc::ENOSPC) => {
-            "all 255 interfaces of the NIC are in use: look for processes left over"
-        }
-        ("cxil_alloc_domain" | "cxil_alloc_cp", libc::ENOENT) => {
-            "the VNI belongs to no enabled service: choose another service with --svc-id"
-        }
-        ("cxil_alloc_domain" | "cxil_alloc_cp", libc::EPERM) => {
-            "the VNI belongs to others: choose another service with --svc-id"
-        }
-        ("cxil_alloc_domain", libc::ENOSPC) => "all PIDs of the VNI are in use",
-        ("cxil_alloc_cp", libc::EINVAL) => {
-            "the service or the QoS profile of the driver does not allow the traffic class"
-        }
-        ("cxil_map", libc::EFAULT | libc::ENOMEM) => {
-            "the memory cannot be pinned: compare the size with 'ulimit -l' and the free memory"
-        }
-        ("cxil_map", libc::ENOSPC) => {
-            "the address contexts of the NIC or of the service are used up"
-        }
-        ("cxil_alloc_cmdq", libc::ENOMEM) => {
-            "no contiguous memory for the command queue: the node's memory is fragmented"
-        }
-        (_, libc::ENOSPC) => {
-            "the service's limit or the NIC's total is reached: look for other users of the NIC"
-        }
-        (_, libc::EKEYREVOKED) => "the service was disabled meanwhile",
-        ("mmap", libc::ENOMEM) => "not enough memory: use a smaller --size",
-        _ => return None,
-    };
-    Some(hint)
 }
 
 /// An event other than the awaited one, or with a bad return code; `what` was awaited.
@@ -75,36 +110,14 @@ pub fn unexpected(
             "{what} failed: the NIC reported {code} (return code {})",
             code.0
         ));
-        return match code_hint(code) {
-            Some(hint) => failure.with_hint(hint),
+        return match of_code(code) {
+            Some(explanation) => failure.with_hint(explanation.hint()),
             None => failure,
         };
     }
     Failure::nic(format!(
         "{what}: the NIC reported {event_type} instead of {expected}"
     ))
-}
-
-/// Advice for a return code (libcxi.md 12.3).
-fn code_hint(code: ReturnCode) -> Option<&'static str> {
-    let hint = match code.name()? {
-        "UNDELIVERABLE" | "CANCELED" => {
-            "the peer's NIC does not answer: check the links of both NICs, the switch port, and whether the peer still runs"
-        }
-        "PKTBUF_ERROR" => "packets overflowed: check the QoS configuration of the switch",
-        "NO_SPACE" => "list entries used up, or the operation passes the end of the buffer",
-        "VNI_NOT_FOUND" => {
-            "the peer's NIC does not know the VNI: both sides need services with the same VNI"
-        }
-        "PTLTE_NOT_FOUND" | "PT_DISABLED" => {
-            "nobody receives at the peer's address: has the peer ended?"
-        }
-        "PCIE_ERROR_POISONED" | "PCIE_UNSUCCESS_CMPL" | "SRC_ERROR" => {
-            "a bus error: look into the kernel log"
-        }
-        _ => return None,
-    };
-    Some(hint)
 }
 
 #[cfg(test)]
@@ -138,5 +151,59 @@ mod tests {
             failure.message,
             "write: the NIC reported LINK instead of ACK"
         );
+    }
+
+    #[test]
+    fn every_return_code_of_a_failure_is_explained() {
+        for number in 0..64 {
+            let code = ReturnCode(number);
+            let is_failure = !matches!(code.name(), None | Some("OK" | "NO_EVENT"));
+            assert_eq!(of_code(code).is_some(), is_failure, "{code}");
+        }
+        for row in EXPLANATIONS {
+            let What::Code(names) = row.what else {
+                continue;
+            };
+            for name in names {
+                let known = (0..64).any(|number| ReturnCode(number).name() == Some(name));
+                assert!(known, "the NIC has no return code {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_hides_another() {
+        for (at, row) in EXPLANATIONS.iter().enumerate() {
+            let found = match &row.what {
+                What::Call(calls, errnos) => of_call(calls.first().unwrap_or(&"any"), errnos[0]),
+                What::Code(names) => (0..64)
+                    .map(ReturnCode)
+                    .find(|code| code.name() == Some(names[0]))
+                    .and_then(of_code),
+                What::Found(situation) => Some(of(*situation)),
+            };
+            let first = found.is_some_and(|found| std::ptr::eq(found, &EXPLANATIONS[at]));
+            assert!(first, "{}", row.what);
+        }
+    }
+
+    #[test]
+    fn a_hint_is_one_line() {
+        for row in EXPLANATIONS {
+            assert!(
+                !row.hint().contains('\n') && !row.remedy.is_empty(),
+                "{}",
+                row.what
+            );
+        }
+    }
+
+    #[test]
+    fn the_call_at_hand_comes_before_any_call() {
+        let domain = of_call("cxil_alloc_domain", libc::ENOSPC).unwrap();
+        assert!(domain.cause.contains("PIDs"));
+        let queue = of_call("cxil_alloc_evtq", libc::ENOSPC).unwrap();
+        assert!(queue.cause.contains("limit"));
+        assert!(of_call("cxil_alloc_evtq", libc::EINVAL).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cxi::{Device, Library};
 
-use crate::advice;
+use crate::advice::{self, Situation};
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::Failure;
 use crate::plan::Plan;
@@ -35,46 +35,39 @@ fn load(plan: &Plan) -> Result<Library, Failure> {
         .as_deref()
         .map_or(OsStr::new(LIBCXI), Path::as_os_str);
     Library::load(path).map_err(|error| {
-        let failure = Failure::environment(format!(
-            "cannot open device {}: no libcxi: {error}",
-            plan.device
-        ));
-        failure.with_hint(match hardware_is_missing() {
-            Some(hint) => hint,
-            None => "install libcxi, or name the library with --libcxi=PATH".into(),
-        })
+        let situation = match hardware_is_missing() {
+            true => Situation::NoHardware,
+            false => Situation::NoLibrary,
+        };
+        let message = format!("cannot open device {}: no libcxi: {error}", plan.device);
+        advice::found(situation, message)
     })
 }
 
 fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Failure {
-    let failure = advice::refused(&format!("open device {device}"), error);
+    let message = format!("cannot open device {device}: {error}");
     if device.kind == DeviceKind::Software {
-        return failure.with_hint(
-            "software NICs meet in the directory $CXIDIAG_FABRIC_DIR, or else /dev/shm/cxidiag-UID: it must be yours, and nobody else's to write to",
-        );
+        return advice::found(Situation::NoFabric, message);
     }
     if error.errno() != libc::ENOENT {
-        return failure;
+        return advice::refused(&format!("open device {device}"), error);
     }
-    if let Some(hint) = hardware_is_missing() {
-        return failure.with_hint(hint);
+    if hardware_is_missing() {
+        return advice::found(Situation::NoHardware, message);
     }
     let names: Vec<String> = cxi::devices(library)
         .into_iter()
         .flatten()
         .map(|info| info.name)
         .collect();
-    failure.with_hint(match names.as_slice() {
-        [] => {
-            "no device can be opened here: is the driver loaded (lsmod), is /dev/cxi0 there?".into()
-        }
-        names => format!("devices of this machine: {}", names.join(" ")),
-    })
+    match names.as_slice() {
+        [] => advice::refused(&format!("open device {device}"), error),
+        names => Failure::environment(message)
+            .with_hint(format!("devices of this machine: {}", names.join(" "))),
+    }
 }
 
-fn hardware_is_missing() -> Option<String> {
-    let missing = !Path::new(SYSFS).exists();
-    missing.then(|| {
-        format!("this machine has no Slingshot NIC or its driver is not loaded (no {SYSFS}); try the built-in software NIC with --device=soft0")
-    })
+/// Whether the driver shows no NIC at all.
+fn hardware_is_missing() -> bool {
+    !Path::new(SYSFS).exists()
 }

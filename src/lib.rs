@@ -23,7 +23,7 @@
 
 #![forbid(unsafe_code)]
 
-mod advice;
+pub mod advice;
 pub mod atomic;
 mod backend;
 pub mod bench;

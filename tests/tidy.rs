@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cxidiag::advice::{EXPLANATIONS, What};
 use cxidiag::bench::TOOLS;
 
 fn root() -> &'static Path {
@@ -136,5 +137,40 @@ fn the_top_level_holds_what_the_design_names() {
         let name = entry.expect("an entry").file_name();
         let name = name.to_str().expect("text");
         assert!(name.starts_with('.') || known.contains(&name), "{name}");
+    }
+}
+
+/// The tables of docs/troubleshooting.md are those of the program. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy`
+/// writes them anew.
+#[test]
+fn troubleshooting_shows_the_table_of_explanations() {
+    const PAGE: &str = "docs/troubleshooting.md";
+    let page = read(PAGE);
+    let (intro, _) = page.split_once("\n## ").expect("a first section");
+    let mut made = intro.to_owned();
+    for (title, column, belongs) in [
+        (
+            "What the program finds out",
+            "message",
+            (|what| matches!(what, What::Found(_))) as fn(&What) -> bool,
+        ),
+        ("What libcxi refuses", "call and error", |what| {
+            matches!(what, What::Call(..))
+        }),
+        ("What the NIC reports", "return code", |what| {
+            matches!(what, What::Code(_))
+        }),
+    ] {
+        made += &format!(
+            "\n## {title}\n\n| {column} | cause | what to check and do |\n|---|---|---|\n"
+        );
+        for row in EXPLANATIONS.iter().filter(|row| belongs(&row.what)) {
+            made += &format!("| {} | {} | {} |\n", row.what, row.cause, row.remedy);
+        }
+    }
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        fs::write(root().join(PAGE), &made).expect("a writable page");
+    } else {
+        assert!(page == made, "{PAGE} is out of date");
     }
 }

@@ -388,7 +388,7 @@ fn what_the_environment_refuses() {
         (
             &["-d", "soft0", "--svc-id=3"][..],
             "service 3 of soft0 is disabled",
-            "cxi_service enable -s 3",
+            "cxi_service enable -s",
         ),
         (
             &["-d", "soft0", "--svc-id=4"],

@@ -34,11 +34,24 @@ impl Error {
 impl fmt::Display for Error {
     /// `cxil_alloc_lni: Key has been revoked (errno 128)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = io::Error::from_raw_os_error(self.errno).to_string();
-        // The standard library appends " (os error N)".
-        let text = text.split(" (os error").next().unwrap_or_default();
-        write!(f, "{}: {text} (errno {})", self.call, self.errno)
+        write!(
+            f,
+            "{}: {} (errno {})",
+            self.call,
+            error_text(self.errno),
+            self.errno
+        )
     }
+}
+
+/// What the C library calls an errno value: "Key has been revoked".
+pub fn error_text(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    // The standard library appends " (os error N)".
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 impl std::error::Error for Error {}

@@ -65,7 +65,7 @@ pub use cxi_sys::LoadError;
 pub use cxi_sys::records;
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
-pub use error::{EmitError, Error, EventType, ReturnCode};
+pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
 pub use event::{Event, Record, Target};
 pub use event_queue::EventQueue;
 pub use library::Library;

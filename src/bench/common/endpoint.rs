@@ -3,7 +3,7 @@
 use cxi::sys::C_PID_ANY;
 use cxi::{Device, Domain, Lni, Service};
 
-use crate::advice;
+use crate::advice::{self, Situation};
 use crate::error::Failure;
 use crate::plan::Plan;
 use crate::session::Own;
@@ -20,8 +20,8 @@ impl Endpoint {
     /// Takes an address on `device`, in the service of the plan.
     pub fn new(plan: &Plan, device: Device) -> Result<Self, Failure> {
         if !device.info().link_up {
-            let failure = Failure::environment(format!("the link of {} is down", plan.device));
-            return Err(failure.with_hint("check the cable and the switch port"));
+            let message = format!("the link of {} is down", plan.device);
+            return Err(advice::found(Situation::LinkDown, message));
         }
         let service = device.service(plan.svc_id).map_err(|error| {
             advice::refused(
@@ -30,15 +30,8 @@ impl Endpoint {
             )
         })?;
         if !service.enabled {
-            let failure = Failure::environment(format!(
-                "service {} of {} is disabled",
-                plan.svc_id, plan.device
-            ));
-            let hint = format!(
-                "ask the administrator for 'cxi_service enable -s {}', or choose another service with --svc-id",
-                plan.svc_id
-            );
-            return Err(failure.with_hint(hint));
+            let message = format!("service {} of {} is disabled", plan.svc_id, plan.device);
+            return Err(advice::found(Situation::ServiceDisabled, message));
         }
         let vni = vni(&service)?;
         let in_service =
@@ -105,8 +98,8 @@ impl Endpoint {
 /// the legacy tools take that of service 1 for a service with a range).
 fn vni(service: &Service) -> Result<u16, Failure> {
     let none = |why: &str| {
-        Failure::environment(format!("service {} has no VNI: {why}", service.id))
-            .with_hint("choose another service with --svc-id")
+        let message = format!("service {} has no VNI: {why}", service.id);
+        advice::found(Situation::ServiceWithoutVni, message)
     };
     if service.restricted_vnis {
         return match service.vnis.first() {
