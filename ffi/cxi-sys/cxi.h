@@ -68,6 +68,28 @@
 #define C_PLATFORM_Z1 2
 #define C_PLATFORM_FPGA 3
 
+/* Registers that count the time since the NIC was reset: nanoseconds in bits 0
+   to 29, seconds in bits 30 to 63 */
+#define C_ATU_ERR_ELAPSED_TIME 134217984
+#define C_CQ_ERR_ELAPSED_TIME 256
+#define C_EE_ERR_ELAPSED_TIME 142606592
+#define C_HNI_ERR_ELAPSED_TIME 16777472
+#define C_HNI_PML_ERR_ELAPSED_TIME 25166080
+#define C_IXE_ERR_ELAPSED_TIME 41943296
+#define C_LPE_ERR_ELAPSED_TIME 159383808
+#define C_MB_ERR_ELAPSED_TIME 268435712
+#define C_MST_ERR_ELAPSED_TIME 167772416
+#define C_OXE_ERR_ELAPSED_TIME 176161024
+#define C_PARBS_ERR_ELAPSED_TIME 150995200
+#define C_PCT_ERR_ELAPSED_TIME 8388864
+#define C_PI_ERR_ELAPSED_TIME 276824320
+#define C_PI_IPD_ERR_ELAPSED_TIME 285212928
+#define C_RMU_ERR_ELAPSED_TIME 33554688
+
+/* The telemetry counters of Cassini 1: how many, and the highest number + 1 */
+#define C1_CNTR_COUNT 1426
+#define C1_CNTR_SIZE 2528
+
 /* Payload limits of immediate data commands, in bytes */
 #define C_MAX_IDC_PAYLOAD_RES 224
 #define C_MAX_IDC_PAYLOAD_UNR 192

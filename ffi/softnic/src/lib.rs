@@ -12,6 +12,7 @@
 //! | `libcxi` | the functions, their rules and errno values |
 //! | `runner` | who runs the engine: a polling thread, or the engine thread |
 //! | `cpu` | how the engine thread shares the CPUs with the programs it serves |
+//! | `interrupt` | what programs sleep on |
 //! | `nic` | one open device: what those share |
 //! | `environment` | what environment variables say about the NICs |
 //! | `fork` | what child processes must not inherit |
@@ -22,6 +23,7 @@ mod engine;
 mod environment;
 mod fabric;
 mod fork;
+mod interrupt;
 mod libcxi;
 mod nic;
 mod pages;

@@ -12,13 +12,15 @@ pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// A mapping of whole pages, zero at first, unmapped when dropped.
+/// A mapping of whole pages, zero at first, unmapped when dropped unless it was lent.
 ///
 /// Other threads and processes write it at any time, so that it is reached only through
 /// atomics, or by copies through raw pointers; never through a reference to plain bytes.
 pub struct Pages {
     base: NonNull<u8>,
     len: usize,
+    /// Somebody else's, who unmaps it.
+    lent: bool,
 }
 
 // SAFETY: the mapping belongs to no thread, and every access goes through atomics or raw copies.
@@ -51,7 +53,22 @@ impl Pages {
 
     fn new(base: *mut u8, len: usize) -> Self {
         let base = NonNull::new(base).expect("mmap never returns a null mapping");
-        Self { base, len }
+        Self {
+            base,
+            len,
+            lent: false,
+        }
+    }
+
+    /// Memory of somebody else's.
+    ///
+    /// # Safety
+    /// It stays mapped and writable for `len` bytes while this lives.
+    pub unsafe fn lent(base: *mut u8, len: usize) -> Self {
+        Self {
+            lent: true,
+            ..Self::new(base, len)
+        }
     }
 
     /// Address of byte `offset`, from which `len` bytes are inside the mapping.
@@ -82,6 +99,9 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        if self.lent {
+            return;
+        }
         // SAFETY: this mapping was made by `anonymous` or `shared` and is used by nobody else.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());

@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::{EqStatus, EqSwState};
-use cxi_sys::{C_EE_CFG_ECB_SIZE, CXI_EQ_DROP_STATUS_DISABLE};
+use cxi_sys::{C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, CXI_EQ_DROP_STATUS_DISABLE};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::interrupt::WaitObject;
 use crate::pages::Pages;
 
 /// Bytes of a slot, and of the longest event.
 pub const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
+
+/// Type EQ_SWITCH, return code OK: the last event of a buffer that is left (nic.md 5.8).
+const SWITCH_EVENT: [u64; 2] = [0, 0x0179_0000_0000_0000];
 
 /// A filler of 16 bytes: type NULL, with a return code, without which no reader would pass it.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
@@ -28,6 +32,17 @@ pub struct EventQueue {
     pub lni: usize,
     /// The mapping that holds the buffer; none for a passthrough queue.
     pub md: Option<usize>,
+    /// The queue is moving to another buffer, until software says that it has followed; the mapping of the
+    /// one that it leaves.
+    leaving: Option<Option<usize>>,
+    /// The buffer in use is the second, the fourth, ... of this queue.
+    buffer_b: bool,
+    /// Who wants to know of events, and of writes to the status block.
+    waits: [Option<Arc<WaitObject>>; 2],
+    /// An event was written, and nobody who waits was told yet.
+    untold: bool,
+    /// Software state when those who wait were last told.
+    told_at: u64,
     pub flags: u64,
     /// Slots that events of incoming messages may not use.
     reserved: usize,
@@ -44,6 +59,8 @@ pub struct EventQueue {
     /// Sequence bit of the last drop, and the events dropped in all.
     drop_sequence: bool,
     pub dropped: u64,
+    /// Events written, by their types.
+    pub written: [u64; 32],
 }
 
 impl EventQueue {
@@ -62,6 +79,11 @@ impl EventQueue {
         Self {
             lni,
             md,
+            leaving: None,
+            buffer_b: false,
+            waits: [None, None],
+            untold: false,
+            told_at: 0,
             flags: 0,
             reserved: 0,
             thresholds: Thresholds::default(),
@@ -73,6 +95,7 @@ impl EventQueue {
             software,
             drop_sequence: false,
             dropped: 0,
+            written: [0; 32],
         }
     }
 
@@ -81,6 +104,94 @@ impl EventQueue {
         self.flags = flags;
         self.reserved = reserved;
         self.thresholds = thresholds;
+    }
+
+    /// Sets who is told of events, and of writes to the status block.
+    pub fn set_waits(&mut self, waits: [Option<Arc<WaitObject>>; 2]) {
+        self.waits = waits;
+    }
+
+    /// Whether somebody may sleep until there is an event.
+    pub fn is_waited_for(&self) -> bool {
+        self.waits[0].is_some()
+    }
+
+    /// Whether a mapping holds a buffer of this queue, also one that software has not left yet.
+    pub fn uses(&self, md: usize) -> bool {
+        self.md == Some(md) || self.leaving == Some(Some(md))
+    }
+
+    /// Goes on in another buffer of `len` zeroed bytes, with EQ_SWITCH as the last event of this one. False while
+    /// an earlier move is not complete.
+    ///
+    /// # Safety
+    /// As for `new`.
+    pub unsafe fn move_to(&mut self, md: Option<usize>, buffer: usize, len: usize) -> bool {
+        if self.leaving.is_some() {
+            return false;
+        }
+        // There is always room: in a slot already begun, or else in the one that keeps a full queue apart from an
+        // empty one, which serves its purpose no more.
+        self.put(&SWITCH_EVENT);
+        self.written[C_EVENT_EQ_SWITCH as usize] += 1;
+        self.untold = true;
+        self.tell();
+        self.leaving = Some(std::mem::replace(&mut self.md, md));
+        self.buffer = buffer;
+        self.slots = len / SLOT;
+        self.write = SLOT;
+        self.read = 1;
+        self.level = 0;
+        self.buffer_b = !self.buffer_b;
+        true
+    }
+
+    /// Software has followed to the other buffer; false if there was no move.
+    pub fn has_moved(&mut self) -> bool {
+        self.leaving.take().is_some()
+    }
+
+    /// Whether the buffer in use is the second, the fourth, ... of this queue.
+    pub fn is_in_buffer_b(&self) -> bool {
+        self.buffer_b
+    }
+
+    /// Changes the number of reserved slots. `None` if it would be below 0 or take slots that are in use.
+    pub fn reserve(&mut self, change: isize) -> Option<()> {
+        let reserved = self.reserved.checked_add_signed(change)?;
+        self.refresh();
+        if change > 0 && reserved > self.free_slots(self.write / SLOT) {
+            return None;
+        }
+        self.reserved = reserved;
+        Some(())
+    }
+
+    /// Tells those who wait for events, if there are any that software has not seen and it wants to be told (nic.md
+    /// 5.4). Once for each event written and each change of the software state: who enables interrupts while
+    /// events are waiting hears of them.
+    #[inline]
+    pub fn tell(&mut self) {
+        let Some(wait) = &self.waits[0] else {
+            return;
+        };
+        let state = self.software.word(0).load(Ordering::Acquire);
+        if !self.untold && state == self.told_at {
+            return;
+        }
+        let disabled = EqSwState::from_bytes(state.to_le_bytes()).event_int_disable();
+        let last = if self.write == SLOT {
+            self.slots * SLOT - 8
+        } else {
+            self.write - 8
+        };
+        if !disabled {
+            if self.word(last).load(Ordering::Relaxed) != 0 {
+                wait.signal();
+            }
+            self.untold = false;
+        }
+        self.told_at = state;
     }
 
     /// Writes an event, or drops it when there is no room. Its last byte becomes visible last.
@@ -115,6 +226,11 @@ impl EventQueue {
             *word = u64::from_le_bytes(*bytes);
         }
         self.put(&record[..N / 8]);
+        self.written[usize::from(event[14] >> 2 & 31)] += 1;
+        if self.waits[0].is_some() {
+            self.untold = true;
+            self.tell();
+        }
         if self.thresholds.count != 0 {
             self.report_level();
         }
@@ -176,6 +292,10 @@ impl EventQueue {
     /// (nic.md 15, question 26); a slot that does not exist is ignored.
     fn refresh(&mut self) {
         let state = self.software_state();
+        // It is about the buffer that was left.
+        if state.reading_buffer_b() != self.buffer_b {
+            return;
+        }
         let read = (state.rd_ptr() as usize).max(1);
         if read < self.slots {
             self.read = read;
@@ -259,12 +379,18 @@ impl EventQueue {
             .set_event_drop_seq_no(self.drop_sequence)
             .set_event_slots_free(self.free_slots(self.write / SLOT) as u32)
             .set_event_slots_rsrvd(self.reserved as u32)
-            .set_wr_ptr((self.write / SLOT) as u32);
+            .set_wr_ptr((self.write / SLOT) as u32)
+            .set_using_buffer_b(self.buffer_b);
         // A reader takes the block when the copies in front agree with the times at the end.
         let (words, _) = status.bytes().as_chunks::<8>();
         for (index, bytes) in words.iter().enumerate().rev() {
             self.word(8 * index)
                 .store(u64::from_le_bytes(*bytes), Ordering::Release);
+        }
+        if let Some(wait) = &self.waits[1]
+            && !self.software_state().eq_sts_int_disable()
+        {
+            wait.signal();
         }
     }
 }

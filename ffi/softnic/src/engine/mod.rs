@@ -20,6 +20,7 @@
 //! | `atomics`, `arithmetic` | atomic operations, and what they compute |
 //! | `transactions` | operations that wait for their response |
 //! | `events`, `event_queue` | event records, and the rings they are written to |
+//! | `telemetry` | counters of what went on |
 //! | `memory` | address contexts, translation |
 //! | `packet` | what goes over the wire |
 
@@ -43,6 +44,7 @@ pub mod portal;
 mod rendezvous;
 pub mod ring;
 pub mod table;
+pub mod telemetry;
 pub mod transactions;
 pub mod transmit;
 pub mod triggers;
@@ -66,6 +68,7 @@ use packet::{Kind, Packet, Peer, Wire};
 use portal::{PortalMap, Portals, Pte, TargetQueue};
 use rendezvous::Fetcher;
 use table::Table;
+use telemetry::Telemetry;
 use transactions::Transactions;
 use transmit::{Surroundings, TransmitQueue};
 use triggers::Counters;
@@ -103,6 +106,7 @@ pub struct Profile {
 pub struct Lni {
     pub profiles: [Option<Profile>; PROFILES],
     pub space: AddressSpace,
+    pub wait_objects: usize,
 }
 
 impl Lni {
@@ -146,6 +150,10 @@ pub struct Engine<W> {
     pub counters: Counters,
     /// List entries in use, unexpected headers among them.
     pub entries: usize,
+    /// Event queues that somebody may sleep on.
+    pub waited_for: usize,
+    /// What command queues and event queues that are gone have counted.
+    pub retired: Telemetry,
     /// The NIC makes the gets of rendezvous puts by itself (nic.md 10.3).
     pub rendezvous_gets: bool,
     pub transactions: Transactions,
@@ -173,6 +181,8 @@ impl<W: Wire> Engine<W> {
             maps: Table::new(0, 2560),
             counters: Counters::new(),
             entries: 0,
+            waited_for: 0,
+            retired: Telemetry::default(),
             rendezvous_gets: true,
             transactions: Transactions::default(),
             messages: Vec::new(),
@@ -225,6 +235,9 @@ impl<W: Wire> Engine<W> {
         }
         if worked {
             self.wire.flush();
+        }
+        if self.waited_for > 0 {
+            self.eqs.values_mut().for_each(EventQueue::tell);
         }
         worked
     }
@@ -341,6 +354,7 @@ impl<W: Wire> Engine<W> {
         let Some(queue) = self.tx.remove(number) else {
             return;
         };
+        self.retired.add_transmit(&queue.ring.counts);
         self.counters.forget_queue(number);
         if let Some(transfer) = queue.transfer {
             transfer.abort(None, &mut self.transactions, &mut self.waiting);
@@ -354,13 +368,38 @@ impl<W: Wire> Engine<W> {
 
     /// Takes an event queue out. What is under way reports to nobody then.
     pub fn remove_event_queue(&mut self, number: usize) {
-        self.eqs.remove(number);
+        if let Some(queue) = self.eqs.remove(number) {
+            self.retired.add_events(&queue.written);
+            self.waited_for -= usize::from(queue.is_waited_for());
+        }
         self.counters.forget_event_queue(number);
         for (_, transaction) in self.transactions.iter_mut() {
             if usize::from(transaction.eq) == number {
                 transaction.eq = 0;
             }
         }
+    }
+
+    /// Takes a target queue out.
+    pub fn remove_target_queue(&mut self, number: usize) {
+        if let Some(queue) = self.tgt.remove(number) {
+            self.retired.add_target(&queue.ring.counts);
+        }
+    }
+
+    /// What has been counted since the device was opened.
+    pub fn telemetry(&self) -> Telemetry {
+        let mut sum = self.retired.clone();
+        for (_, queue) in self.eqs.iter() {
+            sum.add_events(&queue.written);
+        }
+        for (_, queue) in self.tx.iter() {
+            sum.add_transmit(&queue.ring.counts);
+        }
+        for (_, queue) in self.tgt.iter() {
+            sum.add_target(&queue.ring.counts);
+        }
+        sum
     }
 
     /// Takes a counter out. What is under way is not counted any more then, and what waits for it is

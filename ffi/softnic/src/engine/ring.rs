@@ -7,6 +7,7 @@ use cxi_sys::records::{CmdHeader, CqStatus};
 use cxi_sys::{C_CQ_FIRST_WR_PTR, C_RC_CMD_ALIGN_ERROR, C_RC_CMD_INVALID_ARG, C_RC_OK};
 
 use super::ReturnCode;
+use super::telemetry::CommandCounts;
 use crate::pages::Pages;
 
 const FIRST: u32 = C_CQ_FIRST_WR_PTR;
@@ -103,6 +104,7 @@ pub struct CommandRing {
     unreported: u32,
     status: CqStatus,
     stopped: bool,
+    pub counts: CommandCounts,
 }
 
 impl CommandRing {
@@ -124,6 +126,7 @@ impl CommandRing {
             unreported: 0,
             status,
             stopped: false,
+            counts: CommandCounts::default(),
         };
         ring.launch.word(0).store(NO_DOORBELL, Ordering::Relaxed);
         for window in [LL64, LL128A, LL128U] {
@@ -172,6 +175,7 @@ impl CommandRing {
         let value = self.launch.word(0).swap(NO_DOORBELL, Ordering::AcqRel);
         if value < u64::from(FIRST) || value >= u64::from(self.count) {
             // No command is to blame, so no queue stops: the pointer is refused and counted.
+            self.counts.pointer_errors += 1;
             let rejected = self.status.num_write_cmds_rejected().wrapping_add(1);
             self.status
                 .set_num_write_cmds_rejected(rejected)
@@ -267,6 +271,7 @@ impl CommandRing {
     /// Goes past a command of `size` bytes.
     #[inline]
     pub fn advance(&mut self, size: usize) {
+        self.counts.success += 1;
         if size == 32 && !self.upper {
             self.upper = true;
             return;
@@ -290,6 +295,7 @@ impl CommandRing {
     pub fn fail(&mut self, header: CmdHeader, code: ReturnCode) -> u16 {
         let through_window = self.low_latency[self.read as usize / 64] >> (self.read % 64) & 1 != 0;
         self.stopped = true;
+        self.counts.failed(code);
         self.status
             .set_rd_ptr(self.read as u16)
             .set_fail_command(header.bytes()[0])

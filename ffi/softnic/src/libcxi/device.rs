@@ -4,6 +4,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use cxi_sys::*;
 use rustix::io::Errno;
@@ -33,6 +35,9 @@ pub const PID_COUNT: u32 = (1 << PID_BITS) - 1;
 pub struct Device {
     public: cxil_dev,
     pub nic: Arc<Nic>,
+    pub opened: Instant,
+    /// The program has asked for the registers.
+    pub registers_mapped: AtomicBool,
 }
 
 /// What a device says about itself (libcxi.md 2.2).
@@ -151,6 +156,8 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
                 info: info(dev_id, nid),
             },
             nic,
+            opened: Instant::now(),
+            registers_mapped: AtomicBool::new(false),
         });
         Ok(())
     })

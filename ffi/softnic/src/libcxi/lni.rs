@@ -83,7 +83,7 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
     engine
         .lnis
         .get(lni)
-        .is_some_and(|lni| lni.profiles.iter().any(Option::is_some))
+        .is_some_and(|lni| lni.wait_objects > 0 || lni.profiles.iter().any(Option::is_some))
         || engine.domains.iter().any(|(_, domain)| domain.lni == lni)
         || engine.mds.iter().any(|(_, md)| md.lni == lni)
         || engine.eqs.iter().any(|(_, eq)| eq.lni == lni)

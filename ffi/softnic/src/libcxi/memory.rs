@@ -84,7 +84,7 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
         // SAFETY: C contract.
         let MdHandle { nic, number, .. } = unsafe { handle(md) }?;
         nic.with(|engine| {
-            if engine.eqs.iter().any(|(_, eq)| eq.md == Some(*number)) {
+            if engine.eqs.iter().any(|(_, eq)| eq.uses(*number)) {
                 return Err(Errno::BUSY);
             }
             let md = engine.mds.remove(*number).ok_or(Errno::INVAL)?;

@@ -4,13 +4,18 @@
 //! heap object whose public part comes first; the NIC's side of the object is in the engine's tables.
 //! What holds what (EBUSY) is asked of those tables, so that there is no count to go wrong.
 
+mod command_queue;
 mod counter;
 mod device;
+mod event_queue;
 mod lni;
 mod memory;
+mod platform;
 mod portal;
-mod queue;
+mod registers;
 mod service;
+mod telemetry;
+mod wait;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,10 +41,10 @@ pub fn api() -> Api {
         cxil_destroy_domain: lni::cxil_destroy_domain,
         cxil_map: memory::cxil_map,
         cxil_unmap: memory::cxil_unmap,
-        cxil_alloc_evtq: queue::cxil_alloc_evtq,
-        cxil_destroy_evtq: queue::cxil_destroy_evtq,
-        cxil_alloc_cmdq: queue::cxil_alloc_cmdq,
-        cxil_destroy_cmdq: queue::cxil_destroy_cmdq,
+        cxil_alloc_evtq: event_queue::cxil_alloc_evtq,
+        cxil_destroy_evtq: event_queue::cxil_destroy_evtq,
+        cxil_alloc_cmdq: command_queue::cxil_alloc_cmdq,
+        cxil_destroy_cmdq: command_queue::cxil_destroy_cmdq,
         cxil_alloc_ct: counter::cxil_alloc_ct,
         cxil_ct_wb_update: counter::cxil_ct_wb_update,
         cxil_destroy_ct: counter::cxil_destroy_ct,

@@ -7,8 +7,8 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::device::PID_GRANULE;
+use super::event_queue::EqHandle;
 use super::lni::{DomainHandle, LniHandle};
-use super::queue::EqHandle;
 use super::{answer, hand_out, handle, place, take_back};
 use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;

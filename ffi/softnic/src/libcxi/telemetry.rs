@@ -1,0 +1,155 @@
+//! Telemetry: counters of the NIC.
+//!
+//! They count what went on at this open of the device, where those of hardware count for all its users.
+
+use std::ffi::{c_int, c_uint};
+use std::ops::RangeInclusive;
+
+use cxi_sys::*;
+use libc::timespec;
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::device::Device;
+use super::{answer, handle};
+
+/// The numbers of `c_cntr_type`.
+const NUMBERS: [RangeInclusive<u32>; 35] = [
+    96..=157,
+    224..=273,
+    288..=337,
+    343..=415,
+    480..=488,
+    492..=579,
+    592..=609,
+    612..=618,
+    626..=651,
+    672..=733,
+    736..=783,
+    800..=925,
+    932..=946,
+    992..=995,
+    997..=1001,
+    1007..=1027,
+    1033..=1033,
+    1035..=1035,
+    1037..=1135,
+    1152..=1153,
+    1156..=1165,
+    1168..=1194,
+    1216..=1291,
+    1296..=1315,
+    1320..=1328,
+    1336..=1373,
+    1384..=1395,
+    1400..=1407,
+    1416..=1416,
+    1504..=1506,
+    1508..=1508,
+    1512..=1626,
+    1628..=1723,
+    1725..=1802,
+    1806..=1970,
+];
+
+fn exists(number: u32) -> bool {
+    NUMBERS.iter().any(|numbers| numbers.contains(&number))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_read_cntr(
+    dev: *mut cxil_dev,
+    cntr: c_uint,
+    value: *mut u64,
+    ts: *mut timespec,
+) -> c_int {
+    let number = cntr as c_cntr_type;
+    // SAFETY: C contract: `value` has room for one, and `number` is one.
+    unsafe { cxil_read_n_cntrs(dev, 1, &number, value, ts) }
+}
+
+/// EINVAL for a number that no counter has. `ts` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_read_n_cntrs(
+    dev: *mut cxil_dev,
+    count: c_uint,
+    cntr: *const c_cntr_type,
+    value: *mut u64,
+    ts: *mut timespec,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let device: &Device = unsafe { handle(dev) }?;
+        if cntr.is_null() || value.is_null() || count == 0 {
+            return Err(Errno::INVAL);
+        }
+        let number = |index: usize| {
+            // SAFETY: C contract: there are `count` numbers.
+            let number = unsafe { *cntr.wrapping_add(index) };
+            u32::try_from(number).ok().filter(|&number| exists(number))
+        };
+        let numbers: Option<Vec<u32>> = (0..count as usize).map(number).collect();
+        let numbers = numbers.ok_or(Errno::INVAL)?;
+        let telemetry = device.nic.with(|engine| Ok(engine.telemetry()))?;
+        for (index, &number) in numbers.iter().enumerate() {
+            // SAFETY: C contract: there is room for `count` values.
+            let place = unsafe { value.add(index) };
+            // SAFETY: as above.
+            unsafe { place.write(telemetry.value(number)) };
+        }
+        // SAFETY: C contract: null or room for a time.
+        unsafe { stamp(ts) };
+        Ok(())
+    })
+}
+
+/// `value` has room for `C1_CNTR_SIZE` values; the value of each counter goes to the place of its number, and 0 to
+/// numbers that no counter has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_read_all_cntrs(
+    dev: *mut cxil_dev,
+    value: *mut u64,
+    ts: *mut timespec,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let device: &Device = unsafe { handle(dev) }?;
+        if value.is_null() {
+            return Err(Errno::INVAL);
+        }
+        let telemetry = device.nic.with(|engine| Ok(engine.telemetry()))?;
+        for number in 0..C1_CNTR_SIZE {
+            // SAFETY: C contract: there is room for that many values.
+            let place = unsafe { value.add(number as usize) };
+            // SAFETY: as above.
+            unsafe { place.write(telemetry.value(number)) };
+        }
+        // SAFETY: C contract: null or room for a time.
+        unsafe { stamp(ts) };
+        Ok(())
+    })
+}
+
+/// Writes the time of day.
+///
+/// # Safety
+/// `ts` is null or writable.
+unsafe fn stamp(ts: *mut timespec) {
+    let now = clock_gettime(ClockId::Realtime);
+    // SAFETY: the caller's promise.
+    if let Some(ts) = unsafe { ts.as_mut() } {
+        ts.tv_sec = now.tv_sec;
+        ts.tv_nsec = now.tv_nsec;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_counters_as_the_header_says() {
+        let count = (0..C1_CNTR_SIZE).filter(|&number| exists(number)).count();
+        assert_eq!(count, C1_CNTR_COUNT as usize);
+    }
+}
