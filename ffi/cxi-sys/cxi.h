@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Sizes of text fields, without the terminating NUL (FRU: with) */
 #define CXIL_DEVNAME_MAX 13

@@ -146,16 +146,6 @@ where
         }
     }
 }
-/// If Bindgen could only determine the size and alignment of a
-/// type, it is represented like this.
-#[derive(PartialEq, Copy, Clone, Debug, Hash)]
-#[repr(C)]
-pub struct __BindgenOpaqueArray<T: Copy, const N: usize>(pub [T; N]);
-impl<T: Copy + Default, const N: usize> Default for __BindgenOpaqueArray<T, N> {
-    fn default() -> Self {
-        Self([<T as Default>::default(); N])
-    }
-}
 #[repr(C)]
 #[derive(Default)]
 pub struct __IncompleteArrayField<T>(::core::marker::PhantomData<T>, [T; 0]);
@@ -262,6 +252,25 @@ pub const C_LE_MANAGE_LOCAL: u32 = 4096;
 pub const C_LE_OP_GET: u32 = 8192;
 pub const C_LE_OP_PUT: u32 = 16384;
 pub const C_LE_RESTART_SEQ: u32 = 32768;
+pub type __time_t = ::core::ffi::c_long;
+pub type __syscall_slong_t = ::core::ffi::c_long;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct timespec {
+    pub tv_sec: __time_t,
+    pub tv_nsec: __syscall_slong_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of timespec"][::core::mem::size_of::<timespec>() - 16usize];
+    ["Alignment of timespec"][::core::mem::align_of::<timespec>() - 8usize];
+    [
+        "Offset of field: timespec::tv_sec",
+    ][::core::mem::offset_of!(timespec, tv_sec) - 0usize];
+    [
+        "Offset of field: timespec::tv_nsec",
+    ][::core::mem::offset_of!(timespec, tv_nsec) - 8usize];
+};
 pub const CXI_TC_DEDICATED_ACCESS: cxi_traffic_class = 0;
 pub const CXI_TC_LOW_LATENCY: cxi_traffic_class = 1;
 pub const CXI_TC_BULK_DATA: cxi_traffic_class = 2;
@@ -3052,7 +3061,7 @@ unsafe extern "C" {
         dev: *mut cxil_dev,
         cntr: ::core::ffi::c_uint,
         value: *mut u64,
-        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+        ts: *mut timespec,
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
@@ -3061,14 +3070,14 @@ unsafe extern "C" {
         count: ::core::ffi::c_uint,
         cntr: *const c_cntr_type,
         value: *mut u64,
-        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+        ts: *mut timespec,
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn cxil_read_all_cntrs(
         dev: *mut cxil_dev,
         value: *mut u64,
-        ts: *mut __BindgenOpaqueArray<u8, 0usize>,
+        ts: *mut timespec,
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {

@@ -49,12 +49,15 @@ impl WaitObject {
     /// Makes the descriptor not ready.
     pub fn clear(&self) {
         let mut signaled = self.lock();
-        let mut byte = [0; 1];
-        while *signaled {
-            let taken = recv(&self.theirs, &mut byte, RecvFlags::OOB)
-                .or_else(|_| recv(&self.theirs, &mut byte, RecvFlags::empty()));
-            *signaled = taken.is_err_and(|error| error == Errno::INTR);
+        if !*signaled {
+            return;
         }
+        let mut byte = [0; 1];
+        // A byte taken out of band leaves its place in the queue, which an ordinary look cleans up.
+        for flags in [RecvFlags::OOB, RecvFlags::empty()] {
+            while recv(&self.theirs, &mut byte, flags).is_err_and(|error| error == Errno::INTR) {}
+        }
+        *signaled = false;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, bool> {

@@ -16,6 +16,7 @@
 //! | `nic` | one open device: what those share |
 //! | `environment` | what environment variables say about the NICs |
 //! | `fork` | what child processes must not inherit |
+//! | `fork_marks` | memory kept from children on request |
 //! | `pages` | memory that others write too |
 
 mod cpu;
@@ -23,6 +24,7 @@ mod engine;
 mod environment;
 mod fabric;
 mod fork;
+mod fork_marks;
 mod interrupt;
 mod libcxi;
 mod nic;

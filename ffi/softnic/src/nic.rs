@@ -9,6 +9,7 @@ use rustix::thread::sched_yield;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
 use crate::fork;
+use crate::fork_marks::Marking;
 
 /// Environment variable that leaves the gets of rendezvous puts to software if it is "0", as a parameter of
 /// the driver does it for hardware (nic.md 14.2).
@@ -28,6 +29,8 @@ pub struct Nic {
     /// Counts calls of `progress`, so that the engine thread sees whether anybody polls.
     calls: AtomicU64,
     generation: u32,
+    /// What mapped memory is kept from children.
+    pub marking: Marking,
 }
 
 impl Nic {
@@ -43,6 +46,7 @@ impl Nic {
             misses: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             generation: fork::generation(),
+            marking: Marking::from_environment(),
         })
     }
 

@@ -128,11 +128,14 @@ fn numbers_and_limits() {
         assert_eq!(alloc(rig.lni, null_mut()).err(), Some(ENOSPC));
         counters[700].destroy();
         assert_eq!(alloc(rig.lni, null_mut()).unwrap().number, 701);
-        // Another open device has numbers of its own.
+        // Another open of the device has numbers of its own, and a share in the same total.
         let other = open(0);
         let lni = alloc_lni(other);
+        assert_eq!(alloc(lni, null_mut()).err(), Some(ENOSPC));
+        counters[900].destroy();
         let counter = alloc(lni, null_mut()).unwrap();
         assert_eq!(counter.number, 1);
+        assert_eq!(alloc(rig.lni, null_mut()).err(), Some(ENOSPC));
         // An LNI is held by its counters.
         assert_eq!(call!(cxil_destroy_lni(lni)), -EBUSY);
         counter.destroy();

@@ -164,28 +164,24 @@ fn event_queues_that_cannot_be() {
             ..buffer
         };
         assert_eq!(evtq(lni, &unmapped, |_| {}), EINVAL);
-        // No interrupts.
+        // A wait object of another interface.
         let attributes = attributes(buffer.pages.base.cast(), PAGE);
         let (md, mut eq) = (buffer.md, null_mut());
-        let wait = std::ptr::dangling_mut();
-        let code = call!(cxil_alloc_evtq(
-            lni,
-            md,
-            &attributes,
-            wait,
-            null_mut(),
-            &mut eq
-        ));
-        assert_eq!(code, -EOPNOTSUPP);
-        let code = call!(cxil_alloc_evtq(
-            lni,
-            md,
-            &attributes,
-            null_mut(),
-            wait,
-            &mut eq
-        ));
-        assert_eq!(code, -EOPNOTSUPP);
+        let mut foreign = null_mut();
+        // SAFETY: an interface of this device, and room for the handle.
+        let code = unsafe { cxil_alloc_wait_obj(alloc_lni(rig.dev), &mut foreign) };
+        assert_eq!(code, 0);
+        for (event, status) in [(foreign, null_mut()), (null_mut(), foreign)] {
+            let code = call!(cxil_alloc_evtq(
+                lni,
+                md,
+                &attributes,
+                event,
+                status,
+                &mut eq
+            ));
+            assert_eq!(code, -EINVAL);
+        }
         let (none, nowhere) = (null_mut(), null_mut());
         let code = call!(cxil_alloc_evtq(
             lni,

@@ -191,17 +191,17 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Ends puts and gets under way at a portals table entry that is being freed (nic.md 7,
+    /// Ends incoming puts and gets under way at list entries that are being taken away (nic.md 7,
     /// MST_CANCELLED).
-    pub fn cancel_messages(&mut self, pte: usize) {
+    pub fn cancel_messages(&mut self, concerns: impl Fn(&Landing) -> bool) {
         for message in &mut self.messages {
-            if message.landing.is_some_and(|landing| landing.pte == pte) {
+            if message.landing.as_ref().is_some_and(&concerns) {
                 message.landing = None;
                 message.code = C_RC_MST_CANCELLED;
             }
         }
         for reply in std::mem::take(&mut self.replies) {
-            if reply.landing.pte == pte {
+            if concerns(&reply.landing) {
                 self.finish(reply.peer, &reply.request, None, C_RC_MST_CANCELLED);
             } else {
                 self.replies.push_back(reply);

@@ -58,7 +58,7 @@ fn memory_that_the_initiator_unmaps_meanwhile() {
     let (mut initiator, mut target, _) = half_way();
     let (lni, lac, iova) = (initiator.lni, initiator.lac, initiator.iova);
     let lni = initiator.engine.lnis.get_mut(lni).unwrap();
-    lni.space.unmap(lac, iova);
+    lni.space.unmap(lac, iova, LEN);
     settle(&mut initiator, &mut target);
     let code = C_RC_INVALID_AC; // it was the only mapping of its context
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, false)));
@@ -77,7 +77,7 @@ fn memory_that_the_target_unmaps_meanwhile() {
         .get_mut(lni)
         .unwrap()
         .space
-        .unmap(lac, iova);
+        .unmap(lac, iova, LEN);
     settle(&mut initiator, &mut target);
     let code = C_RC_INVALID_AC;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, true)));
@@ -105,7 +105,7 @@ fn data_that_comes_too_late_finds_nobody() {
     initiator.engine.remove_transmit_queue(initiator.tx);
     let (number, lac, iova) = (initiator.lni, initiator.lac, initiator.iova);
     let lni = initiator.engine.lnis.get_mut(number).unwrap();
-    lni.space.unmap(lac, iova);
+    lni.space.unmap(lac, iova, LEN);
     initiator.engine.remove_lni(number);
     let memory = pages(LEN);
     let again = add_lni(&mut initiator.engine, &memory, LEN);

@@ -30,12 +30,61 @@ struct Mapping {
     len: usize,
 }
 
+impl Mapping {
+    fn end(&self) -> u64 {
+        self.iova + self.len as u64
+    }
+
+    /// What lies before an address.
+    fn up_to(&self, iova: u64) -> Option<Self> {
+        (self.iova < iova).then(|| Self {
+            len: (iova.min(self.end()) - self.iova) as usize,
+            ..*self
+        })
+    }
+
+    /// What lies at an address and behind it.
+    fn from(&self, iova: u64) -> Option<Self> {
+        (iova < self.end()).then(|| {
+            let skip = iova.saturating_sub(self.iova);
+            Self {
+                iova: self.iova + skip,
+                va: self.va + skip as usize,
+                len: self.len - skip as usize,
+            }
+        })
+    }
+}
+
 struct Context {
     flags: u32,
     /// First address not given out yet.
     next: u64,
-    /// By ascending `iova`: addresses are given out upward and never twice.
+    /// Ranges of addresses given out.
+    reservations: usize,
+    /// What is behind them, by ascending `iova`, never two at one address.
     mappings: Vec<Mapping>,
+}
+
+impl Context {
+    /// Takes away what is behind `len` bytes of addresses; ranges that they cut keep the rest.
+    fn clear(&mut self, iova: u64, len: usize) {
+        let end = iova + len as u64;
+        let touched = |mapping: &Mapping| mapping.iova < end && iova < mapping.end();
+        let Some(first) = self.mappings.iter().position(touched) else {
+            return;
+        };
+        let count = self.mappings[first..]
+            .iter()
+            .take_while(|m| touched(m))
+            .count();
+        let cut = self.mappings.drain(first..first + count);
+        let rest: Vec<Mapping> = cut
+            .flat_map(|mapping| [mapping.up_to(iova), mapping.from(end)])
+            .flatten()
+            .collect();
+        self.mappings.splice(first..first, rest);
+    }
 }
 
 /// The address contexts of one LNI.
@@ -52,6 +101,24 @@ impl AddressSpace {
     /// range, and a range that was unmapped is not given out again while the context lives, so
     /// that a stale or overrunning address always meets `NO_TRANSLATION`, not other memory.
     pub fn map(&mut self, va: usize, len: usize, flags: u32) -> Option<(u8, u64)> {
+        let (lac, iova) = self.reserve(len, flags)?;
+        self.place(lac, iova, va, len);
+        Some((lac, iova))
+    }
+
+    /// Contexts in use.
+    pub fn contexts(&self) -> usize {
+        self.contexts.iter().flatten().count()
+    }
+
+    /// Whether a mapping with these flags takes one more context.
+    pub fn needs_context(&self, flags: u32) -> bool {
+        let same = |context: &Context| context.flags == flags;
+        !self.contexts.iter().flatten().any(same)
+    }
+
+    /// As `map`, with no memory behind the addresses.
+    pub fn reserve(&mut self, len: usize, flags: u32) -> Option<(u8, u64)> {
         let same = |context: &Option<Context>| context.as_ref().is_some_and(|c| c.flags == flags);
         let lac = match self.contexts.iter().position(same) {
             Some(lac) => lac,
@@ -60,20 +127,31 @@ impl AddressSpace {
         let context = self.contexts[lac].get_or_insert_with(|| Context {
             flags,
             next: (lac as u64 + 1) << 44,
+            reservations: 0,
             mappings: Vec::new(),
         });
         let iova = context.next;
         context.next += (len + page_size()) as u64;
-        context.mappings.push(Mapping { iova, va, len });
+        context.reservations += 1;
         Some((lac as u8, iova))
     }
 
-    /// Removes a mapping; the last one takes its context along.
-    pub fn unmap(&mut self, lac: u8, iova: u64) {
+    /// Puts memory behind reserved addresses, in place of what was there.
+    pub fn place(&mut self, lac: u8, iova: u64, va: usize, len: usize) {
+        if let Some(context) = &mut self.contexts[usize::from(lac)] {
+            context.clear(iova, len);
+            let at = context.mappings.partition_point(|other| other.iova < iova);
+            context.mappings.insert(at, Mapping { iova, va, len });
+        }
+    }
+
+    /// Gives reserved addresses back, with all that is behind them; the last ones take their context along.
+    pub fn unmap(&mut self, lac: u8, iova: u64, len: usize) {
         let slot = &mut self.contexts[usize::from(lac)];
         if let Some(context) = slot {
-            context.mappings.retain(|mapping| mapping.iova != iova);
-            if context.mappings.is_empty() {
+            context.clear(iova, len);
+            context.reservations -= 1;
+            if context.reservations == 0 {
                 *slot = None;
             }
         }
@@ -206,6 +284,41 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_put_behind_reserved_addresses_and_replaced() {
+        let page = page_size() as u64;
+        let len = page_size();
+        let mut space = AddressSpace::default();
+        let (lac, iova) = space.reserve(4 * len, RW).unwrap();
+        let (_, next) = space.map(0x90_0000, len, RW).unwrap();
+        let at = |space: &AddressSpace, page_number: u64, len| {
+            space.translate(lac, iova + page_number * page, len, Access::Write)
+        };
+        assert_eq!(at(&space, 0, 1), Err(C_RC_NO_TRANSLATION));
+        space.place(lac, iova, 0x10_0000, 4 * len);
+        assert_eq!(at(&space, 0, 4 * page), Ok(0x10_0000));
+        // Another page in the middle leaves three ranges.
+        space.place(lac, iova + page, 0x50_0000, len);
+        assert_eq!(at(&space, 0, page), Ok(0x10_0000));
+        assert_eq!(at(&space, 1, page), Ok(0x50_0000));
+        assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
+        assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
+        // And one over the ends of two.
+        space.place(lac, iova + page, 0x70_0000, 2 * len);
+        assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
+        assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
+        space.unmap(lac, iova, 4 * len);
+        for number in 0..4 {
+            assert_eq!(at(&space, number, 1), Err(C_RC_NO_TRANSLATION));
+        }
+        assert_eq!(
+            space.translate(lac, next, page, Access::Read),
+            Ok(0x90_0000)
+        );
+        space.unmap(lac, next, len);
+        assert_eq!(at(&space, 0, 1), Err(C_RC_INVALID_AC));
+    }
+
+    #[test]
     fn updates_of_several_threads_are_never_lost() {
         const TIMES: u128 = 50_000;
         for len in [1, 2, 4, 8, 16] {
@@ -256,7 +369,7 @@ mod tests {
         }
         assert_eq!(space.map(0, page, 8 << 8), None);
         let (lac, first) = space.map(0, page, 0).unwrap();
-        space.unmap(lac, first);
+        space.unmap(lac, first, page);
         let (_, second) = space.map(0, page, 0).unwrap();
         assert_ne!(first, second);
         assert_eq!(

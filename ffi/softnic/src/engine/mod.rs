@@ -104,6 +104,10 @@ pub struct Profile {
 /// A logical network interface: what one client owns.
 #[derive(Default)]
 pub struct Lni {
+    /// Its service.
+    pub service: u32,
+    /// PIDs kept for it.
+    pub reservations: Vec<Reservation>,
     pub profiles: [Option<Profile>; PROFILES],
     pub space: AddressSpace,
     pub wait_objects: usize,
@@ -123,6 +127,20 @@ pub struct Domain {
     pub lni: usize,
     pub vni: u16,
     pub pid: u16,
+}
+
+/// PIDs in a row that an LNI keeps, some of which it has domains on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    pub vni: u16,
+    pub first: u16,
+    pub count: u16,
+}
+
+impl Reservation {
+    pub fn holds(&self, vni: u16, pid: u16) -> bool {
+        self.vni == vni && pid >= self.first && pid - self.first < self.count
+    }
 }
 
 /// Memory mapped for the NIC.
@@ -418,7 +436,7 @@ impl<W: Wire> Engine<W> {
         if let Some(pte) = self.ptes.remove(number) {
             self.entries -= pte.lists.len();
         }
-        self.cancel_messages(number);
+        self.cancel_messages(|landing| landing.pte == number);
         // What is being fetched goes nowhere any more.
         for (_, transaction) in self.transactions.iter_mut() {
             if transaction.rendezvous == Some(number) {

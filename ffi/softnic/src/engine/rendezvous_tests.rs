@@ -64,7 +64,7 @@ impl Node {
 
     fn unmap(&mut self) {
         let lni = self.engine.lnis.get_mut(self.lni).unwrap();
-        lni.space.unmap(self.lac, self.iova);
+        lni.space.unmap(self.lac, self.iova, LEN);
     }
 }
 

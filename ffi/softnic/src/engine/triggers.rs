@@ -70,9 +70,10 @@ impl Counters {
         counter.is_some_and(|counter| counter.lni == lni)
     }
 
-    /// Whether an LNI has any counter.
-    pub fn any_of(&self, lni: usize) -> bool {
-        self.table.iter().any(|(_, counter)| counter.lni == lni)
+    /// Counters of an LNI.
+    pub fn count_of(&self, lni: usize) -> usize {
+        let counters = self.table.iter();
+        counters.filter(|(_, counter)| counter.lni == lni).count()
     }
 
     /// Takes a counter out; what waits for it is cancelled.
@@ -159,6 +160,13 @@ impl Counters {
             }
         }
         Ok(())
+    }
+
+    /// Triggered operations of an LNI that wait.
+    pub fn pending_of(&self, lni: usize) -> usize {
+        let counters = self.table.iter();
+        let own = counters.filter(|(_, counter)| counter.lni == lni);
+        own.map(|(_, counter)| counter.pending.len()).sum()
     }
 
     fn is_full(&self, lni: usize) -> bool {

@@ -141,6 +141,34 @@ impl Directory {
         (header.instance == instance && is_owned(&file)).then_some((file, header))
     }
 
+    /// The file that describes the services of a NIC; `None` where nobody has changed them.
+    pub fn services(&self, nid: u32) -> Result<Option<String>, Errno> {
+        match fs::read(self.services_path(nid)) {
+            Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| Errno::IO),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        }
+    }
+
+    /// Replaces that file as a whole, or removes it.
+    pub fn set_services(&self, nid: u32, text: Option<&str>) -> Result<(), Errno> {
+        let path = self.services_path(nid);
+        let Some(text) = text else {
+            return match remove(&path) {
+                Err(Errno::NOENT) => Ok(()),
+                result => result,
+            };
+        };
+        let new = path.with_extension("new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    fn services_path(&self, nid: u32) -> PathBuf {
+        self.path.join(format!("services-{nid:x}"))
+    }
+
     /// Removes a port of the caller's, and the directory with the last one.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;

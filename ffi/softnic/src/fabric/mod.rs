@@ -22,9 +22,10 @@ use rustix::thread::futex;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Arrival, Packet, Peer, Wire};
 use crate::fork;
-use directory::{Directory, is_owned};
-pub use port::Port;
+pub use directory::Directory;
+use directory::is_owned;
 use port::{CELLS, ENDPOINTS, LANES};
+pub use port::{Port, Use};
 
 /// A port that we send to.
 struct Remote {
@@ -110,12 +111,32 @@ impl Fabric {
         self.port.clone()
     }
 
-    /// Claims a PID on `vni` for this NIC: the one asked for, or the lowest free one.
+    /// The directory, locked.
+    pub fn directory(&self) -> Result<Directory, Errno> {
+        Directory::lock_existing(&self.path)
+    }
+
+    /// The address of this NIC.
+    pub fn own_nid(&self) -> u32 {
+        self.nid
+    }
+
+    /// What the LNIs of all who have this NIC open use.
+    pub fn uses(&self, directory: &Directory) -> Result<Vec<Use>, Errno> {
+        let ports = directory.ports(self.nid)?;
+        Ok(ports
+            .iter()
+            .flat_map(|(_, file, _)| port::read_uses(file))
+            .collect())
+    }
+
+    /// Claims `count` PIDs in a row on `vni` for this NIC: from the one asked for on, or where the lowest free ones are.
+    /// Answers the first.
     ///
-    /// EEXIST if it is taken by any port of this NIC; ENOSPC if none is left below 510
+    /// EEXIST if one is taken by any port of this NIC; ENOSPC if there are not so many below 510
     /// (libcxi.md 6), or if this port serves as many endpoints as it can.
-    pub fn claim(&mut self, vni: u16, pid: Option<u16>) -> Result<u16, Errno> {
-        let directory = Directory::lock_existing(&self.path)?;
+    pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
+        let directory = self.directory()?;
         let mut taken = [false; C_PID_ANY as usize];
         for (_, _, header) in directory.ports(self.nid)? {
             for (of_vni, of_pid) in header
@@ -130,19 +151,27 @@ impl Fabric {
                 }
             }
         }
-        let free = |pid: &u16| !taken[usize::from(*pid)];
-        // "Any" never gives the topmost PID.
-        let pid = match pid {
-            Some(pid) => Some(pid).filter(free).ok_or(Errno::EXIST)?,
-            None => (0..C_PID_ANY as u16 - 1).find(free).ok_or(Errno::NOSPC)?,
+        let count = usize::from(count);
+        let free = |first: &u16| {
+            let pids = taken.get(usize::from(*first)..usize::from(*first) + count);
+            pids.is_some_and(|pids| !pids.contains(&true))
         };
-        let place =
-            (0..ENDPOINTS).find(|&place| self.port.endpoint(place).load(Ordering::Relaxed) == 0);
-        let place = place.ok_or(Errno::NOSPC)?;
-        self.port
-            .endpoint(place)
-            .store(port::endpoint(vni, pid), Ordering::Release);
-        Ok(pid)
+        // "Any" never gives the topmost PID.
+        let last = (C_PID_ANY as usize - 1).saturating_sub(count) as u16;
+        let first = match pid {
+            Some(pid) => Some(pid).filter(free).ok_or(Errno::EXIST)?,
+            None => (0..=last).find(free).ok_or(Errno::NOSPC)?,
+        };
+        let is_free = |place: &usize| self.port.endpoint(*place).load(Ordering::Relaxed) == 0;
+        let places: Vec<usize> = (0..ENDPOINTS).filter(is_free).take(count).collect();
+        if places.len() < count {
+            return Err(Errno::NOSPC);
+        }
+        for (place, pid) in places.into_iter().zip(first..) {
+            let claimed = port::endpoint(vni, pid);
+            self.port.endpoint(place).store(claimed, Ordering::Release);
+        }
+        Ok(first)
     }
 
     /// Gives a PID back.

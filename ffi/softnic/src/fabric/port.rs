@@ -19,14 +19,20 @@ use crate::engine::packet::MTU;
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are left alone.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x04");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
 const LANES_AT: usize = 128;
 const ENDPOINTS_AT: usize = 192;
-const HEADER_LEN: usize = 4096;
+/// What each LNI of the owner uses, by its number.
+const USE_AT: usize = 4096;
+const USE_LEN: usize = 32;
+const HEADER_LEN: usize = USE_AT + LNIS * USE_LEN;
+
+/// LNIs that one open NIC can have, by their numbers.
+pub const LNIS: usize = 256;
 
 /// Endpoints that one open NIC can claim.
 pub const ENDPOINTS: usize = 64;
@@ -64,6 +70,37 @@ pub fn parse_endpoint(word: u64) -> Option<(u16, u16)> {
 pub struct Header {
     pub instance: u64,
     pub endpoints: Vec<u64>,
+}
+
+/// What an LNI uses of the resources that services limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Its service; 0 where there is no LNI.
+    pub service: u32,
+    /// By `CXI_RSRC_TYPE_*`.
+    pub counts: [u16; 8],
+}
+
+/// What the LNIs of a port use. Bytes that nobody has written say that there are none.
+pub fn read_uses(file: &File) -> Vec<Use> {
+    let mut bytes = [0; LNIS * USE_LEN];
+    if file.read_exact_at(&mut bytes, USE_AT as u64).is_err() {
+        return Vec::new();
+    }
+    let (words, _) = bytes.as_chunks::<8>();
+    let word = |at: usize| u64::from_le_bytes(words[at]);
+    let of_lni = |lni: usize| {
+        let first = lni * USE_LEN / 8;
+        let packed = u128::from(word(first + 1)) | u128::from(word(first + 2)) << 64;
+        Use {
+            service: word(first) as u32,
+            counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
+        }
+    };
+    (0..LNIS)
+        .map(of_lni)
+        .filter(|found| found.service != 0)
+        .collect()
 }
 
 /// Whether this is the file of a port, of any version, or of one whose owner died before it was
@@ -123,6 +160,23 @@ impl Port {
     /// 1 while the owner's engine sleeps and wants to be woken.
     pub fn parked(&self) -> &AtomicU32 {
         self.pages.word32(PARKED_AT)
+    }
+
+    /// Says what an LNI uses.
+    pub fn set_use(&self, lni: usize, used: Use) {
+        assert!(lni < LNIS);
+        let packed = (used.counts.iter().enumerate()).fold(0u128, |sum, (kind, &count)| {
+            sum | u128::from(count) << (16 * kind)
+        });
+        let words = [
+            u64::from(used.service),
+            packed as u64,
+            (packed >> 64) as u64,
+        ];
+        for (index, word) in words.into_iter().enumerate() {
+            let at = USE_AT + lni * USE_LEN + 8 * index;
+            self.pages.word(at).store(word, Ordering::Release);
+        }
     }
 
     /// Lanes that were ever claimed, one bit each. Their number is that of the most NICs that

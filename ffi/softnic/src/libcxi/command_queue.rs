@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
 use super::memory::check_access;
+use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
 use crate::engine::portal::TargetQueue;
 use crate::engine::ring::{CommandRing, StatusPolicy};
@@ -21,6 +22,7 @@ use crate::pages::{Pages, page_size};
 struct CqHandle {
     public: cxi_cq,
     nic: Arc<Nic>,
+    lni: usize,
     transmit: bool,
     number: usize,
     memory: Arc<Pages>,
@@ -44,7 +46,7 @@ pub unsafe extern "C" fn cxil_alloc_cmdq(
         // SAFETY: C contract: null or an event queue.
         let eq = unsafe { evtq.cast::<EqHandle>().as_ref() };
         let memory = |bytes| Pages::anonymous(bytes);
-        *place = allocate(lni, eq, opts, memory)?;
+        *place = make(lni, eq, opts, memory)?;
         Ok(())
     })
 }
@@ -83,13 +85,13 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
             // SAFETY: C contract: the memory outlives the queue, and only the queue's writer uses it.
             Ok(unsafe { Pages::lent(opts.buf.cast(), bytes) })
         };
-        *place = allocate(lni, eq, &opts.opts, memory)?;
+        *place = make(lni, eq, &opts.opts, memory)?;
         Ok(())
     })
 }
 
 /// Makes a queue in what `memory` gives for so many bytes.
-fn allocate(
+fn make(
     lni: &LniHandle,
     eq: Option<&EqHandle>,
     opts: &cxi_cq_alloc_opts,
@@ -128,7 +130,9 @@ fn allocate(
                 lni: lni.number,
                 error_eq,
             };
-            return engine.tgt.insert(queue).ok_or(Errno::NOSPC);
+            return allocate(engine, lni.number, CXI_RSRC_TYPE_TGQ, |engine| {
+                engine.tgt.insert(queue).ok_or(Errno::NOSPC)
+            });
         }
         let lcid = opts.lcid as usize;
         owner
@@ -137,7 +141,9 @@ fn allocate(
             .and_then(Option::as_ref)
             .ok_or(Errno::INVAL)?;
         let queue = TransmitQueue::new(ring, lni.number, lcid as u8, trigger, error_eq);
-        engine.tx.insert(queue).ok_or(Errno::NOSPC)
+        allocate(engine, lni.number, CXI_RSRC_TYPE_TXQ, |engine| {
+            engine.tx.insert(queue).ok_or(Errno::NOSPC)
+        })
     })?;
     let public = cxi_cq {
         size: count,
@@ -157,6 +163,7 @@ fn allocate(
     Ok(hand_out(CqHandle {
         public,
         nic: lni.nic.clone(),
+        lni: lni.number,
         transmit,
         number,
         memory,
@@ -184,6 +191,7 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
         // SAFETY: C contract.
         let CqHandle {
             nic,
+            lni,
             transmit,
             number,
             ..
@@ -194,6 +202,7 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
             } else {
                 engine.remove_target_queue(*number);
             }
+            publish(engine, *lni);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_cmdq`; gone by C contract once this succeeds.

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::lni::LniHandle;
 use super::memory::check_access;
+use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
 use crate::engine::counter::Counter;
 use crate::nic::Nic;
@@ -41,8 +42,9 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         // SAFETY: found accessible and aligned just now; C contract: it outlives the counter.
         unsafe { counter.set_write_back(address) };
         let number = lni.nic.with(|engine| {
-            engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            engine.counters.insert(counter).ok_or(Errno::NOSPC)
+            allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
+                engine.counters.insert(counter).ok_or(Errno::NOSPC)
+            })
         })?;
         let public = cxi_ct {
             doorbell: doorbells.at(0, 8).cast(),
@@ -87,7 +89,9 @@ pub unsafe extern "C" fn cxil_destroy_ct(ct: *mut cxi_ct) -> c_int {
         // SAFETY: C contract.
         let CtHandle { nic, number, .. } = unsafe { handle(ct) }?;
         nic.with(|engine| {
+            let lni = engine.counters.get_mut(*number).ok_or(Errno::INVAL)?.lni;
             engine.remove_counter(*number);
+            publish(engine, lni);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_ct`; gone by C contract once this succeeds.

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::lni::LniHandle;
 use super::memory::{MdHandle, check_access};
+use super::service::books::{allocate, publish};
 use super::wait::WaitHandle;
 use super::{answer, hand_out, handle, place, take_back};
 use crate::engine::Engine;
@@ -89,7 +90,9 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
             queue.set_waits(waits);
             let waited_for = queue.is_waited_for();
-            let number = engine.eqs.insert(queue).ok_or(Errno::NOSPC)?;
+            let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
+                engine.eqs.insert(queue).ok_or(Errno::NOSPC)
+            })?;
             engine.waited_for += usize::from(waited_for);
             Ok(number)
         })?;
@@ -193,7 +196,9 @@ fn check_mapping(
 pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
         // SAFETY: C contract.
-        let EqHandle { nic, number, .. } = unsafe { handle(evtq) }?;
+        let EqHandle {
+            nic, number, lni, ..
+        } = unsafe { handle(evtq) }?;
         nic.with(|engine| {
             let busy = engine
                 .ptes
@@ -211,6 +216,7 @@ pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
                 return Err(Errno::BUSY);
             }
             engine.remove_event_queue(*number);
+            publish(engine, *lni);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_evtq`; gone by C contract once this succeeds.

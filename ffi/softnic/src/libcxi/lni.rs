@@ -7,9 +7,9 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::device::{Device, PID_COUNT};
-use super::service::{Service, check_vni};
+use super::service::books::{self, Books};
 use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::{Domain, Engine, Lni, PROFILES, Profile};
+use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
 use crate::fabric::Fabric;
 use crate::nic::Nic;
 
@@ -48,9 +48,20 @@ pub unsafe extern "C" fn cxil_alloc_lni(
         let device: &Device = unsafe { handle(dev) }?;
         // SAFETY: C contract.
         let place = unsafe { place(lni) }?;
-        Service::find(svc_id)?.admit()?;
         let nic = device.nic.clone();
-        let number = nic.with(|engine| engine.lnis.insert(Lni::default()).ok_or(Errno::NOSPC))?;
+        let number = nic.with(|engine| {
+            let books = Books::open(&engine.wire)?;
+            let service = books.service(svc_id)?;
+            service.admit()?;
+            books.has_room_for_lni(service)?;
+            let lni = Lni {
+                service: svc_id,
+                ..Lni::default()
+            };
+            let number = engine.lnis.insert(lni).ok_or(Errno::NOSPC)?;
+            books::publish(engine, number);
+            Ok(number)
+        })?;
         *place = hand_out(LniHandle {
             public: cxil_lni { id: number as u32 },
             nic,
@@ -69,7 +80,15 @@ pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
             if in_use(engine, *number) {
                 return Err(Errno::BUSY);
             }
+            if let Some(lni) = engine.lnis.get(*number) {
+                for kept in &lni.reservations {
+                    for pid in kept.first..kept.first + kept.count {
+                        engine.wire.unclaim(kept.vni, pid);
+                    }
+                }
+            }
             engine.remove_lni(*number);
+            books::publish(engine, *number);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_lni`; gone by C contract once this succeeds.
@@ -90,7 +109,7 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.tx.iter().any(|(_, queue)| queue.lni == lni)
         || engine.tgt.iter().any(|(_, queue)| queue.lni == lni)
         || engine.ptes.iter().any(|(_, pte)| pte.lni == lni)
-        || engine.counters.any_of(lni)
+        || engine.counters.count_of(lni) > 0
 }
 
 /// Traffic classes that this NIC offers: those of the driver's default QoS profile, LL_BE_BD_ET
@@ -141,8 +160,14 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
         // SAFETY: C contract.
         let place = unsafe { place(cp) }?;
         check_class(tc, tc_type)?;
-        let vni = check_vni(vni)?;
-        let lcid = lni.nic.with(|engine| {
+        let (lcid, vni) = lni.nic.with(|engine| {
+            let books = Books::open(&engine.wire)?;
+            let (vni, service) = books.check_vni(vni)?;
+            if service.is_some_and(|service| service.restricted_tcs && !service.tcs[tc as usize]) {
+                return Err(Errno::INVAL);
+            }
+            let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
+            let exclusive = books.service(own).is_ok_and(|own| own.exclusive_profiles);
             let profiles = &mut engine
                 .lnis
                 .get_mut(lni.number)
@@ -150,10 +175,11 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
                 .profiles;
             for lcid in admitted.clone() {
                 if let Some(profile) = &mut profiles[lcid]
+                    && !exclusive
                     && (profile.vni, profile.tc, profile.tc_type) == (vni, tc, tc_type)
                 {
                     profile.users += 1;
-                    return Ok(lcid);
+                    return Ok((lcid, vni));
                 }
             }
             let lcid = admitted
@@ -166,7 +192,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
                 tc_type,
                 users: 1,
             });
-            Ok(lcid)
+            Ok((lcid, vni))
         })?;
         let public = cxi_cp {
             __bindgen_anon_1: cxi_cp__bindgen_ty_1 { vni: vni.into() },
@@ -223,15 +249,27 @@ pub unsafe extern "C" fn cxil_alloc_domain(
             pid if pid < PID_COUNT => Some(pid as u16),
             _ => return Err(Errno::INVAL),
         };
-        let vni = check_vni(vni)?;
-        let (number, pid) = lni.nic.with(|engine| {
-            let pid = engine.wire.claim(vni, wanted)?;
+        let (number, vni, pid) = lni.nic.with(|engine| {
+            let (vni, _) = Books::open(&engine.wire)?.check_vni(vni)?;
+            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+            let kept =
+                wanted.filter(|&pid| owner.reservations.iter().any(|own| own.holds(vni, pid)));
+            let in_use = |pid| {
+                let mut domains = engine.domains.iter();
+                domains.any(|(_, other)| (other.vni, other.pid) == (vni, pid))
+            };
+            let pid = match kept {
+                Some(pid) if in_use(pid) => return Err(Errno::EXIST),
+                Some(pid) => pid,
+                None => engine.wire.claim(vni, wanted, 1)?,
+            };
             let domain = Domain {
                 lni: lni.number,
                 vni,
                 pid,
             };
-            Ok((engine.domains.insert(domain).ok_or(Errno::NOSPC)?, pid))
+            let number = engine.domains.insert(domain).ok_or(Errno::NOSPC)?;
+            Ok((number, vni, pid))
         })?;
         let public = cxil_domain {
             vni: vni.into(),
@@ -256,11 +294,83 @@ pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int 
                 return Err(Errno::BUSY);
             }
             let domain = engine.domains.remove(*number).ok_or(Errno::INVAL)?;
-            engine.wire.unclaim(domain.vni, domain.pid);
+            let owner = engine.lnis.get(domain.lni);
+            let kept = owner.is_some_and(|lni| {
+                let mut kept = lni.reservations.iter();
+                kept.any(|kept| kept.holds(domain.vni, domain.pid))
+            });
+            if !kept {
+                engine.wire.unclaim(domain.vni, domain.pid);
+            }
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_domain`; gone by C contract once this succeeds.
         unsafe { take_back::<DomainHandle, _>(domain) };
         Ok(())
     })
+}
+
+/// Gives a profile, and all queues that use it, another VNI, with the rules of [`cxil_alloc_cp`] for it. EINVAL for a
+/// profile of another LNI.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni: c_uint) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        // SAFETY: C contract: null or a profile, used by this thread alone.
+        let cp = unsafe { cp.cast::<CpHandle>().as_mut() }.ok_or(Errno::INVAL)?;
+        if cp.lni != lni.number || !Arc::ptr_eq(&cp.nic, &lni.nic) {
+            return Err(Errno::INVAL);
+        }
+        let (tc, lcid) = (cp.public.tc, cp.public.lcid as usize);
+        let vni = lni.nic.with(|engine| {
+            let books = Books::open(&engine.wire)?;
+            let (vni, service) = books.check_vni(vni)?;
+            if service.is_some_and(|service| service.restricted_tcs && !service.tcs[tc as usize]) {
+                return Err(Errno::INVAL);
+            }
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
+            entry.as_mut().ok_or(Errno::INVAL)?.vni = vni;
+            Ok(vni)
+        })?;
+        cp.public.__bindgen_anon_1.vni = vni.into();
+        Ok(())
+    })
+}
+
+/// Keeps `count` PIDs in a row for an LNI, from `pid` on or, for `C_PID_ANY`, wherever there are as many, and answers the
+/// first. Domains on them are the LNI's alone; others get EEXIST, and `C_PID_ANY` never leads there. They are
+/// given back with the LNI. EINVAL for a count of 0 or beyond the PIDs; for the rest see [`cxil_alloc_domain`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_reserve_domain(
+    lni: *mut cxil_lni,
+    vni: c_uint,
+    pid: c_uint,
+    count: c_uint,
+) -> c_int {
+    let mut first = 0;
+    let code = answer(|| {
+        // SAFETY: C contract.
+        let lni: &LniHandle = unsafe { handle(lni) }?;
+        let wanted = match pid {
+            C_PID_ANY => None,
+            pid if pid < PID_COUNT => Some(pid as u16),
+            _ => return Err(Errno::INVAL),
+        };
+        let end = u64::from(wanted.unwrap_or(0)) + u64::from(count);
+        if count == 0 || end > u64::from(PID_COUNT) {
+            return Err(Errno::INVAL);
+        }
+        let count = count as u16;
+        first = lni.nic.with(|engine| {
+            let (vni, _) = Books::open(&engine.wire)?.check_vni(vni)?;
+            let first = engine.wire.claim(vni, wanted, count)?;
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            owner.reservations.push(Reservation { vni, first, count });
+            Ok(first)
+        })?;
+        Ok(())
+    });
+    if code == 0 { c_int::from(first) } else { code }
 }

@@ -8,8 +8,12 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 
 use super::lni::LniHandle;
+use super::platform::kernel_page_size;
+use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::Md;
+use crate::engine::{Engine, Md};
+use crate::fabric::Fabric;
+use crate::fork_marks;
 use crate::nic::Nic;
 use crate::pages::page_size;
 
@@ -19,12 +23,15 @@ pub struct MdHandle {
     public: cxi_md,
     pub nic: Arc<Nic>,
     pub number: usize,
+    /// Ranges of memory kept from children.
+    marked: Vec<(usize, usize)>,
 }
 
 /// Maps host memory. Hints are accepted and not needed.
 ///
-/// Only pinned host memory, as the benchmarks use it: on-demand paging and address translation
-/// services answer EOPNOTSUPP, as a driver without them does.
+/// Only pinned host memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
+/// [`cxil_update_md`]): on-demand paging and address translation services answer EOPNOTSUPP, as a driver without
+/// them does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map(
     lni: *mut cxil_lni,
@@ -44,11 +51,19 @@ pub unsafe extern "C" fn cxil_map(
         let page = page_size();
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        check_access(start, end, flags)?;
-        populate(start, end - start, flags);
-        let mapped = lni.nic.with(|engine| {
+        let reserves = flags & CXI_MAP_ALLOC_MD != 0;
+        let marked = match reserves {
+            true => None,
+            false => provide(&lni.nic, start, end, flags)?,
+        };
+        let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let (lac, iova) = space.map(start, end - start, flags).ok_or(Errno::NOSPC)?;
+            let flags = flags & !CXI_MAP_ALLOC_MD;
+            let given = match reserves {
+                true => space.reserve(end - start, flags),
+                false => space.map(start, end - start, flags),
+            };
+            let (lac, iova) = given.ok_or(Errno::NOSPC)?;
             let md = Md {
                 lni: lni.number,
                 lac,
@@ -58,8 +73,19 @@ pub unsafe extern "C" fn cxil_map(
                 flags,
             };
             Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
+        };
+        let mapped = lni.nic.with(|engine| {
+            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+            match owner.space.needs_context(flags & !CXI_MAP_ALLOC_MD) {
+                true => allocate(engine, lni.number, CXI_RSRC_TYPE_AC, map),
+                false => map(engine),
+            }
         });
-        let (number, mapped) = mapped?;
+        let (number, mapped) = mapped.inspect_err(|_| {
+            if let Some((start, end)) = marked {
+                fork_marks::unmark(start, end);
+            }
+        })?;
         let public = cxi_md {
             iova: mapped.iova,
             va: start as u64,
@@ -73,6 +99,7 @@ pub unsafe extern "C" fn cxil_map(
             public,
             nic: lni.nic.clone(),
             number,
+            marked: marked.into_iter().collect(),
         });
         Ok(())
     })
@@ -82,21 +109,91 @@ pub unsafe extern "C" fn cxil_map(
 pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
     answer(|| {
         // SAFETY: C contract.
-        let MdHandle { nic, number, .. } = unsafe { handle(md) }?;
+        let MdHandle {
+            nic,
+            number,
+            marked,
+            ..
+        } = unsafe { handle(md) }?;
         nic.with(|engine| {
             if engine.eqs.iter().any(|(_, eq)| eq.uses(*number)) {
                 return Err(Errno::BUSY);
             }
             let md = engine.mds.remove(*number).ok_or(Errno::INVAL)?;
             if let Some(lni) = engine.lnis.get_mut(md.lni) {
-                lni.space.unmap(md.lac, md.iova);
+                lni.space.unmap(md.lac, md.iova, md.len);
             }
+            publish(engine, md.lni);
             Ok(())
         })?;
+        for &(start, end) in marked {
+            fork_marks::unmark(start, end);
+        }
         // SAFETY: made by `cxil_map`; gone by C contract once this succeeds.
         unsafe { take_back::<MdHandle, _>(md) };
         Ok(())
     })
+}
+
+/// Puts memory behind part of a mapping: the pages of `len` bytes at `va`, which lie in its range. For a mapping that only
+/// reserved addresses this is the first memory; for others, what the process has there now is looked at again.
+/// EINVAL beyond the range, or for rights that the mapping does not have; EFAULT as in [`cxil_map`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_update_md(
+    md: *mut cxi_md,
+    va: *mut c_void,
+    len: usize,
+    flags: u32,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract: null or a mapping, used by this thread alone.
+        let handle = unsafe { md.cast::<MdHandle>().as_mut() }.ok_or(Errno::INVAL)?;
+        check_flags(len, flags)?;
+        let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
+        let page = page_size();
+        let start = va.expose_provenance() / page * page;
+        let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
+        let of = handle
+            .nic
+            .with(|engine| engine.mds.get(handle.number).copied().ok_or(Errno::INVAL))?;
+        let rights = CXI_MAP_READ | CXI_MAP_WRITE;
+        let inside = start >= of.va && end <= of.va + of.len;
+        if !inside || flags & rights & !of.flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let marked = provide(&handle.nic, start, end, of.flags)?;
+        handle.nic.with(|engine| {
+            let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
+            let iova = of.iova + (start - of.va) as u64;
+            lni.space.place(of.lac, iova, start, end - start);
+            Ok(())
+        })?;
+        handle.marked.extend(marked);
+        Ok(())
+    })
+}
+
+/// Looks whether the process can access a range in the way that the NIC is to, brings its pages in, and keeps them from
+/// children if the device does that: the range that was marked then.
+fn provide(
+    nic: &Nic,
+    start: usize,
+    end: usize,
+    flags: u32,
+) -> Result<Option<(usize, usize)>, Errno> {
+    check_access(start, end, flags)?;
+    populate(start, end - start, flags);
+    let marking = nic.marking;
+    if !marking.pages {
+        return Ok(None);
+    }
+    let size = kernel_page_size(start)?;
+    if size > page_size() && !marking.huge_pages {
+        return Ok(None);
+    }
+    let (start, end) = (start / size * size, end.next_multiple_of(size));
+    fork_marks::mark(start, end)?;
+    Ok(Some((start, end)))
 }
 
 fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
@@ -104,9 +201,9 @@ fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
     if len == 0 || (flags & CXI_MAP_PIN != 0 && flags & on_demand != 0) {
         return Err(Errno::INVAL);
     }
-    let elsewhere =
-        CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN | CXI_MAP_DEVICE | CXI_MAP_ALLOC_MD;
-    if flags & CXI_MAP_PIN == 0 || flags & elsewhere != 0 {
+    let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN | CXI_MAP_DEVICE;
+    let brings_memory = flags & (CXI_MAP_PIN | CXI_MAP_ALLOC_MD) != 0;
+    if !brings_memory || flags & elsewhere != 0 {
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())

@@ -52,15 +52,16 @@ pub unsafe extern "C" fn cxil_page_size(base: *mut c_void) -> c_int {
         if base.is_null() {
             return Err(Errno::INVAL);
         }
-        size = kernel_page_size(base.addr())?;
+        size = c_int::try_from(kernel_page_size(base.addr())?).map_err(|_| Errno::OVERFLOW)?;
         Ok(())
     });
     if code == 0 { size } else { code }
 }
 
-fn kernel_page_size(address: usize) -> Result<c_int, Errno> {
+/// Size of the pages of the mapping that holds an address; EFAULT where nothing is mapped.
+pub fn kernel_page_size(address: usize) -> Result<usize, Errno> {
     let Ok(file) = File::open("/proc/self/smaps") else {
-        return Ok(page_size() as c_int);
+        return Ok(page_size());
     };
     let mut inside = false;
     for line in BufReader::new(file).lines().map_while(Result::ok) {
@@ -71,11 +72,10 @@ fn kernel_page_size(address: usize) -> Result<c_int, Errno> {
         {
             inside = (from..to).contains(&address);
         } else if inside && let Some(size) = line.strip_prefix("KernelPageSize:") {
-            let kilobytes = size.trim().trim_end_matches(" kB").parse::<c_int>();
+            let kilobytes = size.trim().trim_end_matches(" kB").parse::<usize>();
             return kilobytes
-                .ok()
-                .and_then(|kilobytes| kilobytes.checked_mul(1024))
-                .ok_or(Errno::OVERFLOW);
+                .map(|kilobytes| kilobytes * 1024)
+                .map_err(|_| Errno::OVERFLOW);
         }
     }
     Err(Errno::FAULT)

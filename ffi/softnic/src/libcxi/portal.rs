@@ -9,8 +9,10 @@ use rustix::io::Errno;
 use super::device::PID_GRANULE;
 use super::event_queue::EqHandle;
 use super::lni::{DomainHandle, LniHandle};
+use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
+use crate::engine::packet::Kind;
+use crate::engine::portal::{MAX_ENTRIES, PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
@@ -76,7 +78,9 @@ pub unsafe extern "C" fn cxil_alloc_pte(
         };
         let number = lni.nic.with(|engine| {
             let pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
-            engine.ptes.insert(pte).ok_or(Errno::NOSPC)
+            allocate(engine, lni.number, CXI_RSRC_TYPE_PTE, |engine| {
+                engine.ptes.insert(pte).ok_or(Errno::NOSPC)
+            })
         })?;
         *place = hand_out(PteHandle {
             public: cxil_pte { ptn: number as u32 },
@@ -96,7 +100,9 @@ pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
             if engine.maps.iter().any(|(_, map)| map.pte == *number) {
                 return Err(Errno::BUSY);
             }
+            let lni = engine.ptes.get(*number).ok_or(Errno::INVAL)?.lni;
             engine.remove_pte(*number);
+            publish(engine, lni);
             Ok(())
         })?;
         // SAFETY: made by `cxil_alloc_pte`; gone by C contract once this succeeds.
@@ -161,5 +167,83 @@ pub unsafe extern "C" fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> c_int {
         // SAFETY: made by `cxil_map_pte`; gone by C contract once this succeeds.
         unsafe { take_back::<MapHandle, _>(pte_map) };
         Ok(())
+    })
+}
+
+/// Ends what is under way at the entries of `list` with this buffer id, which software has unlinked: incoming puts and
+/// gets end with MST_CANCELLED (nic.md 8.5), and from then on nothing of them touches the memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_invalidate_pte_le(
+    pte: *mut cxil_pte,
+    buffer_id: c_uint,
+    list: c_ptl_list,
+) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
+        let buffer_id = u16::try_from(buffer_id).map_err(|_| Errno::INVAL)?;
+        // The headers of the UNEXPECTED list are no entries.
+        if !matches!(
+            list,
+            C_PTL_LIST_PRIORITY | C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST
+        ) {
+            return Err(Errno::INVAL);
+        }
+        nic.with(|engine| {
+            engine.ptes.get(*number).ok_or(Errno::INVAL)?;
+            engine.cancel_messages(|landing| {
+                landing.pte == *number
+                    && landing.entry.buffer_id() == buffer_id
+                    && u32::from(landing.entry.ptl_list()) == list
+            });
+            Ok(())
+        })
+    })
+}
+
+/// State, drop count and list entries of a portals table entry. `ule_count` says for how many headers of the UNEXPECTED
+/// list there is room at `ule_offsets`, and afterwards how many there are; of a rendezvous message the raw remote
+/// offset is told, of others where the data is (nic.md 8.7). None are reserved: the pool is one for all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
+        // SAFETY: C contract.
+        let status = unsafe { status.as_mut() }.ok_or(Errno::INVAL)?;
+        if status.ule_count > 0 && status.ule_offsets.is_null() {
+            return Err(Errno::INVAL);
+        }
+        nic.with(|engine| {
+            let entries = engine.entries;
+            let pte = engine.ptes.get(*number).ok_or(Errno::INVAL)?;
+            status.drop_count = pte.drop_count;
+            status.state = pte.state as u8;
+            status.les_reserved = 0;
+            status.les_allocated = entries as u16;
+            status.les_max = MAX_ENTRIES as u16;
+            let headers = &pte.lists.unexpected;
+            for (index, found) in headers.iter().take(status.ule_count.into()).enumerate() {
+                let offset = match found.header.kind {
+                    Kind::Rendezvous => found.header.remote_offset,
+                    _ => found.start,
+                };
+                let place = status.ule_offsets.wrapping_add(index);
+                // SAFETY: C contract: there is room for `ule_count` offsets.
+                unsafe { place.write(offset) };
+            }
+            status.ule_count = headers.len() as u16;
+            Ok(())
+        })
+    })
+}
+
+/// EOPNOTSUPP: the state SOFTWARE_MANAGED is not offered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, _drop_count: c_uint) -> c_int {
+    answer(|| {
+        // SAFETY: C contract.
+        let PteHandle { nic, .. } = unsafe { handle(pte) }?;
+        nic.with(|_| Err(Errno::OPNOTSUPP))
     })
 }

@@ -6,7 +6,6 @@ use std::ffi::{c_int, c_uint};
 use std::ops::RangeInclusive;
 
 use cxi_sys::*;
-use libc::timespec;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
