@@ -325,7 +325,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(NoHardware),
-        "this machine has no Slingshot NIC, or its driver is not loaded",
+        "this machine has no Slingshot NIC, or its driver is not loaded (no /sys/class/cxi)",
         "try the built-in software NIC with --device=soft0",
     ),
     row(

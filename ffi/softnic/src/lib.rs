@@ -37,5 +37,7 @@ pub use libcxi::api;
 ///
 /// Fails with one line for the user: variable, value, and what is allowed.
 pub fn check_environment() -> Result<(), String> {
-    environment::Nics::from_environment().map(|_| ())
+    environment::Nics::from_environment()?;
+    fabric::check_conditions()?;
+    Ok(())
 }

@@ -43,6 +43,9 @@ impl<W: Wire> Engine<W> {
     /// Whoever meets an entry uses it, also if it then fails: an entry for one operation is gone.
     #[inline]
     pub fn judge(&mut self, peer: Peer, packet: &Packet) -> (Option<Landing>, ReturnCode) {
+        if packet.return_code != 0 {
+            return (None, packet.return_code.into());
+        }
         let address = (packet.vni, packet.pid, packet.index);
         let map = self
             .maps

@@ -64,7 +64,9 @@ impl<W: Wire> Engine<W> {
             mlength: packet.total,
             ptl_list: packet.ptl_list,
             rendezvous: transaction.rendezvous.is_some(),
-            tgt_error: code != C_RC_OK && transaction.local_error.is_none(),
+            // A packet that reaches nobody is no news from the target.
+            tgt_error: !matches!(code, C_RC_OK | C_RC_UNDELIVERABLE)
+                && transaction.local_error.is_none(),
             return_code: code,
         };
         events::initiator(&mut self.eqs, transaction.eq, &event);
@@ -101,6 +103,9 @@ impl<W: Wire> Engine<W> {
             mut code,
             ..
         } = self.messages[at];
+        if packet.return_code != 0 && code == C_RC_OK {
+            code = packet.return_code.into();
+        }
         self.store(arrival, &header, landing.as_ref(), &mut code);
         if last {
             self.messages.swap_remove(at);

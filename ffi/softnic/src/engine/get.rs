@@ -130,7 +130,9 @@ impl<W: Wire> Engine<W> {
             return;
         };
         let length = usize::from(packet.length);
-        if length > 0
+        if u32::from(packet.return_code) != C_RC_OK {
+            transaction.local_error = Some(packet.return_code.into());
+        } else if length > 0
             && let Some(to) = transaction.destination
         {
             let lni = self.lnis.get(to.lni).ok_or(C_RC_INVALID_AC);

@@ -20,6 +20,7 @@
 //! | `atomics`, `arithmetic` | atomic operations, and what they compute |
 //! | `transactions` | operations that wait for their response |
 //! | `events`, `event_queue` | event records, and the rings they are written to |
+//! | `return_codes` | return codes by name |
 //! | `telemetry` | counters of what went on |
 //! | `memory` | address contexts, translation |
 //! | `packet` | what goes over the wire |
@@ -42,6 +43,7 @@ pub mod packet;
 mod placement;
 pub mod portal;
 mod rendezvous;
+pub mod return_codes;
 pub mod ring;
 pub mod table;
 pub mod telemetry;
@@ -254,6 +256,7 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
+        worked |= self.wire.holds_packets();
         if self.waited_for > 0 {
             self.eqs.values_mut().for_each(EventQueue::tell);
         }

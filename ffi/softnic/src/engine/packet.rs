@@ -92,7 +92,7 @@ pub struct Packet {
     pub vni: u16,
     pub pid: u16,
     pub index: u16,
-    /// Response only.
+    /// Of a response or reply. Elsewhere 0, unless the link has spoilt the packet: what its operation ends with.
     pub return_code: u8,
     /// Response and reply only: the list that matched.
     pub ptl_list: u8,
@@ -275,6 +275,11 @@ pub trait Wire {
 
     /// Gives the place of the last arrival on `lane` back to its sender.
     fn release(&mut self, lane: usize);
+
+    /// Whether packets have come in whose time has not.
+    fn holds_packets(&self) -> bool {
+        false
+    }
 
     /// Whether the NIC still exists. Costs a system call.
     fn is_alive(&mut self, peer: Peer) -> bool;

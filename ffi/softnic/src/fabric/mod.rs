@@ -4,8 +4,10 @@
 //! the ports of the NIC addressed, whose headers say which (VNI, PID) they serve. A NIC
 //! talks to itself through its own port like to any other.
 
+mod conditions;
 mod directory;
 mod port;
+mod syntax;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -22,10 +24,15 @@ use rustix::thread::futex;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Arrival, Packet, Peer, Wire};
 use crate::fork;
+use conditions::Conditions;
 pub use directory::Directory;
 use directory::is_owned;
 use port::{CELLS, ENDPOINTS, LANES};
 pub use port::{Port, Use};
+pub use syntax::from_environment as check_conditions;
+
+/// Says in the first word of a cell that its packet is not to be delivered before its time.
+const TIMED: u64 = 1 << 43;
 
 /// A port that we send to.
 struct Remote {
@@ -76,11 +83,16 @@ pub struct Fabric {
     inbound: [Inbound; LANES],
     /// Lane to look at first, so that none starves.
     turn: u32,
+    /// What our link does to packets; nothing, where nobody asks for it.
+    conditions: Option<Box<Conditions>>,
+    /// A packet has come in whose time has not.
+    holds_packets: bool,
 }
 
 impl Fabric {
     /// Joins the fabric as one more port of NIC `nid`.
     pub fn join(nid: u32) -> Result<Self, Errno> {
+        let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
         let path = directory::path()?;
         let directory = Directory::lock(&path)?;
         directory.sweep()?;
@@ -103,12 +115,20 @@ impl Fabric {
             routes: Vec::new(),
             inbound: [Inbound::default(); LANES],
             turn: 0,
+            conditions: Conditions::new(settings, nid, slot),
+            holds_packets: false,
         })
     }
 
     /// Our own port, for those who wake us.
     pub fn port(&self) -> Arc<Port> {
         self.port.clone()
+    }
+
+    /// Whether our link is up.
+    pub fn is_up(&self) -> bool {
+        let conditions = self.conditions.as_ref();
+        conditions.is_none_or(|conditions| conditions.is_up())
     }
 
     /// The directory, locked.
@@ -343,7 +363,18 @@ impl Wire for Fabric {
             // SAFETY: the caller vouches for the payload; a cell holds any packet's, and is ours until published.
             unsafe { crate::engine::memory::copy(payload, cell, usize::from(packet.length)) };
         }
-        let mut words = packet.to_words();
+        let mut words = match &mut self.conditions {
+            None => packet.to_words(),
+            Some(conditions) => {
+                let mut packet = *packet;
+                let due = conditions.send(&mut packet);
+                let place = remote.port.cell_due(remote.lane, remote.head);
+                place.store(due, Ordering::Relaxed);
+                let mut words = packet.to_words();
+                words[0] |= TIMED;
+                words
+            }
+        };
         words[1] = self.instance;
         for (index, word) in words.iter().enumerate().skip(1) {
             remote
@@ -363,6 +394,7 @@ impl Wire for Fabric {
 
     #[inline]
     fn receive(&mut self) -> Option<Arrival> {
+        self.holds_packets = false;
         let claimed = self
             .port
             .lanes()
@@ -375,6 +407,12 @@ impl Wire for Fabric {
             let (lane, head) = (lane as usize, self.inbound[lane as usize].head);
             let first = self.port.cell_word(lane, head, 0).load(Ordering::Acquire);
             if first as u32 != head.wrapping_add(1) {
+                continue;
+            }
+            if first & TIMED != 0
+                && self.port.cell_due(lane, head).load(Ordering::Relaxed) > conditions::now()
+            {
+                self.holds_packets = true;
                 continue;
             }
             self.turn = (lane as u32 + 1) % LANES as u32;
@@ -394,7 +432,10 @@ impl Wire for Fabric {
                 word(7),
             ];
             match Packet::from_words(words) {
-                Some(packet) => {
+                Some(mut packet) => {
+                    if let Some(conditions) = &self.conditions {
+                        conditions.receive(&mut packet);
+                    }
                     let payload = self.port.cell_payload(lane, head);
                     return Some(Arrival {
                         packet,
@@ -427,6 +468,10 @@ impl Wire for Fabric {
         let head = self.inbound[lane].head.wrapping_add(1);
         self.inbound[lane].head = head;
         self.port.tail(lane).store(head, Ordering::Release);
+    }
+
+    fn holds_packets(&self) -> bool {
+        self.holds_packets
     }
 
     fn is_alive(&mut self, peer: Peer) -> bool {

@@ -46,7 +46,9 @@ pub const CELLS: u32 = 64;
 const OWNER_AT: usize = 0;
 const OWNER_NAME_AT: usize = 8;
 const TAIL_AT: usize = 64;
-const CELLS_AT: usize = 128;
+/// When the packet of each cell is due, if the link has a model.
+const DUE_AT: usize = 128;
+const CELLS_AT: usize = DUE_AT + 8 * CELLS as usize;
 const CELL_HEADER: usize = 64;
 const CELL_LEN: usize = CELL_HEADER + MTU;
 /// A whole number of pages, so that a lane is allocated alone.
@@ -215,6 +217,13 @@ impl Port {
     #[inline]
     pub fn cell_word(&self, lane: usize, position: u32, word: usize) -> &AtomicU64 {
         self.pages.word(cell_at(lane, position) + 8 * word)
+    }
+
+    /// When the packet of a cell is due, in nanoseconds of the monotonic clock; it counts if the header says so.
+    #[inline]
+    pub fn cell_due(&self, lane: usize, position: u32) -> &AtomicU64 {
+        let at = lane_at(lane) + DUE_AT + 8 * (position % CELLS) as usize;
+        self.pages.word(at)
     }
 
     /// The payload of a cell.

@@ -150,11 +150,11 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
         let nic = Arc::new(Nic::open(nid)?);
+        let mut info = info(dev_id, nid);
+        info.link_state = nic.with(|engine| Ok(engine.wire.is_up().into()))?;
         runner::add(nic.clone());
         *place = hand_out(Device {
-            public: cxil_dev {
-                info: info(dev_id, nid),
-            },
+            public: cxil_dev { info },
             nic,
             opened: Instant::now(),
             registers_mapped: AtomicBool::new(false),

@@ -319,7 +319,7 @@ mod tests {
     fn lines_and_descriptions_keep_everything() {
         for mut service in built_in() {
             let described = Service::described(service.id, &service.describe()).unwrap();
-            let range = std::mem::replace(&mut service.range, (0, 0));
+            let range = std::mem::take(&mut service.range);
             let enabled = service.enabled;
             service.enabled &= service.restricted_vnis;
             assert_eq!(described, service, "a range is set by a call of its own");

@@ -1,0 +1,337 @@
+//! What the link does to packets: latency, bandwidth, and faults on request.
+//!
+//! The sender decides all of it when it sends: when the packet is due at the other side, and whether it carries a
+//! return code, which ends its operation there in place of what would have become of it. The receiver delivers no
+//! packet before its time. A wire of several packets is a pipeline; packets of one NIC to another stay in order.
+
+use std::time::Duration;
+
+use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::engine::ReturnCode;
+use crate::engine::packet::{Kind, Packet};
+
+/// Bytes of a packet on the link beside its payload (libcxi.md 2.2: MTU 2112 for 2048).
+const HEADER: u64 = 64;
+
+/// Tries of a packet before its operation is given up: the first and four more (libcxi.md 12.3).
+const TRIES: u32 = 5;
+
+/// The link as the environment describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// From one NIC to the other.
+    pub latency: Duration,
+    /// Of the link of each NIC in bytes a second; without it none.
+    pub bandwidth: Option<f64>,
+    pub faults: Faults,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    pub seed: u64,
+    /// Probability that a packet is lost, each time it is sent.
+    pub loss: f64,
+    /// After which a lost packet is sent again.
+    pub retry: Duration,
+    /// Probability that a packet is late, and by how much.
+    pub delay: Option<(f64, Duration)>,
+    pub errors: Vec<Error>,
+    /// When the link goes down after the device was opened, and for how long, if not for ever.
+    pub down: Option<(Duration, Option<Duration>)>,
+}
+
+/// Operations that end with a return code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Error {
+    pub code: ReturnCode,
+    pub which: Which,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Which {
+    /// The one with this number, counted from 1 at the opening of the device.
+    Number(u64),
+    /// Any, with this probability.
+    Probability(f64),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            bandwidth: None,
+            faults: Faults {
+                seed: 1,
+                loss: 0.0,
+                retry: Duration::from_millis(1),
+                delay: None,
+                errors: Vec::new(),
+                down: None,
+            },
+        }
+    }
+}
+
+/// The link of one open device.
+pub struct Conditions {
+    settings: Settings,
+    random: Random,
+    opened: u64,
+    /// When the last packet sent will have left, in nanoseconds.
+    busy_until: u64,
+    operations: u64,
+}
+
+impl Conditions {
+    /// The conditions of a NIC; none where the environment asks for nothing. Two NICs, and two opens of one, draw
+    /// different numbers.
+    pub fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
+        if settings == Settings::default() {
+            return None;
+        }
+        let seed = settings.faults.seed;
+        Some(Box::new(Self {
+            random: Random(seed ^ u64::from(nid) << 40 ^ u64::from(slot) << 20),
+            settings,
+            opened: now(),
+            busy_until: 0,
+            operations: 0,
+        }))
+    }
+
+    /// Whether the link is up now.
+    pub fn is_up(&self) -> bool {
+        self.is_up_at(now())
+    }
+
+    fn is_up_at(&self, now: u64) -> bool {
+        let age = Duration::from_nanos(now - self.opened);
+        match self.settings.faults.down {
+            None => true,
+            Some((from, None)) => age < from,
+            Some((from, Some(length))) => age < from || age >= from.saturating_add(length),
+        }
+    }
+
+    /// What becomes of a packet that is sent now: when it is due, and the return code that it may get to carry.
+    pub fn send(&mut self, packet: &mut Packet) -> u64 {
+        self.send_at(packet, now())
+    }
+
+    /// What becomes of a packet that is taken in now.
+    pub fn receive(&self, packet: &mut Packet) {
+        if self.settings.faults.down.is_some() && !self.is_up() {
+            packet.return_code = C_RC_UNDELIVERABLE as u8;
+        }
+    }
+
+    fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
+        let code = self.fault(packet, now);
+        if code != C_RC_OK {
+            packet.return_code = code as u8;
+        }
+        let bytes = HEADER + u64::from(packet.length);
+        let takes = self
+            .settings
+            .bandwidth
+            .map_or(0.0, |rate| bytes as f64 / rate * 1e9);
+        self.busy_until = self.busy_until.max(now) + takes.round() as u64;
+        let faults = &self.settings.faults;
+        let mut due = self.busy_until + nanoseconds(self.settings.latency);
+        for _ in 0..self.random.losses(faults.loss) {
+            due += nanoseconds(faults.retry);
+        }
+        if let Some((probability, late)) = faults.delay
+            && self.random.happens(probability)
+        {
+            due += nanoseconds(late);
+        }
+        due
+    }
+
+    /// The return code that an operation ends with because of this packet, or OK.
+    fn fault(&mut self, packet: &Packet, now: u64) -> ReturnCode {
+        if !self.is_up_at(now) {
+            return C_RC_UNDELIVERABLE;
+        }
+        let faults = &self.settings.faults;
+        // Drawn here as well as for the delay: a packet that is lost each time is rare, and one draw decides.
+        if faults.loss > 0.0 && self.random.happens(faults.loss.powi(TRIES as i32)) {
+            return C_RC_UNDELIVERABLE;
+        }
+        let begins_operation = packet.offset == 0
+            && matches!(
+                packet.kind,
+                Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous
+            );
+        if !begins_operation {
+            return C_RC_OK;
+        }
+        self.operations += 1;
+        for error in &faults.errors {
+            let hit = match error.which {
+                Which::Number(number) => number == self.operations,
+                Which::Probability(probability) => self.random.happens(probability),
+            };
+            if hit {
+                return error.code;
+            }
+        }
+        C_RC_OK
+    }
+}
+
+/// Now, on the clock that all processes share, in nanoseconds.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+/// Numbers that look random and are the same for the same seed (splitmix64, S. Vigna, public domain).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+
+    /// How often in a row a packet is lost that arrives in the end.
+    fn losses(&mut self, probability: f64) -> u32 {
+        (1..TRIES).take_while(|_| self.happens(probability)).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+
+    use super::*;
+
+    fn conditions(change: impl FnOnce(&mut Settings)) -> Conditions {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let mut conditions = *Conditions::new(settings, 0x12, 0).unwrap();
+        conditions.opened = 0;
+        conditions
+    }
+
+    fn put(length: u16) -> Packet {
+        Packet {
+            kind: Kind::Put,
+            length,
+            total: length.into(),
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn nothing_asked_for_is_nothing_done() {
+        assert!(Conditions::new(Settings::default(), 1, 0).is_none());
+    }
+
+    #[test]
+    fn packets_follow_one_another_on_the_link() {
+        let mut link = conditions(|settings| {
+            settings.latency = Duration::from_nanos(2000);
+            settings.bandwidth = Some(1e9);
+        });
+        // A byte takes a nanosecond, a packet 64 more.
+        assert_eq!(link.send_at(&mut put(8), 10_000), 10_000 + 72 + 2000);
+        assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
+        // The link was idle in between.
+        assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    }
+
+    #[test]
+    fn the_operation_with_the_number_fails_and_no_other() {
+        let mut link = conditions(|settings| {
+            settings.faults.errors = vec![
+                Error {
+                    code: C_RC_PT_DISABLED,
+                    which: Which::Number(3),
+                },
+                Error {
+                    code: C_RC_NO_SPACE,
+                    which: Which::Number(5),
+                },
+            ];
+        });
+        let mut code = |kind, offset| {
+            let mut packet = Packet {
+                kind,
+                offset,
+                total: 9000,
+                ..Packet::default()
+            };
+            link.send_at(&mut packet, 1);
+            u32::from(packet.return_code)
+        };
+        let codes = [
+            code(Kind::Put, 0),
+            code(Kind::Put, 2048), // the same operation
+            code(Kind::Response, 0),
+            code(Kind::Get, 0),
+            code(Kind::Atomic, 0),
+            code(Kind::Rendezvous, 0),
+            code(Kind::Put, 0),
+            code(Kind::Put, 0),
+        ];
+        assert_eq!(codes, [0, 0, 0, 0, C_RC_PT_DISABLED, 0, C_RC_NO_SPACE, 0]);
+    }
+
+    #[test]
+    fn a_link_is_down_for_its_time() {
+        let mut link = conditions(|settings| {
+            let (from, length) = (Duration::from_nanos(100), Duration::from_nanos(50));
+            settings.faults.down = Some((from, Some(length)));
+        });
+        let mut code = |now| {
+            let mut packet = put(8);
+            link.send_at(&mut packet, now);
+            u32::from(packet.return_code)
+        };
+        let codes = [99, 100, 149, 150].map(&mut code);
+        assert_eq!(codes, [0, C_RC_UNDELIVERABLE, C_RC_UNDELIVERABLE, 0]);
+    }
+
+    #[test]
+    fn losses_are_repeated_in_time_and_given_up_in_the_end() {
+        let run = |seed| {
+            let mut link = conditions(|settings| {
+                settings.faults.seed = seed;
+                settings.faults.loss = 0.5;
+            });
+            let mut outcome = Vec::new();
+            for _ in 0..4000 {
+                let mut packet = put(8);
+                let due = link.send_at(&mut packet, 0);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let outcome = run(7);
+        assert_eq!(run(7), outcome, "the same seed");
+        assert_ne!(run(8), outcome, "another seed");
+        let given_up = outcome.iter().filter(|(code, _)| *code != 0).count();
+        // One in 32, give or take.
+        assert!((80..180).contains(&given_up), "{given_up} of 4000");
+        let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
+        assert!((800..1200).contains(&late), "{late} of 4000 lost once");
+        assert!(outcome.iter().all(|(_, due)| *due <= 4_000_000));
+    }
+}

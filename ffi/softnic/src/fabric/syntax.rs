@@ -1,0 +1,230 @@
+//! `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas.
+//!
+//! | item | meaning |
+//! |---|---|
+//! | `latency=2000ns` | from one NIC to the other |
+//! | `bandwidth=25000MB/s` | of the link of each NIC; MB are 10^6 bytes |
+//! | `seed=7` | of the random numbers of the other items |
+//! | `loss=0.01` | probability that a packet is lost |
+//! | `retry=1ms` | after which a lost one is sent again |
+//! | `delay=0.01:50us` | probability that a packet is late, and by how much |
+//! | `error=PT_DISABLED@100` | the 100th operation ends with this return code |
+//! | `error=NO_SPACE:0.001` | any does, with this probability |
+//! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down that long after the device was opened, for ever or for a time |
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::conditions::{Error, Settings, Which};
+use crate::engine::return_codes;
+
+/// The settings that the environment asks for. Fails with one line that names the variable.
+pub fn from_environment() -> Result<Settings, String> {
+    read(
+        std::env::var_os("CXIDIAG_LINK"),
+        std::env::var_os("CXIDIAG_FAULTS"),
+    )
+}
+
+fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    for (variable, value, allowed, apply) in [
+        (
+            "CXIDIAG_LINK",
+            link,
+            "latency=TIME, bandwidth=NUMBER followed by MB/s or GB/s; TIME is a number followed by ns, us, ms or s",
+            link_item as fn(&mut Settings, &str, &str) -> Option<()>,
+        ),
+        (
+            "CXIDIAG_FAULTS",
+            faults,
+            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE",
+            fault_item,
+        ),
+    ] {
+        let Some(value) = value.filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let value = value.to_string_lossy();
+        for item in value.split(',') {
+            let applied = item
+                .split_once('=')
+                .and_then(|(name, value)| apply(&mut settings, name, value));
+            applied.ok_or_else(|| format!("{variable}: '{item}': expected {allowed}"))?;
+        }
+    }
+    Ok(settings)
+}
+
+fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
+    match name {
+        "latency" => settings.latency = time(value)?,
+        "bandwidth" => settings.bandwidth = Some(bandwidth(value)?),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
+    let faults = &mut settings.faults;
+    match name {
+        "seed" => faults.seed = whole(value)?,
+        "loss" => faults.loss = probability(value)?,
+        "retry" => faults.retry = time(value)?,
+        "delay" => {
+            let (chance, late) = value.split_once(':')?;
+            faults.delay = Some((probability(chance)?, time(late)?));
+        }
+        "error" => faults.errors.push(error(value)?),
+        "down" => {
+            faults.down = Some(match value.split_once(':') {
+                Some((from, length)) => (time(from)?, Some(time(length)?)),
+                None => (time(value)?, None),
+            });
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn error(value: &str) -> Option<Error> {
+    let (code, which) = if let Some((code, number)) = value.split_once('@') {
+        let number = whole(number).filter(|&number| number > 0)?;
+        (code, Which::Number(number))
+    } else {
+        let (code, chance) = value.split_once(':')?;
+        (code, Which::Probability(probability(chance)?))
+    };
+    let code = return_codes::of_failure(code)?;
+    Some(Error { code, which })
+}
+
+fn whole(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Digits, with a fraction or without.
+fn number(text: &str) -> Option<f64> {
+    let mut parts = text.split('.');
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let valid = parts.next().is_some_and(digits)
+        && parts.next().is_none_or(digits)
+        && parts.next().is_none();
+    valid.then(|| text.parse().ok()).flatten()
+}
+
+fn probability(text: &str) -> Option<f64> {
+    number(text).filter(|chance| (0.0..=1.0).contains(chance))
+}
+
+/// At most an hour: beyond it, nothing happens that anybody waits for.
+fn time(text: &str) -> Option<Duration> {
+    const UNITS: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let (value, unit) = UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some((number(text.strip_suffix(unit)?)?, seconds)))?;
+    let seconds = value * unit;
+    (seconds <= 3600.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// From 1 MB/s up: below it, a run would seem to stand still.
+fn bandwidth(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 2] = [("MB/s", 1e6), ("GB/s", 1e9)];
+    let (value, unit) = UNITS
+        .iter()
+        .find_map(|(unit, bytes)| Some((number(text.strip_suffix(unit)?)?, bytes)))?;
+    Some(value * unit).filter(|rate| (1e6..=1e15).contains(rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settings(link: &str, faults: &str) -> Result<Settings, String> {
+        read(Some(link.into()), Some(faults.into()))
+    }
+
+    #[test]
+    fn every_item() {
+        let found = settings(
+            "latency=2000ns,bandwidth=25.5GB/s",
+            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,down=1.5s:0.2s",
+        )
+        .unwrap();
+        assert_eq!(found.latency, Duration::from_micros(2));
+        assert_eq!(found.bandwidth, Some(25.5e9));
+        let faults = found.faults;
+        assert_eq!((faults.seed, faults.loss), (7, 0.01));
+        assert_eq!(faults.retry, Duration::from_millis(5));
+        assert_eq!(faults.delay, Some((0.25, Duration::from_micros(50))));
+        let down = (
+            Duration::from_millis(1500),
+            Some(Duration::from_millis(200)),
+        );
+        assert_eq!(faults.down, Some(down));
+        let errors = [
+            (C_RC_PT_DISABLED, Which::Number(100)),
+            (C_RC_NO_SPACE, Which::Probability(1.0)),
+        ];
+        let errors = errors.map(|(code, which)| Error { code, which });
+        assert_eq!(faults.errors, errors);
+        assert_eq!(read(None, None), Ok(Settings::default()));
+        assert_eq!(settings("", ""), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn the_rest_is_refused_by_name() {
+        for item in [
+            "latency",
+            "latency=",
+            "latency=2000",
+            "latency=-1ns",
+            "latency=2h",
+            "latency=1e3ns",
+            "latency=.5us",
+            "latency=5.us",
+            "latency=3601s",
+            "bandwidth=25000",
+            "bandwidth=0MB/s",
+            "bandwidth=25000mb/s",
+            "speed=1",
+            " latency=1ns",
+            "loss=0.1",
+        ] {
+            let message = settings(item, "").unwrap_err();
+            assert!(message.starts_with(&format!("CXIDIAG_LINK: '{item}': expected ")));
+        }
+        for item in [
+            "loss=1.1",
+            "loss=x",
+            "seed=-1",
+            "seed=",
+            "delay=0.1",
+            "delay=1us:0.1",
+            "error=NO_SPACE",
+            "error=NO_SPACE@0",
+            "error=OK@1",
+            "error=NO_EVENT@1",
+            "error=NONSENSE@1",
+            "error=@1",
+            "down=",
+            "down=1",
+            "down=1s:",
+            "latency=1ns",
+        ] {
+            let message = settings("", item).unwrap_err();
+            assert!(message.starts_with(&format!("CXIDIAG_FAULTS: '{item}': expected ")));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_brings_it_down(link in ".*", faults in "[a-z=@:,.0-9A-Z_]*") {
+            let _ = settings(&link, &faults);
+        }
+    }
+}
