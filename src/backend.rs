@@ -16,13 +16,18 @@ const LIBCXI: &str = "libcxi.so.1";
 /// Where the driver shows its NICs.
 const SYSFS: &str = "/sys/class/cxi";
 
+/// Checks what the user says about the device of the plan by environment variables.
+pub fn check(plan: &Plan) -> Result<(), Failure> {
+    match plan.device.kind {
+        DeviceKind::Software => softnic::check_environment().map_err(Failure::usage),
+        DeviceKind::Hardware => Ok(()),
+    }
+}
+
 /// Opens the device of the plan.
 pub fn open(plan: &Plan) -> Result<Device, Failure> {
     let library = match plan.device.kind {
-        DeviceKind::Software => {
-            softnic::check_environment().map_err(Failure::usage)?;
-            Library::from_api(softnic::api())
-        }
+        DeviceKind::Software => Library::from_api(softnic::api()),
         DeviceKind::Hardware => load(plan)?,
     };
     Device::open(&library, plan.device.index)

@@ -95,6 +95,7 @@ fn start(
     if let Some(note) = plan.note() {
         let _ = writeln!(io::stderr(), "{program}: {note}");
     }
+    backend::check(&plan)?;
     (tool.run)(&plan)
 }
 
