@@ -12,6 +12,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+/// The hint where the cause is on the other side.
+pub const SEE_PEER: &str = "see what the other side printed";
+
 /// What kind of thing failed. Each kind has its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -77,7 +80,7 @@ impl Failure {
 
     /// The peer went away; `message` says so in the words of the place.
     pub fn peer(message: impl Into<String>) -> Self {
-        Self::new(Kind::Peer, message).with_hint("see what the other side printed")
+        Self::new(Kind::Peer, message).with_hint(SEE_PEER)
     }
 
     /// Whether the cause is on the other side.

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
-use crate::error::{Failure, cause};
+use crate::error::{Failure, SEE_PEER, cause};
 use crate::multicall::PROGRAM;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
@@ -128,9 +128,10 @@ impl Server {
             let _ = self.child.kill();
         }
         let said = self.last_words();
-        // A server that was killed has no status of its own.
+        // A server that was killed has no status of its own, and one that misses its client no news.
+        let missed_client = said.ends_with(&format!("hint: {SEE_PEER}\n"));
         match self.child.wait().ok().and_then(|status| status.code()) {
-            Some(status) if status != 0 => server_failed(&said),
+            Some(status) if status != 0 && !missed_client => server_failed(&said),
             _ => failure,
         }
     }
