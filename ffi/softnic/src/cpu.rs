@@ -84,8 +84,9 @@ pub fn wake_on_time() {
 /// Goes over to `manner`. Only ever a matter of speed: what the kernel refuses stays as it is.
 ///
 /// A thread that preempts asks for the lowest real-time priority, which root and users with a limit for it (`ulimit -r`)
-/// may have; else for a short slice, which spares it most waits for the end of somebody's long one.
-pub fn adopt(manner: Manner) {
+/// may have; else for a short slice, which spares it most waits for the end of somebody's long one. True if it has
+/// real-time priority then.
+pub fn adopt(manner: Manner) -> bool {
     let may_preempt = manner == Manner::Preempting
         && set_scheduling(&libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
@@ -98,6 +99,7 @@ pub fn adopt(manner: Manner) {
             ..ordinary()
         });
     }
+    may_preempt
 }
 
 fn ordinary() -> libc::sched_attr {

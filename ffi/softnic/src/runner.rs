@@ -53,10 +53,13 @@ const NAP: Duration = Duration::from_millis(10);
 /// doorbells in silence.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 
-/// Shortest nap, after traffic of a moment ago. Shorter ones do not find commands sooner on the whole: a thread
-/// that wakes more often has less of a claim to preempt the program that it serves. Below 10 us the
-/// kernel does not even put it to sleep, and it spins after all.
-const BLINK: Duration = Duration::from_micros(50);
+/// Shortest nap, after traffic of a moment ago. Below some ten microseconds the kernel is slower to put a
+/// thread to sleep than the nap is long, and the thread spins after all.
+const BLINK: Duration = Duration::from_micros(20);
+
+/// The same without real-time priority. Shorter ones do not find commands sooner on the whole: a thread
+/// that wakes more often has less of a claim to preempt the program that it serves.
+const LONG_BLINK: Duration = Duration::from_micros(50);
 
 /// Dead partners are looked for this often.
 const PROBE: Duration = Duration::from_millis(100);
@@ -155,6 +158,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
     wake_on_time();
     let mut cpus = Cpus::new();
     let mut manner = None;
+    let mut blink = LONG_BLINK;
     let mut charges: Vec<Charge> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
@@ -186,7 +190,11 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         };
         if manner != Some(wanted) {
             manner = Some(wanted);
-            cpu::adopt(wanted);
+            blink = if cpu::adopt(wanted) {
+                BLINK
+            } else {
+                LONG_BLINK
+            };
         }
         if spins {
             let mut traffic = false;
@@ -204,7 +212,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         } else if charges.iter().any(|charge| !charge.ours) {
             attend(seen);
         } else {
-            park(seen, &mut charges, now);
+            park(seen, &mut charges, now, blink);
         }
     }
 }
@@ -246,9 +254,9 @@ impl Charge {
     }
 
     /// How long to sleep with nothing to do.
-    fn nap(&self, now: Instant) -> Duration {
+    fn nap(&self, now: Instant, blink: Duration) -> Duration {
         match self.calls {
-            0 => nap(now - self.busy.unwrap_or(self.attended)),
+            0 => nap(now - self.busy.unwrap_or(self.attended), blink),
             _ => NAP,
         }
     }
@@ -265,8 +273,8 @@ impl Charge {
 
 /// How long to sleep after a silence: an eighth of it. What a program writes after a pause waits no longer than
 /// an eighth of that pause, and a program that is at rest costs a thousand looks a second.
-fn nap(silence: Duration) -> Duration {
-    (silence / 8).clamp(BLINK, SHORT_NAP)
+fn nap(silence: Duration, blink: Duration) -> Duration {
+    (silence / 8).clamp(blink, SHORT_NAP)
 }
 
 /// Sleeps a tick, or until there is a message.
@@ -276,7 +284,7 @@ fn attend(seen: u32) {
 }
 
 /// Sleeps until somebody sends to one of the devices, all of which are ours, or the nap is over.
-fn park(seen: u32, charges: &mut [Charge], now: Instant) {
+fn park(seen: u32, charges: &mut [Charge], now: Instant, blink: Duration) {
     for charge in &mut *charges {
         charge.nic.port().parked().store(1, Ordering::Relaxed);
     }
@@ -287,7 +295,7 @@ fn park(seen: u32, charges: &mut [Charge], now: Instant) {
         traffic |= charge.poll(now);
     }
     if !traffic {
-        let naps = charges.iter().map(|charge| charge.nap(now));
+        let naps = charges.iter().map(|charge| charge.nap(now, blink));
         sleep(charges, naps.min().unwrap_or(NAP));
     }
     for charge in charges {

@@ -1,0 +1,92 @@
+/*
+ * A ping-pong of two processes, both of which spin on their event queues:
+ * `ping_pong ROUNDS`. Prints the round trip in microseconds.
+ */
+#include <sys/wait.h>
+
+#include "rig.h"
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
+}
+
+static int ascending(const void *one, const void *other)
+{
+	double a = *(const double *)one, b = *(const double *)other;
+
+	return (a > b) - (a < b);
+}
+
+/* One side: tells its address through a pipe and learns the other's */
+static void play(unsigned int device, int out, int in, unsigned int rounds, bool serves)
+{
+	struct rig rig = rig_open(device);
+	struct portal portal = portal_open(&rig, 0, false);
+	uint32_t mine = own_dfa(&rig, 0), theirs;
+	double *trips = calloc(rounds, sizeof(*trips)), sum = 0;
+	uint8_t command[32] = { 0 }, state[32] = { 0 };
+
+	link_all(&rig, &portal, C_PTL_LIST_PRIORITY, 0, iova(rig.md, rig.memory), PAGE);
+	CHECK(write(out, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(in, &theirs, sizeof(theirs)) == sizeof(theirs));
+	put_bits(state, CMD_OPCODE, C_CMD_CSTATE);
+	put_bits(state, CMD_LENGTH, 32);
+	put_bits(state, CMD_SEND_DISABLE, 1);
+	put_bits(state, CMD_SUCCESS_DISABLE, 1);
+	put_bits(state, CMD_RESTRICTED, 1);
+	put_bits(state, CMD_EQ, rig.ini.eq->eqn);
+	send(&rig, state, 32);
+	put_bits(command, CMD_OPCODE, C_CMD_PUT);
+	put_bits(command, CMD_LENGTH, 24);
+	put_bits(command, CMD_DFA, theirs);
+	for (uint64_t round = 1; round <= rounds; round++) {
+		double start = now();
+
+		for (int turn = 0; turn < 2; turn++) {
+			if (turn == serves) {
+				memcpy(command + 16, &round, 8);
+				CHECK_EQ(cq_emit(rig.tx, command, 32), 0);
+				cq_ring(rig.tx);
+			} else {
+				while (!eq_peek(rig.events.eq))
+					;
+				CHECK_EQ(get_bits(eq_peek(rig.events.eq), EVENT_TYPE), C_EVENT_PUT);
+				done(&rig.events);
+				CHECK_EQ(*(volatile uint64_t *)rig.memory, round);
+			}
+		}
+		trips[round - 1] = now() - start;
+		sum += trips[round - 1];
+	}
+	if (!serves) {
+		qsort(trips, rounds, sizeof(*trips), ascending);
+		printf("round trip [us]: min %.1f median %.1f p90 %.1f p99 %.1f max %.1f mean %.1f\n",
+		       trips[0], trips[rounds / 2], trips[rounds * 9 / 10], trips[rounds * 99 / 100],
+		       trips[rounds - 1], sum / rounds);
+	}
+	/* The last put must have left before its sender goes */
+	CHECK(write(out, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(in, &theirs, sizeof(theirs)) == sizeof(theirs));
+	portal_close(&portal);
+	rig_close(&rig);
+	free(trips);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int rounds = argc > 1 ? atoi(argv[1]) : 1000;
+	int there[2], back[2], status;
+
+	CHECK(rounds > 0 && !pipe(there) && !pipe(back));
+	if (!fork()) {
+		play(1, back[1], there[0], rounds, true);
+		return 0;
+	}
+	play(0, there[1], back[0], rounds, false);
+	CHECK(wait(&status) > 0 && status == 0);
+	return 0;
+}
