@@ -32,8 +32,9 @@ static HELD: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new()
 
 /// Marks a range of whole pages. EFAULT if the kernel refuses.
 pub fn mark(start: usize, end: usize) -> Result<(), Errno> {
-    advise(start, end, Advice::LinuxDontFork).map_err(|_| Errno::FAULT)?;
+    // Before the advice: another thread that gives the same pages up must not take the mark away in between.
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    advise(start, end, Advice::LinuxDontFork).map_err(|_| Errno::FAULT)?;
     split(&mut held, start);
     split(&mut held, end);
     let mut at = start;

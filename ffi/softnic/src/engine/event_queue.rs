@@ -186,7 +186,8 @@ impl EventQueue {
             self.write - 8
         };
         if !disabled {
-            if self.word(last).load(Ordering::Relaxed) != 0 {
+            // Of a buffer that software has not left yet, EQ_SWITCH at least.
+            if self.leaving.is_some() || self.word(last).load(Ordering::Relaxed) != 0 {
                 wait.signal();
             }
             self.untold = false;

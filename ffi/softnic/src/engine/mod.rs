@@ -90,9 +90,9 @@ const RECEIVE_BURST: usize = 64;
 /// Packets that found no room, tried again in one poll.
 const RETRY_BURST: usize = 16;
 
-/// Packets taken in before a NIC is buried. More than any wire holds for us, so that what it sent
-/// before it died is among them.
-const LAST_WORDS: usize = 8192;
+/// More packets than any wire holds for us. So what a NIC sent before it died is among the next as many; and who
+/// takes in so many comes to an end, however fast others send.
+const MOST_PACKETS: usize = 8192;
 
 /// A communication profile, shared by those who asked for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,13 +309,19 @@ impl<W: Wire> Engine<W> {
             return;
         }
         // It may have answered before it went, and nobody has looked since.
-        for _ in 0..LAST_WORDS {
+        self.take_in();
+        for peer in suspects {
+            self.bury(peer);
+        }
+        self.wire.flush();
+    }
+
+    /// Handles all packets that have come in by now, and perhaps a few more.
+    pub fn take_in(&mut self) {
+        for _ in 0..MOST_PACKETS {
             if !self.receive() {
                 break;
             }
-        }
-        for peer in suspects {
-            self.bury(peer);
         }
         self.wire.flush();
     }

@@ -211,8 +211,8 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     })
 }
 
-/// How many operations of a transmit queue have no answer yet; EINVAL for a target queue, whose commands get none. The
-/// specification names the function only.
+/// How many operations of a transmit queue have no answer yet; of a trigger queue also those that wait for their
+/// counter (nic.md 9.3). EINVAL for a target queue, whose commands get none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,
@@ -227,8 +227,9 @@ pub unsafe extern "C" fn cxil_cmdq_ack_counter(
             return Err(Errno::INVAL);
         }
         *place = queue.nic.with(|engine| {
-            let queue = engine.tx.get(queue.number).ok_or(Errno::INVAL)?;
-            Ok(queue.outstanding as c_uint)
+            let unanswered = engine.tx.get(queue.number).ok_or(Errno::INVAL)?.outstanding;
+            let pending = engine.counters.pending_from(queue.number);
+            Ok((unanswered + pending) as c_uint)
         })?;
         Ok(())
     })

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
@@ -25,8 +26,8 @@ pub struct EqHandle {
     pub nic: Arc<Nic>,
     pub lni: usize,
     pub number: usize,
-    /// Keeps the page of `public.sw_state_addr`.
-    _software: Arc<Pages>,
+    /// The page of `public.sw_state_addr`.
+    software: Arc<Pages>,
     /// Where the buffer is that the queue moves to, and its length.
     next: Option<(*mut c_void, usize)>,
 }
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             nic: lni.nic.clone(),
             lni: lni.number,
             number,
-            _software: software,
+            software,
             next: None,
         });
         Ok(())
@@ -268,8 +269,10 @@ pub unsafe extern "C" fn cxil_evtq_resize(
 }
 
 /// Goes over to the buffer of [`cxil_evtq_resize`], after its EQ_SWITCH was consumed: the public part of the queue is about
-/// the new buffer then, and the next acknowledgement tells the NIC. The old buffer is the caller's again. EINVAL
-/// if the queue is not moving.
+/// the new buffer then, and the old one is the caller's again. EINVAL if the queue is not moving.
+///
+/// The NIC is told at once, not by the next acknowledgement (nic.md 5.8): else, after two moves without one, what the
+/// register says of the first buffer would be taken for news of the third.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
@@ -286,8 +289,10 @@ pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
         eq.next = None;
         // SAFETY: all members of this union of C are the same 64 bits.
         let mut state = EqSwState::from_bytes(unsafe { eq.public.sw_state.qw }.to_le_bytes());
-        state.set_reading_buffer_b(in_buffer_b);
-        eq.public.sw_state.qw = u64::from_le_bytes(*state.bytes());
+        state.set_reading_buffer_b(in_buffer_b).set_rd_ptr(1);
+        let state = u64::from_le_bytes(*state.bytes());
+        eq.software.word(0).store(state, Ordering::Release);
+        eq.public.sw_state.qw = state;
         eq.public.byte_size = len as u32;
         eq.public.rd_offset = C_EE_CFG_ECB_SIZE;
         eq.public.prev_rd_offset = C_EE_CFG_ECB_SIZE;
