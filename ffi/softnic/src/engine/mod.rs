@@ -396,7 +396,7 @@ impl<W: Wire> Engine<W> {
     /// Takes an event queue out. What is under way reports to nobody then.
     pub fn remove_event_queue(&mut self, number: usize) {
         if let Some(queue) = self.eqs.remove(number) {
-            self.retired.add_events(&queue.written);
+            self.retired.add_events(&queue.counts);
             self.waited_for -= usize::from(queue.is_waited_for());
         }
         self.counters.forget_event_queue(number);
@@ -414,11 +414,11 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// What has been counted since the device was opened.
+    /// What has been counted since the device was opened, but for what the wire counts.
     pub fn telemetry(&self) -> Telemetry {
         let mut sum = self.retired.clone();
         for (_, queue) in self.eqs.iter() {
-            sum.add_events(&queue.written);
+            sum.add_events(&queue.counts);
         }
         for (_, queue) in self.tx.iter() {
             sum.add_transmit(&queue.ring.counts);
@@ -426,6 +426,7 @@ impl<W: Wire> Engine<W> {
         for (_, queue) in self.tgt.iter() {
             sum.add_target(&queue.ring.counts);
         }
+        sum.doorbells = self.counters.doorbells;
         sum
     }
 

@@ -46,6 +46,8 @@ pub struct Counters {
     table: Table<Counter>,
     /// Commands whose time has come, in that order.
     launched: VecDeque<Launch>,
+    /// Stores to doorbells.
+    pub doorbells: u64,
 }
 
 impl Counters {
@@ -53,6 +55,7 @@ impl Counters {
         Self {
             table: Table::new(1, C_NUM_CTS as usize),
             launched: VecDeque::new(),
+            doorbells: 0,
         }
     }
 
@@ -92,6 +95,7 @@ impl Counters {
             let changes = self.table.get(number).map(Counter::notice);
             for change in changes.into_iter().flatten().flatten() {
                 self.change(number, change, eqs);
+                self.doorbells += 1;
                 worked = true;
             }
         }

@@ -23,6 +23,7 @@ use rustix::thread::futex;
 
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Arrival, Packet, Peer, Wire};
+use crate::engine::telemetry::PacketCounts;
 use crate::fork;
 use conditions::Conditions;
 pub use directory::Directory;
@@ -87,6 +88,8 @@ pub struct Fabric {
     conditions: Option<Box<Conditions>>,
     /// A packet has come in whose time has not.
     holds_packets: bool,
+    pub sent: PacketCounts,
+    pub received: PacketCounts,
 }
 
 impl Fabric {
@@ -117,6 +120,8 @@ impl Fabric {
             turn: 0,
             conditions: Conditions::new(settings, nid, slot),
             holds_packets: false,
+            sent: PacketCounts::default(),
+            received: PacketCounts::default(),
         })
     }
 
@@ -389,6 +394,7 @@ impl Wire for Fabric {
             .cell_word(remote.lane, remote.head.wrapping_sub(1), 0)
             .store(first, Ordering::Release);
         remote.touched = true;
+        self.sent.count(packet.length);
         true
     }
 
@@ -436,6 +442,7 @@ impl Wire for Fabric {
                     if let Some(conditions) = &self.conditions {
                         conditions.receive(&mut packet);
                     }
+                    self.received.count(packet.length);
                     let payload = self.port.cell_payload(lane, head);
                     return Some(Arrival {
                         packet,

@@ -120,7 +120,9 @@ fn make(
     }
     let memory = Arc::new(memory(count as usize * C_CQ_CMD_SIZE as usize)?);
     let launch = Arc::new(Pages::anonymous(4096)?);
-    let ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
+    let mut ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
+    // As wide as the field of the hardware: there are four.
+    ring.counts.pool = opts.stat_cnt_pool as usize & 3;
     let error_eq = eq.map_or(0, |eq| eq.number as u16);
     let number = lni.nic.with(|engine| {
         let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
