@@ -316,8 +316,17 @@ impl<W: Wire> Engine<W> {
         self.wire.flush();
     }
 
+    /// Does all that there is to do by now, and perhaps a little more.
+    pub fn settle(&mut self) {
+        for _ in 0..MOST_PACKETS / RECEIVE_BURST {
+            if !self.poll() {
+                break;
+            }
+        }
+    }
+
     /// Handles all packets that have come in by now, and perhaps a few more.
-    pub fn take_in(&mut self) {
+    fn take_in(&mut self) {
         for _ in 0..MOST_PACKETS {
             if !self.receive() {
                 break;

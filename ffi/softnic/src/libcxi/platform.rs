@@ -19,7 +19,7 @@ pub unsafe extern "C" fn cxil_inbound_wait(dev: *mut cxil_dev) -> c_int {
         // SAFETY: C contract.
         let device: &Device = unsafe { handle(dev) }?;
         device.nic.with(|engine| {
-            engine.take_in();
+            engine.settle();
             Ok(())
         })
     })

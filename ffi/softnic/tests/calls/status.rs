@@ -8,9 +8,9 @@ use libc::{EINVAL, EOPNOTSUPP};
 
 use crate::driver::alone::alone;
 use crate::driver::commands::{append, set_state};
-use crate::driver::export;
 use crate::driver::memory::{Buffer, PAGE};
 use crate::driver::rig::{Portal, Rig, whole};
+use crate::driver::{export, progress, wait_for};
 
 fn empty() -> cxi_pte_status {
     cxi_pte_status {
@@ -204,5 +204,46 @@ fn what_cannot_be_asked() {
                 "none need be there"
             );
         }
+    });
+}
+
+/// nic.md 8.5: an entry's memory is software's again once it was invalidated, whatever was under way.
+#[test]
+fn messages_under_way_end_when_their_entry_is_invalidated() {
+    alone(|| {
+        // So slow that the message is under way for a while, whatever the machine does.
+        // SAFETY: nothing in this process reads the environment meanwhile.
+        unsafe { std::env::set_var("CXIDIAG_LINK", "bandwidth=1MB/s") };
+        let mut rig = Rig::new();
+        let len = 64 * PAGE;
+        let (source, sink) = (rig.buffer(len), rig.buffer(len));
+        source.pages.fill(1);
+        let portal = rig.target_with(0, &sink, |entry| {
+            entry.set_buffer_id(9);
+        });
+        let put = rig.dma_put(&source, 0, len as u32, |_| {});
+        rig.tx.emit(&put);
+        rig.tx.ring();
+        wait_for("the first packet", || {
+            progress(rig.dev);
+            sink.pages.is(0, 1, 1).then_some(())
+        });
+        let invalidate = |id, list| export!(cxil_invalidate_pte_le(portal.handle, id, list));
+        // Another entry, and one of another list.
+        assert_eq!(invalidate(8, C_PTL_LIST_PRIORITY), 0);
+        assert_eq!(invalidate(9, C_PTL_LIST_OVERFLOW), 0);
+        let (second, third) = (2048, 4096);
+        wait_for("the second packet", || {
+            progress(rig.dev);
+            sink.pages.is(second, 1, 1).then_some(())
+        });
+        assert_eq!(invalidate(9, C_PTL_LIST_PRIORITY), 0);
+        let reached = (third..len).find(|&at| sink.pages.is(at, 1, 0)).unwrap();
+        let ack = rig.eq.wait();
+        assert_eq!((ack.kind(), ack.code()), (C_EVENT_ACK, C_RC_MST_CANCELLED));
+        assert!(
+            sink.pages.is(reached, len - reached, 0),
+            "the memory was left alone"
+        );
     });
 }
