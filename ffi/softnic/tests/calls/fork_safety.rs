@@ -51,10 +51,14 @@ fn ask(variable: &str) {
 
 /// Whole pages from the kernel, apart from all other memory.
 fn pages(count: usize, flags: i32) -> Option<Pages> {
+    pages_at(null_mut(), count, flags)
+}
+
+fn pages_at(place: *mut u8, count: usize, flags: i32) -> Option<Pages> {
     let (rights, len) = (libc::PROT_READ | libc::PROT_WRITE, count * PAGE);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    // SAFETY: new memory, wherever the kernel likes.
-    let base = unsafe { libc::mmap(null_mut(), len, rights, flags, -1, 0) };
+    // SAFETY: new memory, wherever the kernel likes or where the process has none.
+    let base = unsafe { libc::mmap(place.cast(), len, rights, flags, -1, 0) };
     let base = base.cast::<u8>();
     (base.addr() != usize::MAX).then(|| {
         base.expose_provenance();
@@ -113,6 +117,28 @@ fn pages_are_kept_from_children_while_any_mapping_holds_them() {
         }
         assert_eq!(map(CXI_MAP_PIN | CXI_MAP_USER_ADDR), -libc::ENOSPC);
         inherited(memory, &[t, t, t, t]);
+    });
+}
+
+/// What the parent marked, a child does not even have, so nothing of that holds what the child maps at the same place.
+#[test]
+fn a_child_begins_without_marks() {
+    alone(|| {
+        ask("CXI_FORK_SAFE");
+        let rig = Rig::new();
+        let memory = pages(1, 0).unwrap();
+        Buffer::over(rig.lni, memory, RW);
+        in_child(|| {
+            let was_there = has(memory.base);
+            let again = pages_at(memory.base, 1, libc::MAP_FIXED).unwrap();
+            let own = Rig::on(1);
+            let mapped = Buffer::over(own.lni, again, RW);
+            inherited(again, &[false]);
+            assert_eq!(call!(cxil_unmap(mapped.md)), 0);
+            inherited(again, &[true]);
+            !was_there
+        });
+        inherited(memory, &[false]);
     });
 }
 
