@@ -328,7 +328,8 @@ fn what_counters_and_event_queues_count() {
         let mut ct = null_mut();
         assert_eq!(call!(cxil_alloc_ct(rig.lni, null_mut(), &mut ct)), 0);
         // SAFETY: just made.
-        let (number, doorbell) = unsafe { ((*ct).ctn as u16, (*ct).doorbell) };
+        let public = unsafe { *ct };
+        let (number, doorbell) = (public.ctn as u16, public.doorbell);
         queue.emit(&crate::queues::trigger(number, rig.eq.number, 1));
         queue.ring();
         queue.drain();

@@ -128,11 +128,10 @@ fn sizes_of_pages() {
         assert_eq!(size(&raw mut here), PAGE);
         let two = mmap(null_mut(), 2 * PAGE, READ_WRITE, PRIVATE, -1);
         assert_eq!(size(two.wrapping_add(PAGE - 1)), PAGE);
+        let second = two.wrapping_add(PAGE).cast();
         // SAFETY: the test's own page, which nothing uses.
-        assert_eq!(
-            unsafe { libc::munmap(two.wrapping_add(PAGE).cast(), PAGE) },
-            0
-        );
+        let code = unsafe { libc::munmap(second, PAGE) };
+        assert_eq!(code, 0);
         assert_eq!(size(two.wrapping_add(PAGE - 1)), PAGE);
         assert_eq!(size(two.wrapping_add(PAGE)), 0);
         assert_eq!(size(null_mut()), 0);

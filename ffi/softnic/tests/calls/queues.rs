@@ -162,7 +162,8 @@ fn triggered_operations_that_wait() {
         let mut ct = null_mut();
         assert_eq!(call!(cxil_alloc_ct(rig.lni, null_mut(), &mut ct)), 0);
         // SAFETY: just made.
-        let (number, doorbell) = unsafe { ((*ct).ctn as u16, (*ct).doorbell) };
+        let public = unsafe { *ct };
+        let (number, doorbell) = (public.ctn as u16, public.doorbell);
         // SAFETY: the first word of the counter's page, alive with it.
         let add = |count| unsafe { AtomicU64::from_ptr(doorbell) }.store(count, Ordering::Release);
         for (thresholds, queue) in [1..4, 2..4].into_iter().zip(&mut queues) {
