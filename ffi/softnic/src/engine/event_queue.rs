@@ -153,6 +153,11 @@ impl EventQueue {
         self.buffer_b
     }
 
+    /// Slots that events of incoming messages may not use.
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
     /// Changes the number of reserved slots. `None` if it would be below 0 or take slots that are in use.
     pub fn reserve(&mut self, change: isize) -> Option<()> {
         let reserved = self.reserved.checked_add_signed(change)?;

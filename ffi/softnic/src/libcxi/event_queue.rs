@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
 /// The rules about an event queue's attributes (nic.md 5.1).
 fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     check_buffer(attr.queue, attr.queue_len)?;
-    if attr.reserved_slots as usize > attr.queue_len / C_EE_CFG_ECB_SIZE as usize - 1 {
+    if attr.reserved_slots as usize > most_reserved(attr.queue_len) {
         return Err(Errno::INVAL);
     }
     let (base, delta, count) = (
@@ -150,6 +150,11 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
         return Err(Errno::INVAL);
     }
     Ok(())
+}
+
+/// Most slots of a buffer of `len` bytes that can be reserved: all but the status.
+fn most_reserved(len: usize) -> usize {
+    len / C_EE_CFG_ECB_SIZE as usize - 1
 }
 
 /// A buffer is whole pages, at most 4 GiB.
@@ -249,9 +254,10 @@ pub unsafe extern "C" fn cxil_evtq_resize(
             return Err(Errno::BUSY);
         }
         eq.nic.with(|engine| {
-            let flags = engine.eqs.get(eq.number).ok_or(Errno::INVAL)?.flags;
-            let passthrough = flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
-            if passthrough && queue_len > page_size() {
+            let leaving = engine.eqs.get(eq.number).ok_or(Errno::INVAL)?;
+            let passthrough = leaving.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
+            let too_small = leaving.reserved() > most_reserved(queue_len);
+            if too_small || (passthrough && queue_len > page_size()) {
                 return Err(Errno::INVAL);
             }
             let md = check_mapping(engine, eq.lni, md, passthrough, queue, queue_len)?;

@@ -255,6 +255,22 @@ fn passthrough_queues_move_without_a_mapping() {
 }
 
 #[test]
+fn a_queue_takes_its_reserved_slots_along() {
+    alone(|| {
+        let rig = Rig::new();
+        for (reserved, code) in [(PAGE / SLOT, -EINVAL), (PAGE / SLOT - 1, 0)] {
+            let eq = EventQueue::with(rig.dev, rig.lni, 2 * PAGE, |attributes| {
+                attributes.reserved_slots = reserved as u32;
+            });
+            assert_eq!(resize(eq.handle, &rig.buffer(PAGE)), code);
+            let adjust = |by| export!(cxil_evtq_adjust_reserved_fc(eq.handle, by));
+            assert_eq!(adjust(-(reserved as i32) - 1), -EINVAL);
+            assert_eq!(adjust(-(reserved as i32)), 0);
+        }
+    });
+}
+
+#[test]
 fn reserved_slots_are_adjusted() {
     alone(|| {
         let mut rig = Rig::new();
