@@ -15,6 +15,8 @@ pub fn in_child(look: impl FnOnce() -> bool) {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
+        // SAFETY: no requirements; the alarm of the parent is not inherited, and this one ends a child that hangs.
+        unsafe { libc::alarm(30) };
         let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
         // SAFETY: no requirements.
         unsafe { libc::_exit(i32::from(!seen.unwrap_or(false))) };
