@@ -56,6 +56,8 @@ pub unsafe extern "C" fn cxil_alloc_lni(
             books.has_room_for_lni(service)?;
             let lni = Lni {
                 service: svc_id,
+                most_entries: books.most(service, CXI_RSRC_TYPE_LE),
+                most_pending: books.most(service, CXI_RSRC_TYPE_TLE),
                 ..Lni::default()
             };
             let number = engine.lnis.insert(lni).ok_or(Errno::NOSPC)?;

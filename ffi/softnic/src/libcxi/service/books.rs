@@ -77,6 +77,15 @@ impl Books {
         Ok(())
     }
 
+    /// Most of a kind that a service can have, beside what others keep for themselves.
+    pub fn most(&self, service: &Service, kind: cxi_rsrc_type) -> usize {
+        let kind = kind as usize;
+        let others = self.services.iter().filter(|other| other.id != service.id);
+        let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
+        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
+        rest.min(service.limit(kind).0.into()) as usize
+    }
+
     /// Whether there may be one more communication profile: ENOSPC when the NIC has as many as it can.
     pub fn has_room_for_profile(&self) -> Result<(), Errno> {
         let used: u32 = (self.uses.iter())
