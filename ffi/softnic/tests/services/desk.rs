@@ -115,7 +115,8 @@ pub fn limits(desc: &cxi_svc_desc) -> [cxi_limits; KINDS] {
 /// All that a description says, to be compared.
 pub fn said(desc: &cxi_svc_desc) -> String {
     // SAFETY: both members of this union are the same number.
-    let member = |member: &cxi_svc_desc__bindgen_ty_1| (member.type_, unsafe { member.svc_member.uid });
+    let member =
+        |member: &cxi_svc_desc__bindgen_ty_1| (member.type_, unsafe { member.svc_member.uid });
     format!(
         "{} {:?} {:?} {:?} {:?} {:?}",
         desc.svc_id,
@@ -195,7 +196,10 @@ pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
     // SAFETY: a list has `count` entries.
     let found = unsafe { std::slice::from_raw_parts(first, count) }.to_vec();
     ask!(cxil_free_svc_rsrc_list(list));
-    found.iter().map(|each| (each.svc_id, each.in_use)).collect()
+    found
+        .iter()
+        .map(|each| (each.svc_id, each.in_use))
+        .collect()
 }
 
 /// An LNI of a service.
