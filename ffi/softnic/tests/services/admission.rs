@@ -146,8 +146,12 @@ fn profiles_change_their_vni() {
         let (user, other) = (lni(dev, 1).unwrap(), lni(dev, 1).unwrap());
         let cp = profile(user, 1, CXI_TC_LOW_LATENCY).unwrap();
         let modify = |lni, cp, vni| answered(ask!(cxil_modify_cp(lni, cp, vni)));
-        // SAFETY: alive, and the member that is in use.
-        let vni = || unsafe { (*cp).__bindgen_anon_1.vni };
+        let vni = || {
+            // SAFETY: alive.
+            let public = unsafe { *cp };
+            // SAFETY: the member that is in use.
+            unsafe { public.__bindgen_anon_1.vni }
+        };
         for wrong in [0, 65536, u32::MAX] {
             assert_eq!(modify(user, cp, wrong), Err(EINVAL));
         }
