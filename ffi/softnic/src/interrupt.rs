@@ -34,6 +34,12 @@ impl WaitObject {
         self.theirs.as_raw_fd()
     }
 
+    /// Whether the descriptor is ready.
+    #[cfg(test)]
+    pub fn is_signaled(&self) -> bool {
+        *self.lock()
+    }
+
     /// Makes the descriptor ready, if it is not.
     pub fn signal(&self) {
         let mut signaled = self.lock();

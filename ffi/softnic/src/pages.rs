@@ -65,10 +65,9 @@ impl Pages {
     /// # Safety
     /// It stays mapped and writable for `len` bytes while this lives.
     pub unsafe fn lent(base: *mut u8, len: usize) -> Self {
-        Self {
-            lent: true,
-            ..Self::new(base, len)
-        }
+        let mut pages = Self::new(base, len);
+        pages.lent = true;
+        pages
     }
 
     /// Address of byte `offset`, from which `len` bytes are inside the mapping.

@@ -39,9 +39,9 @@ pub struct EventQueue {
     buffer_b: bool,
     /// Who wants to know of events, and of writes to the status block.
     waits: [Option<Arc<WaitObject>>; 2],
-    /// An event was written, and nobody who waits was told yet.
+    /// An event was written while nobody wanted to be told.
     untold: bool,
-    /// Software state when those who wait were last told.
+    /// Software state at that time, or when it was last looked at.
     told_at: u64,
     pub flags: u64,
     /// Slots that events of incoming messages may not use.
@@ -134,8 +134,7 @@ impl EventQueue {
         // empty one, which serves its purpose no more.
         self.put(&SWITCH_EVENT);
         self.written[C_EVENT_EQ_SWITCH as usize] += 1;
-        self.untold = true;
-        self.tell();
+        self.tell_of_event();
         self.leaving = Some(std::mem::replace(&mut self.md, md));
         self.buffer = buffer;
         self.slots = len / SLOT;
@@ -167,31 +166,35 @@ impl EventQueue {
         Some(())
     }
 
-    /// Tells those who wait for events, if there are any that software has not seen and it wants to be told (nic.md
-    /// 5.4). Once for each event written and each change of the software state: who enables interrupts while
-    /// events are waiting hears of them.
-    #[inline]
+    /// Tells those who wait for events that there is one, or notes that they do not want to know at present (nic.md 5.4).
+    fn tell_of_event(&mut self) {
+        if let Some(wait) = &self.waits[0] {
+            self.told_at = self.software.word(0).load(Ordering::Acquire);
+            self.untold = is_interrupt_disabled(self.told_at);
+            if !self.untold {
+                wait.signal();
+            }
+        }
+    }
+
+    /// Tells those who want to know again of events that came meanwhile, if software has not seen them.
     pub fn tell(&mut self) {
         let Some(wait) = &self.waits[0] else {
             return;
         };
         let state = self.software.word(0).load(Ordering::Acquire);
-        if !self.untold && state == self.told_at {
+        if !self.untold || state == self.told_at {
             return;
         }
-        let disabled = EqSwState::from_bytes(state.to_le_bytes()).event_int_disable();
-        let last = if self.write == SLOT {
-            self.slots * SLOT - 8
-        } else {
-            self.write - 8
-        };
-        if !disabled {
-            if self.word(last).load(Ordering::Relaxed) != 0 {
-                wait.signal();
-            }
-            self.untold = false;
-        }
         self.told_at = state;
+        self.untold = is_interrupt_disabled(state);
+        let last = match self.write {
+            SLOT => self.slots * SLOT,
+            end => end,
+        };
+        if !self.untold && self.word(last - 8).load(Ordering::Relaxed) != 0 {
+            wait.signal();
+        }
     }
 
     /// Writes an event, or drops it when there is no room. Its last byte becomes visible last.
@@ -227,10 +230,7 @@ impl EventQueue {
         }
         self.put(&record[..N / 8]);
         self.written[usize::from(event[14] >> 2 & 31)] += 1;
-        if self.waits[0].is_some() {
-            self.untold = true;
-            self.tell();
-        }
+        self.tell_of_event();
         if self.thresholds.count != 0 {
             self.report_level();
         }
@@ -393,6 +393,10 @@ impl EventQueue {
             wait.signal();
         }
     }
+}
+
+fn is_interrupt_disabled(state: u64) -> bool {
+    EqSwState::from_bytes(state.to_le_bytes()).event_int_disable()
 }
 
 #[cfg(test)]
@@ -565,6 +569,31 @@ mod tests {
             }
         }
         assert_eq!(levels, [(0, 0), (1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn who_waits_is_told_once_for_each_event() {
+        let mut rig = rig();
+        let wait = Arc::new(WaitObject::new().unwrap());
+        rig.queue.set_waits([Some(wait.clone()), None]);
+        assert!(!wait.is_signaled());
+        assert!(rig.queue.post(&event::<64>(1)));
+        assert!(wait.is_signaled());
+        wait.clear();
+        rig.queue.tell();
+        assert!(!wait.is_signaled(), "of the same event");
+        // Software consumes it, and disables interrupts.
+        let mut state = EqSwState::new();
+        state.set_rd_ptr(2).set_event_int_disable(true);
+        rig.release(u64::from_le_bytes(*state.bytes()));
+        rig.queue.tell();
+        assert!(rig.queue.post(&event::<16>(1)));
+        assert!(!wait.is_signaled(), "disabled");
+        state.set_event_int_disable(false);
+        let word = u64::from_le_bytes(*state.bytes());
+        rig.software.word(0).store(word, Ordering::Release);
+        rig.queue.tell();
+        assert!(wait.is_signaled(), "enabled with an event waiting");
     }
 
     #[test]

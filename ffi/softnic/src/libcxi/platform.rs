@@ -43,19 +43,19 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     })
 }
 
-/// The size of the pages behind `base`, huge pages included, in bytes; EINVAL for null, EFAULT where nothing is
-/// mapped. It comes from `/proc/self/smaps`.
+/// The size of the pages behind `base`, huge pages included, in bytes; 0 for null and where nothing is mapped. It
+/// comes from `/proc/self/smaps`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cxil_page_size(base: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cxil_page_size(base: *mut c_void) -> usize {
     let mut size = 0;
     let code = answer(|| {
         if base.is_null() {
             return Err(Errno::INVAL);
         }
-        size = c_int::try_from(kernel_page_size(base.addr())?).map_err(|_| Errno::OVERFLOW)?;
+        size = kernel_page_size(base.addr())?;
         Ok(())
     });
-    if code == 0 { size } else { code }
+    if code == 0 { size } else { 0 }
 }
 
 /// Size of the pages of the mapping that holds an address; EFAULT where nothing is mapped.

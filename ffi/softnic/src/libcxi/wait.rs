@@ -76,12 +76,13 @@ pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int
     if code == 0 { descriptor } else { code }
 }
 
+/// Nothing for null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) -> c_int {
+pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
     answer(|| {
         // SAFETY: C contract.
         let WaitHandle { object, .. } = unsafe { handle(wait) }?;
         object.clear();
         Ok(())
-    })
+    });
 }
