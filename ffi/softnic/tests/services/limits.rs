@@ -12,7 +12,7 @@ use crate::driver::event_queue::attributes;
 use crate::driver::memory::{Buffer, PAGE, RW};
 use crate::driver::progress;
 use crate::driver::queue::{Queue, options};
-use crate::driver::rig::{Rig, open, pte_options, whole};
+use crate::driver::rig::{Portal, Rig, open, pte_options, whole};
 
 /// The kinds that are allocated by calls.
 const CALLED_FOR: [cxi_rsrc_type; 6] = [
@@ -274,6 +274,31 @@ fn narrow_default(dev: Dev, most: u16) -> cxi_svc_desc {
     before
 }
 
+/// The return code of one more entry.
+fn link(rig: &mut Rig, portal: Portal, sink: &Buffer) -> u32 {
+    let event = rig.append(portal, |entry| whole(entry, sink));
+    assert_eq!(event.kind(), C_EVENT_LINK);
+    event.code()
+}
+
+#[test]
+fn list_entries_that_others_keep() {
+    alone(|| {
+        let Some(dev) = administrator() else { return };
+        let mut desc = plain(70);
+        limit(&mut desc, CXI_RSRC_TYPE_LE, 16384, 16382);
+        assert_eq!(alloc(dev, &desc), Ok(5));
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        let portal = rig.portal(0, |_| {});
+        let codes = [0; 3].map(|_| link(&mut rig, portal, &sink));
+        assert_eq!(codes, [C_RC_OK, C_RC_OK, C_RC_NO_SPACE]);
+        drop(rig);
+        assert_eq!(destroy(dev, 5), Ok(0));
+        ask!(cxil_close_device(dev));
+    });
+}
+
 #[test]
 fn list_entries() {
     alone(|| {
@@ -282,23 +307,18 @@ fn list_entries() {
         let mut rig = Rig::new();
         let sink = rig.buffer(PAGE);
         let portals = [0, 1].map(|index| rig.portal(index, |_| {}));
-        let link = |rig: &mut Rig, nth: usize| {
-            let event = rig.append(portals[nth % 2], |entry| whole(entry, &sink));
-            assert_eq!(event.kind(), C_EVENT_LINK);
-            event.code()
-        };
         for nth in 0..3 {
-            assert_eq!(link(&mut rig, nth), C_RC_OK);
+            assert_eq!(link(&mut rig, portals[nth % 2], &sink), C_RC_OK);
         }
-        assert_eq!(link(&mut rig, 0), C_RC_NO_SPACE);
-        assert_eq!(link(&mut rig, 1), C_RC_NO_SPACE);
+        assert_eq!(link(&mut rig, portals[0], &sink), C_RC_NO_SPACE);
+        assert_eq!(link(&mut rig, portals[1], &sink), C_RC_NO_SPACE);
         assert_eq!(used(rig.dev, 1)[CXI_RSRC_TYPE_LE as usize], 3);
         // SAFETY: integers and a pointer, for which zero is a value.
         let mut status: cxi_pte_status = unsafe { std::mem::zeroed() };
         assert_eq!(ask!(cxil_pte_status(portals[0].handle, &mut status)), 0);
         assert_eq!((status.les_max, status.les_allocated), (3, 3));
         rig.set_state(portals[0], C_PTLTE_RESET);
-        assert_eq!(link(&mut rig, 0), C_RC_OK);
+        assert_eq!(link(&mut rig, portals[0], &sink), C_RC_OK);
         drop(rig);
         assert_eq!(update(dev, &before), Ok(0));
         ask!(cxil_close_device(dev));

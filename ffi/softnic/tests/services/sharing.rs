@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use cxi_sys::*;
-use libc::{EBUSY, EIO, ENOSPC};
+use libc::{EBUSY, EIO, EKEYREVOKED, ENOSPC};
 
 use crate::desk::*;
 use crate::driver::alone::{Partner, alone, fabric, listen, ports, role, say};
@@ -147,7 +147,7 @@ fn others_see_changes_also_later() {
         let mut other = partner("others_see_changes_also_later");
         assert_eq!(order(&mut other, "disable 1"), "Ok(0)");
         assert_eq!(order(&mut other, "create 70"), "Ok(5)");
-        assert_eq!(lni(dev, 1).err(), Some(libc::EKEYREVOKED));
+        assert_eq!(lni(dev, 1).err(), Some(EKEYREVOKED));
         drop_lni(lni(dev, 5).unwrap());
         other.kill();
         ask!(cxil_close_device(dev));
@@ -155,7 +155,7 @@ fn others_see_changes_also_later() {
         assert_eq!(ports(), ["services-12"]);
         let mut later = partner("others_see_changes_also_later");
         assert_eq!(order(&mut later, "lni 5"), "Ok(())");
-        let refused = format!("Err({})", libc::EKEYREVOKED);
+        let refused = format!("Err({})", EKEYREVOKED);
         assert_eq!(order(&mut later, "lni 1"), refused);
         later.end();
         let dev = open(0);
@@ -166,6 +166,29 @@ fn others_see_changes_also_later() {
 
 fn file() -> PathBuf {
     fabric().join("services-12")
+}
+
+/// A file that has the default service alone, with VNI 9.
+const GOOD: &str = "cxidiag services 1: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
+                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 1 0 0\n";
+
+/// Without calls, nobody disables a service that has users. But files can be changed by hand.
+#[test]
+fn a_service_disabled_meanwhile() {
+    alone(|| {
+        let dev = open(0);
+        let (user, second) = (lni(dev, 1).unwrap(), lni(dev, 2).unwrap());
+        let mut ct = null_mut();
+        let mut alloc = |user| answered(ask!(cxil_alloc_ct(user, null_mut(), &mut ct)));
+        fs::write(file(), GOOD).unwrap();
+        assert_eq!(alloc(user), Ok(0));
+        assert_eq!(alloc(second), Err(EKEYREVOKED), "gone");
+        fs::write(file(), GOOD.replacen("\n1 1", "\n1 0", 1)).unwrap();
+        assert_eq!(alloc(user), Err(EKEYREVOKED), "disabled");
+        fs::remove_file(file()).unwrap();
+        assert_eq!((alloc(user), alloc(second)), (Ok(0), Ok(0)));
+        ask!(cxil_close_device(dev));
+    });
 }
 
 /// A file of services that nobody can have written, as a good one is cut off or changed.
@@ -203,9 +226,7 @@ fn hostile_files() {
         // Keeps the directory.
         let dev = open(0);
         let user = lni(dev, 1).unwrap();
-        // The default service with VNI 9, and nothing else.
-        let good = "cxidiag services 1: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
-                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 1 0 0\n";
+        let good = GOOD;
         fs::write(file(), good).unwrap();
         assert_eq!(
             get(dev, 1).map(|desc| desc.vnis[0]),
