@@ -108,6 +108,9 @@ pub struct Profile {
 pub struct Lni {
     /// Its service.
     pub service: u32,
+    /// List entries and triggered operations that the service allows it.
+    pub most_entries: usize,
+    pub most_pending: usize,
     /// PIDs kept for it.
     pub reservations: Vec<Reservation>,
     pub profiles: [Option<Profile>; PROFILES],

@@ -9,6 +9,7 @@ mod directory;
 mod port;
 mod syntax;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,9 @@ pub use syntax::from_environment as check_conditions;
 
 /// Says in the first word of a cell that its packet is not to be delivered before its time.
 const TIMED: u64 = 1 << 43;
+
+/// VNIs that a NIC can have domains on: those that its receive unit has room for (libcxi.md 6).
+const VNIS: usize = 256;
 
 /// A port that we send to.
 struct Remote {
@@ -159,22 +163,28 @@ impl Fabric {
     /// Answers the first.
     ///
     /// EEXIST if one is taken by any port of this NIC; ENOSPC if there are not so many below 510
-    /// (libcxi.md 6), or if this port serves as many endpoints as it can.
+    /// (libcxi.md 6), if the NIC has domains on as many other VNIs as it can, or if this port serves as many endpoints as
+    /// it can.
     pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let mut taken = [false; C_PID_ANY as usize];
+        let mut vnis = BTreeSet::from([vni]);
         for (_, _, header) in directory.ports(self.nid)? {
             for (of_vni, of_pid) in header
                 .endpoints
                 .iter()
                 .filter_map(|&word| port::parse_endpoint(word))
             {
+                vnis.insert(of_vni);
                 if of_vni == vni
                     && let Some(taken) = taken.get_mut(usize::from(of_pid))
                 {
                     *taken = true;
                 }
             }
+        }
+        if vnis.len() > VNIS {
+            return Err(Errno::NOSPC);
         }
         let count = usize::from(count);
         let free = |first: &u16| {
