@@ -280,8 +280,8 @@ pub trait Wire {
     /// Gives the place of the last arrival on `lane` back to its sender.
     fn release(&mut self, lane: usize);
 
-    /// Whether packets have come in whose time has not.
-    fn holds_packets(&self) -> bool {
+    /// Whether a packet has come in that is due in a moment.
+    fn is_about_to_receive(&self) -> bool {
         false
     }
 

@@ -257,7 +257,11 @@ mod tests {
     }
 
     fn some_time() -> impl Strategy<Value = (String, Duration)> {
-        let unit = prop_oneof![Just(("ns", 1)), Just(("us", 1_000)), Just(("ms", 1_000_000))];
+        let unit = prop_oneof![
+            Just(("ns", 1)),
+            Just(("us", 1_000)),
+            Just(("ms", 1_000_000))
+        ];
         (0u64..3_600_000, unit).prop_map(|(value, (unit, nanoseconds))| {
             let time = Duration::from_nanos(value * nanoseconds);
             (format!("{value}{unit}"), time)
