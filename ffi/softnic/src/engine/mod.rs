@@ -259,7 +259,7 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
-        worked |= self.wire.holds_packets();
+        worked |= self.wire.is_about_to_receive();
         if self.waited_for > 0 {
             self.eqs.values_mut().for_each(EventQueue::tell);
         }
