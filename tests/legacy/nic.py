@@ -138,13 +138,14 @@ def store(address, value):
 
 
 class Memory:
-    """Zeroed pages."""
+    """Zeroed pages, there until what is on the NIC has been released."""
 
-    def __init__(self, length):
+    def __init__(self, nic, length):
         length = -(-length // PAGE) * PAGE
         self.bytes = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
         self.length = length
+        nic.closing.callback(self.bytes.close)
 
 
 class Nic:
@@ -204,7 +205,7 @@ class Buffer:
     """Memory that the NIC may read and write."""
 
     def __init__(self, nic, length):
-        self.memory = Memory(length)
+        self.memory = Memory(nic, length)
         self.length = self.memory.length
         md = nic.allocated(
             "map", "unmap",
