@@ -56,7 +56,7 @@ STATE = (8, 3)
 # Events [6.1]
 EVENTS = {
     0: "PUT", 1: "GET", 9: "ACK", 10: "REPLY", 11: "LINK", 13: "STATE_CHANGE",
-    15: "RENDEZVOUS", 18: "TRIGGERED_OP",
+    15: "RENDEZVOUS", 18: "TRIGGERED_OP", 31: "NULL",
 }
 OK = 1
 
@@ -258,21 +258,24 @@ class Events:
 
     def take(self):
         """The next event if there is one, given back to the NIC at once [5.3, 5.4]."""
-        memory, at = self.buffer.memory.bytes, self.at
-        size = memory[at + 14] & 3
-        length = 8 << size
-        if size == 0 or memory[at + length - 1] & 63 == 0:
-            return None
-        fence()
-        event = Event(memory[at : at + length])
-        memory[at : at + length] = bytes(length)
-        self.at += length
-        if self.at >= self.buffer.length:
-            self.at = 64
-        store(self.eq.sw_state_addr, self.at // 64)
-        return event
+        memory = self.buffer.memory.bytes
+        while True:
+            at = self.at
+            size = memory[at + 14] & 3
+            length = 8 << size
+            if size == 0 or memory[at + length - 1] & 63 == 0:
+                return None
+            fence()
+            event = Event(memory[at : at + length])
+            memory[at : at + length] = bytes(length)
+            self.at += length
+            if self.at >= self.buffer.length:
+                self.at = 64
+            store(self.eq.sw_state_addr, self.at // 64)
+            if event.type != "NULL":
+                return event
 
-    def wait(self, *types, control=None):
+    def wait(self, *types):
         """The next event, which must be one of these and OK. Legacy tools wait for ever; this
         one gives up, for the sake of the test that it is in."""
         deadline = time.monotonic() + 30

@@ -8,6 +8,7 @@ Each message is shown on stdout as it goes out (`label > payload`) or comes in (
 in hexadecimal. What a tool says on stderr when it fails is said here too, and the exit status is
 that of the tool. Options that no tool has make it deviate:
 
+  --show-block      print the option block, and that is all
   --nic LIBRARY     libcxi.so.1 to use for the NIC; without it there is none, and the run is over
                     when nothing but the NIC is left to do
   --announce V      another version
@@ -64,6 +65,7 @@ def parse():
         add("--" + flag, action="store_true")
     add("-R", "--rdzv", action="store_true")
     add("-b", "--bidirectional", action="store_true")
+    add("--show-block", action="store_true")
     add("--nic")
     add("--announce")
     add("--name")
@@ -164,6 +166,9 @@ def play(args, closing):
 
 def main():
     args = parse()
+    if args.show_block:
+        print(options(args, args.port).hex())
+        return
     try:
         with contextlib.ExitStack() as closing:
             play(args, closing)
