@@ -6,7 +6,7 @@ Numbers in brackets are its sections. Where a tool meets its peer at a barrier, 
 import time
 
 from control import (
-    BIDIRECTIONAL, FETCHING, LIMIT, MATCHING, NO_LIMIT, UNRESTRICTED, USE_IDC, USE_RDZV,
+    BIDIRECTIONAL, FETCHING, LIMIT, MATCHING, NO_LIMIT, UNRESTRICTED, USE_IDC, USE_RDZV, Failure,
 )
 from nic import *  # the NIC's words are this module's language
 
@@ -322,7 +322,7 @@ class SendBw(TwoSided):  # [7.7]
     def run(self):
         options = self.options
         self.list_size = options.list_size
-        self.rdzv = self.has(USE_RDZV)
+        self.rdzv, self.seen = self.has(USE_RDZV), 0
         self.both = bool(options.flags & BIDIRECTIONAL)
         step = -(-options.max_size // options.buf_align) * options.buf_align
         buffer_size = min(step * self.list_size, options.max_buf_size)
@@ -358,15 +358,24 @@ class SendBw(TwoSided):  # [7.7]
                 self.clean_up()
 
     def clean_up(self):
-        """Completes what the end of a duration cut off."""
-        while self.state != "DONE":
-            self.iterate(False)
-            time.sleep(0.001)
-        self.control.barrier("RDZV cleanup", LIMIT)
+        """Completes what the end of a duration cut off; a peer that does not come to the barrier
+        may need one more iteration."""
+        retried = False
+        while True:
+            if self.state == "DONE":
+                try:
+                    return self.control.barrier("RDZV cleanup", LIMIT)
+                except Failure as failure:
+                    if retried or "timed out" not in failure.args[0]:
+                        return
+                retried = True
+                print("Retrying...", flush=True)
+            if not self.iterate(False):
+                time.sleep(0.001)
 
     def measure(self, size):  # [6.2]
         server_of_one_way = not self.is_client and not self.both
-        self.size, self.state, self.seen = size, "DONE", 0
+        self.size, self.state = size, "DONE"
         limit = LIMIT
         self.control.barrier("Pre-run", limit)
         start, count, waited = time.monotonic(), 0, 0
