@@ -175,6 +175,9 @@ pub trait Iterations {
 
     /// Lists that this side has sent, and whose arrival is acknowledged.
     fn lists_sent(&self) -> u64;
+
+    /// Whether either side has begun an iteration that is not complete here.
+    fn are_under_way(&mut self) -> Result<bool, Failure>;
 }
 
 /// What is done with iterations: the measuring loop.

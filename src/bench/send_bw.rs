@@ -53,6 +53,7 @@ pub struct Resources {
     receiver: Receiver,
     arrived: Tally,
     rendezvous: Option<Rendezvous>,
+    progress: Progress,
     /// Messages and answers are made from these.
     message: FullDmaCmd,
     answer: FullDmaCmd,
@@ -192,6 +193,7 @@ impl Bandwidth for SendBw {
             receiver,
             arrived,
             rendezvous,
+            progress: Progress::default(),
         })
     }
 
@@ -364,9 +366,10 @@ impl Sending for Dma {
 }
 
 /// Where in an iteration a side is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     /// Nothing has been sent.
+    #[default]
     Start,
     /// The own list is out; waiting for the peer's list, and until the own one is fetched.
     Lists,
@@ -374,13 +377,11 @@ enum State {
     Answer,
 }
 
-/// One side's part in the iterations of one size.
-struct Course<'a, S> {
-    resources: &'a mut Resources,
-    sending: S,
-    walk: Walk,
+/// How far the iterations of a side have come. A size may end in the middle of one, which the
+/// next size then completes.
+#[derive(Default)]
+struct Progress {
     state: State,
-    lists_sent: u64,
     /// TRIGGERED_OP of the target's counter, asked for and not yet seen.
     awaited: bool,
     /// TRIGGERED_OP of the source's counter, likewise.
@@ -389,17 +390,21 @@ struct Course<'a, S> {
     message_events: u64,
 }
 
+/// One side's part in the iterations of one size.
+struct Course<'a, S> {
+    resources: &'a mut Resources,
+    sending: S,
+    walk: Walk,
+    lists_sent: u64,
+}
+
 impl<'a, S: Sending> Course<'a, S> {
     fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
         Self {
             resources,
             sending,
             walk,
-            state: State::Start,
             lists_sent: 0,
-            awaited: false,
-            unfetched: false,
-            message_events: 0,
         }
     }
 
@@ -413,12 +418,13 @@ impl<'a, S: Sending> Course<'a, S> {
             initiator,
             acknowledged,
             rendezvous,
+            progress,
             ..
         } = &mut *self.resources;
         let list_size = self.walk.list_size;
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetched.arm(list_size)?;
-            self.unfetched = true;
+            progress.unfetched = true;
         }
         acknowledged.arm(list_size)?;
         self.walk.place = 0;
@@ -460,6 +466,7 @@ impl<'a, S: Sending> Course<'a, S> {
         let Resources {
             initiator,
             acknowledged,
+            progress,
             ..
         } = &mut *self.resources;
         let counter = acknowledged.number();
@@ -475,7 +482,7 @@ impl<'a, S: Sending> Course<'a, S> {
                 return Ok(());
             }
             // The other counter that reports here: that of the source.
-            self.unfetched = false;
+            progress.unfetched = false;
         }
     }
 
@@ -485,6 +492,7 @@ impl<'a, S: Sending> Course<'a, S> {
             initiator,
             receiver,
             rendezvous,
+            progress,
             ..
         } = &mut *self.resources;
         let mut any = false;
@@ -492,10 +500,12 @@ impl<'a, S: Sending> Course<'a, S> {
             any = true;
             let (kind, code, record) = (event.event_type(), event.return_code(), event.record());
             match (kind, code, record) {
-                (EventType::TRIGGERED_OP, ReturnCode::OK, _) => self.awaited = false,
-                (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => self.message_events += 1,
+                (EventType::TRIGGERED_OP, ReturnCode::OK, _) => progress.awaited = false,
+                (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => {
+                    progress.message_events += 1
+                }
                 (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
-                    self.message_events += 1;
+                    progress.message_events += 1;
                     if !announced.get_issued()
                         && let Some(rendezvous) = rendezvous
                     {
@@ -511,12 +521,12 @@ impl<'a, S: Sending> Course<'a, S> {
         if any {
             receiver.portals.events.acknowledge();
         }
-        if self.unfetched
+        if progress.unfetched
             && let Some(event) = initiator.events.poll()
         {
             triggered(&event)?;
             initiator.events.acknowledge();
-            self.unfetched = false;
+            progress.unfetched = false;
             any = true;
         }
         Ok(any)
@@ -525,9 +535,9 @@ impl<'a, S: Sending> Course<'a, S> {
     /// Whether the peer's list is here with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
-            self.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size
+            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size
         } else {
-            !self.awaited
+            !self.resources.progress.awaited
         }
     }
 
@@ -539,7 +549,7 @@ impl<'a, S: Sending> Course<'a, S> {
             self.resources.arrived.skip(COUNTS_PER_MESSAGE * list_size);
         } else {
             self.resources.arrived.arm(list_size)?;
-            self.awaited = true;
+            self.resources.progress.awaited = true;
         }
         Ok(())
     }
@@ -548,7 +558,7 @@ impl<'a, S: Sending> Course<'a, S> {
 impl<S: Sending> Iterations for Course<'_, S> {
     fn step<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<Step, Failure> {
         let part = self.resources.part;
-        match self.state {
+        match self.resources.progress.state {
             State::Start => {
                 if part.sends {
                     self.send_list(clock, patience)?;
@@ -556,35 +566,36 @@ impl<S: Sending> Iterations for Course<'_, S> {
                 if part.receives {
                     self.expect_list()?;
                 }
-                self.state = State::Lists;
+                self.resources.progress.state = State::Lists;
                 Ok(Step::Going)
             }
             State::Lists => {
                 let any = self.take_events()?;
-                if self.unfetched || part.receives && !self.list_is_here() {
+                if self.resources.progress.unfetched || part.receives && !self.list_is_here() {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
                 if part.receives {
                     if self.resources.rendezvous.is_some() {
-                        self.message_events -= EVENTS_PER_MESSAGE * self.walk.list_size;
+                        self.resources.progress.message_events -=
+                            EVENTS_PER_MESSAGE * self.walk.list_size;
                     }
                     self.send_answer(clock, patience)?;
                 }
                 if !part.sends {
-                    self.state = State::Start;
+                    self.resources.progress.state = State::Start;
                     return Ok(Step::Complete);
                 }
                 self.resources.arrived.arm(1)?;
-                self.awaited = true;
-                self.state = State::Answer;
+                self.resources.progress.awaited = true;
+                self.resources.progress.state = State::Answer;
                 Ok(Step::Going)
             }
             State::Answer => {
                 let any = self.take_events()?;
-                if self.awaited {
+                if self.resources.progress.awaited {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
-                self.state = State::Start;
+                self.resources.progress.state = State::Start;
                 Ok(Step::Complete)
             }
         }
@@ -592,6 +603,12 @@ impl<S: Sending> Iterations for Course<'_, S> {
 
     fn lists_sent(&self) -> u64 {
         self.lists_sent
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        self.take_events()?;
+        let progress = &self.resources.progress;
+        Ok(progress.state != State::Start || progress.message_events > 0)
     }
 }
 

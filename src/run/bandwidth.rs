@@ -15,6 +15,7 @@ use crate::session::{self, Agreed, PeerResult, Session};
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
 const POST_RUN: &str = "Post-run";
+const CLEANUP: &str = "RDZV cleanup";
 
 /// What a side waits for, in messages.
 const AWAITED: &str = "list of messages";
@@ -66,10 +67,11 @@ fn run<B: Bandwidth>(
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
+            peer_ends_in_step: agreed.is_cxidiag,
             patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
         };
         let [own, peer] = B::measure(&mut resources, run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
         let rates = Rates::of(size, [own, peer], is_loopback && lists.bidirectional);
@@ -113,12 +115,19 @@ impl Partner for Session {
 /// barrier behind (defect T18 of tools.md). A duration may end in the middle of an iteration: a
 /// list that was acknowledged counts, and then both sides complete what either has begun,
 /// unmeasured, so that nothing is left over for the next size (defect T23).
+///
+/// A legacy peer leaves its loop wherever it is when its time is up, and takes part in nothing before
+/// the next size; there it answers what it owes, or owes one answer less. So what was begun with it
+/// is left as it is, and goes on in the next size. Only in timed runs of rendezvous messages in both
+/// directions it completes what it has begun, before a barrier of their own (wire.md 6.3).
 struct Loop<'a> {
     partner: &'a dyn Partner,
     run: &'a RunOptions,
     list_size: u64,
     /// This side only answers: in a duration run it goes on until the peer has come to its end.
     ends_with_peer: bool,
+    /// The peer completes what either side has begun when the time is up.
+    peer_ends_in_step: bool,
     patience: Patience<'a>,
 }
 
@@ -138,8 +147,14 @@ impl ListMeasurement for Loop<'_> {
             count: iterations.lists_sent() * self.list_size,
         };
         let peer = self.partner.results(own)?;
-        let begun = own.count.max(peer.count) / self.list_size;
-        self.complete(clock, iterations, completed, begun)?;
+        if self.peer_ends_in_step {
+            let begun = own.count.max(peer.count) / self.list_size;
+            self.complete(clock, iterations, completed, begun)?;
+        }
+        if self.cleans_up() {
+            self.settle(clock, iterations)?;
+            self.partner.barrier(CLEANUP)?;
+        }
         Ok([own, peer])
     }
 }
@@ -187,6 +202,31 @@ impl Loop<'_> {
                 return Ok((completed, elapsed));
             }
         }
+    }
+
+    /// Whether a barrier follows the results (wire.md 6.3).
+    fn cleans_up(&self) -> bool {
+        let run = self.run;
+        let both = run.bandwidth.is_some_and(|lists| lists.bidirectional);
+        both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
+    }
+
+    /// Completes what is under way, as far as the peer does: one that speaks waits at the barrier.
+    fn settle<C: Clock>(
+        &mut self,
+        clock: &C,
+        iterations: &mut impl Iterations,
+    ) -> Result<(), Failure> {
+        let watcher = self.patience;
+        let mut vigil = watcher.vigil(AWAITED);
+        while iterations.are_under_way()? {
+            if iterations.step(clock, &mut self.patience)? != Step::Waiting {
+                vigil.hit();
+            } else if vigil.miss(clock)? && self.partner.speaks() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on from `completed` iterations to `wanted`.
@@ -279,6 +319,10 @@ mod tests {
         fn lists_sent(&self) -> u64 {
             self.sent
         }
+
+        fn are_under_way(&mut self) -> Result<bool, Failure> {
+            Ok(!matches!(self.steps % 4, 0 | 3))
+        }
     }
 
     fn scripted(most: u64) -> Scripted {
@@ -298,6 +342,7 @@ mod tests {
             run: &plan.run,
             list_size: 4,
             ends_with_peer,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
         };
         let mut scripted = scripted(most);
@@ -330,6 +375,7 @@ mod tests {
             run: &plan.run,
             list_size: 4,
             ends_with_peer: false,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
@@ -351,6 +397,7 @@ mod tests {
             run: &plan.run,
             list_size: 4,
             ends_with_peer: false,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
         };
         let mut stuck = Stuck {
@@ -381,6 +428,10 @@ mod tests {
 
         fn lists_sent(&self) -> u64 {
             self.scripted.sent
+        }
+
+        fn are_under_way(&mut self) -> Result<bool, Failure> {
+            self.scripted.are_under_way()
         }
     }
 

@@ -1,0 +1,615 @@
+//! The control connection between cxidiag and legacy tools (wire.md), for which a stand-in
+//! written from that document plays them. It has no NIC here: the runs end behind the handshake.
+
+mod harness;
+
+use std::thread;
+
+use harness::legacy::{Ended, course, payloads};
+use harness::{Fabric, stderr, stdout};
+
+/// What cxidiag says when the stand-in has come to its end.
+const GONE: &str = "closed the connection";
+
+/// Ends a legacy server where its NIC would be needed next.
+const NO_FURTHER: [&str; 2] = ["--at", "Client=close"];
+
+/// Options that the option block carries, for each tool in turns.
+const OPTIONS: [(&str, &[&str]); 16] = [
+    ("write-lat", &[]),
+    ("write-lat", &["-n", "7", "--warmup", "0", "-s", "3"]),
+    (
+        "write-lat",
+        &["-D", "9", "--latency-gap", "123456789012", "-s", "1:65536"],
+    ),
+    (
+        "write-lat",
+        &[
+            "-n",
+            "18446744073709551615",
+            "--no-idc",
+            "--no-ll",
+            "--unrestricted",
+        ],
+    ),
+    ("write-lat", &["--report-all", "-s", "100000"]),
+    ("read-lat", &[]),
+    (
+        "read-lat",
+        &[
+            "--no-ll",
+            "--unrestricted",
+            "-D",
+            "4294967295",
+            "--report-all",
+        ],
+    ),
+    ("send-lat", &[]),
+    ("send-lat", &["-R", "-s", "8:16"]),
+    (
+        "send-lat",
+        &["--no-idc", "--no-ll", "--report-all", "-n", "65536"],
+    ),
+    ("atomic-lat", &[]),
+    (
+        "atomic-lat",
+        &[
+            "-A",
+            "cswap",
+            "-C",
+            "ge",
+            "-T",
+            "double",
+            "--fetching",
+            "--matching",
+            "--no-idc",
+        ],
+    ),
+    (
+        "atomic-lat",
+        &["-A", "bxor", "-T", "int8", "--unrestricted", "--report-all"],
+    ),
+    ("send-bw", &[]),
+    (
+        "send-bw",
+        &[
+            "-b",
+            "-R",
+            "-l",
+            "16",
+            "--buf-sz",
+            "1048576",
+            "--buf-align",
+            "128",
+            "-s",
+            "1024:65536",
+        ],
+    ),
+    (
+        "send-bw",
+        &["-D", "5", "-l", "1000", "--no-idc", "-s", "1:8"],
+    ),
+];
+
+/// Runs each case on a thread of its own: most of them wait.
+fn all<T: Sync>(cases: &[T], run: impl Fn(&Fabric, &T) + Sync) {
+    thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| {
+                let fabric = Fabric::new();
+                run(&fabric, case);
+                fabric.assert_nothing_left();
+            });
+        }
+    });
+}
+
+#[track_caller]
+fn assert_refused(ended: &Ended, texts: &[&str]) {
+    let said = stderr(&ended.cxidiag);
+    assert_eq!(ended.cxidiag.status.code(), Some(1), "{said}");
+    for text in texts {
+        assert!(said.contains(text), "{text:?} is not in {said:?}");
+    }
+    let lines = said.lines().count();
+    assert!(lines <= 2, "more than a line and its hint: {said}");
+}
+
+/// The stand-in itself is what wire.md says: the vectors of 4.6.
+#[test]
+fn the_stand_in_sends_the_documented_bytes() {
+    let block = |args: &[&str]| {
+        let output = Fabric::new()
+            .peer(&[args, &["--show-block"]].concat())
+            .output();
+        stdout(&output.expect("python3 starts"))
+    };
+    let vector = |text: &str| text.replace(char::is_whitespace, "") + "\n";
+    assert_eq!(
+        block(&["cxi_write_lat"]),
+        vector(
+            "00000000 00 6400000000000000 0a00000000000000 e803000000000000 00000000 0000 0000
+             0800000000000000 0800000000000000 0000000000000000 0000000000000000 0000000000000000
+             06 00 00 00
+             01000000 00000000 2ac0 ff 00 00000000 0000000000000000
+             00000000 00000000 0000 00 00 00000000 0000000000000000"
+        )
+    );
+    let send_bw = [
+        "cxi_send_bw",
+        "-d",
+        "cxi3",
+        "-v",
+        "7",
+        "-n",
+        "20",
+        "-D",
+        "5",
+        "-s",
+        "1024:65536",
+        "-l",
+        "16",
+        "-b",
+        "-R",
+        "--buf-sz",
+        "1048576",
+        "--buf-align",
+        "128",
+        "--use-hp",
+        "2M",
+        "-g",
+        "nvidia",
+    ];
+    assert_eq!(
+        block(&send_bw),
+        vector(
+            "00 00 00 00 00 14 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 05 00 00
+             00 10 00 11 00 00 04 00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00 10 00 00 00 00 00 00 00 00
+             00 00 00 00 00 80 00 00 00 00 00 00 00 08 00 00 00 07 00 00 00 03 00 00 00 2a c0 01 00 00 00 00
+             00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+             00"
+        )
+    );
+    let write_lat = [
+        "cxi_write_lat",
+        "-t",
+        "3",
+        "-r",
+        "200",
+        "-g",
+        "intel",
+        "--unrestricted",
+        "--no-ll",
+        "--report-all",
+        "--warmup",
+        "2",
+        "--latency-gap",
+        "77",
+        "--use-hp",
+        "1G",
+        "-s",
+        "64",
+        "--emu-mode",
+    ];
+    assert_eq!(
+        block(&write_lat),
+        vector(
+            "00 00 00 00 00 64 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00 4d 00 00 00 00 00 00 00 00 00 00
+             00 00 00 2a 00 40 00 00 00 00 00 00 00 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+             00 00 00 00 00 00 00 00 00 00 00 00 00 40 00 00 00 01 00 00 00 00 00 00 00 2a c0 02 00 00 00 00
+             00 03 91 03 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+             00"
+        )
+    );
+    let bytes = |args: &[&str], at: usize, end: usize| block(args)[2 * at..2 * end].to_owned();
+    let atomic = [
+        "cxi_atomic_lat",
+        "-A",
+        "cswap",
+        "-C",
+        "ge",
+        "-T",
+        "double",
+        "--fetching",
+        "--matching",
+        "--no-idc",
+    ];
+    assert_eq!(bytes(&atomic, 77, 81), "340b040a");
+    let clock = ["cxi_send_lat", "-c", "cycles", "--ignore-cpu-freq-mismatch"];
+    assert_eq!(bytes(&clock, 0, 5), "0100000001");
+    for (tool, used, gpu_type) in [
+        ("cxi_read_lat", "04000000", "ff"),
+        ("cxi_send_lat", "06000000", "ff"),
+        ("cxi_atomic_lat", "06020007", "00"),
+        ("cxi_send_bw", "02000000", "ff"),
+    ] {
+        assert_eq!(bytes(&[tool], 77, 81), used, "{tool}");
+        assert_eq!(bytes(&[tool], 91, 92), gpu_type, "{tool}");
+    }
+}
+
+/// A cxidiag client sends, byte for byte, what the legacy tool sends for the same options, and
+/// all of its handshake is where a legacy server expects it.
+#[test]
+fn a_client_sends_what_the_legacy_tool_sends() {
+    all(&OPTIONS, |fabric, (tool, options)| {
+        let ended = fabric.against_server(
+            tool,
+            options,
+            &[&["-d", "cxi1"], &NO_FURTHER[..], *options].concat(),
+        );
+        let sent = |label| payloads(&ended.peer, label, '<').concat();
+        let expected = |label| payloads(&ended.peer, label, '>').concat();
+        assert_eq!(sent("name"), expected("name"), "{tool} {options:?}");
+        assert_eq!(sent("options"), expected("options"), "{tool} {options:?}");
+        assert_eq!(sent("options").len(), 2 * 129);
+        // NIC 0x13, PID 0
+        assert_eq!(sent("address"), "1300000000000000", "{tool}");
+        let version = expected("version");
+        let (numbers, _nul) = version.split_at(version.len() - 2);
+        assert!(
+            sent("version").starts_with(numbers),
+            "{tool}: {}",
+            sent("version")
+        );
+        assert_eq!(
+            course(&ended.peer),
+            ["name", "version", "options", "address", "Client"],
+            "{tool} {options:?}: {}",
+            stderr(&ended.cxidiag)
+        );
+        assert!(ended.peer.status.success(), "{}", stderr(&ended.peer));
+        assert_refused(&ended, &[GONE]);
+    });
+}
+
+/// A cxidiag server answers with the defaults of the tool, as the legacy one does, and takes the
+/// client's options over.
+#[test]
+fn a_server_answers_as_the_legacy_tool_does() {
+    all(&OPTIONS, |fabric, (tool, options)| {
+        let ended = fabric.against_client(tool, options);
+        let said = stderr(&ended.cxidiag);
+        let received = payloads(&ended.peer, "options", '<').concat();
+        let port = &payloads(&ended.peer, "options", '>').concat()[2 * 89..2 * 91];
+        let port = u16::from_str_radix(port, 16)
+            .expect("hexadecimal")
+            .swap_bytes()
+            .to_string();
+        let legacy = harness::legacy::legacy(tool);
+        let defaults = fabric.peer(&[legacy, "-p", &port, "--show-block"]).output();
+        assert_eq!(
+            received + "\n",
+            stdout(&defaults.expect("python3 starts")),
+            "{tool}"
+        );
+        assert_eq!(
+            payloads(&ended.peer, "address", '<'),
+            ["1200000000000000"],
+            "{tool}"
+        );
+        assert_eq!(
+            course(&ended.peer),
+            ["name", "version", "options", "address", "Server"],
+            "{tool} {options:?}: {said}"
+        );
+        assert!(ended.peer.status.success(), "{}", stderr(&ended.peer));
+        assert_refused(&ended, &[GONE]);
+        let summary = stdout(&ended.cxidiag);
+        for pair in options.windows(2) {
+            let shown = match pair[0] {
+                "-n" => format!("Iterations       : {}\n", pair[1]),
+                "-D" => format!("Duration         : {} seconds\n", pair[1]),
+                "-l" => format!("List Size        : {}\n", pair[1]),
+                "--latency-gap" => format!("Inter-Iter Gap   : {} microseconds\n", pair[1]),
+                "--warmup" => format!("Warmup Iters     : {}\n", pair[1]),
+                "-T" => format!("Atomic Type      : {}\n", pair[1].to_uppercase()),
+                "-s" => format!(": {}\n", pair[1].split(':').next_back().unwrap()),
+                _ => continue,
+            };
+            assert!(summary.contains(&shown), "{shown:?} is not in {summary}");
+        }
+    });
+}
+
+/// Only major and minor number count.
+#[test]
+fn versions_that_match() {
+    let cases = [
+        ("write-lat", "2.4"),
+        ("read-lat", "2.4.0"),
+        ("send-lat", "2.3.99-foo"),
+        ("atomic-lat", "2.4.99-foo"),
+        ("send-bw", "2.4 with words"),
+    ];
+    all(&cases, |fabric, (tool, version)| {
+        for ended in [
+            fabric.against_server(
+                tool,
+                &[],
+                &[&NO_FURTHER[..], &["--announce", version]].concat(),
+            ),
+            fabric.against_client(tool, &["--announce", version]),
+        ] {
+            assert!(
+                ended.peer.status.success(),
+                "{version}: {}",
+                stderr(&ended.peer)
+            );
+            assert_refused(&ended, &[GONE]);
+        }
+    });
+}
+
+/// Both versions are named, and what to do; the legacy side reports the mismatch in its words.
+#[test]
+fn versions_that_do_not_match() {
+    let cases = [
+        ("write-lat", "2.4.0", "2.2.0", "SHS 12.0 or older"),
+        ("write-lat", "2.4.0", "2.3.0", "between SHS 12.0 and 13.0"),
+        ("read-lat", "2.4.0", "3.0.0", "same release of the tool"),
+        ("atomic-lat", "2.4.0", "2.1.0", "SHS 12.0 or older"),
+        ("send-bw", "2.4.0", "2.40.0", "same release of the tool"),
+        ("send-bw", "2.4.0", "12.4", "same release of the tool"),
+        ("send-lat", "2.3.0", "2.2.0", "SHS 12.0 or older"),
+        ("send-lat", "2.3.0", "2.4.0", "same release of the tool"),
+    ];
+    all(&cases, |fabric, (tool, ours, theirs, hint)| {
+        for ended in [
+            fabric.against_server(tool, &[], &["--announce", theirs]),
+            fabric.against_client(tool, &["--announce", theirs]),
+        ] {
+            let words = format!("different versions of cxi_{}", tool.replace('-', "_"));
+            assert_refused(&ended, &[&words, ours, theirs, hint]);
+            let said = stderr(&ended.peer);
+            assert_eq!(ended.peer.status.code(), Some(1), "{said}");
+            assert!(said.contains("program versions do not match!"), "{said}");
+        }
+    });
+}
+
+#[test]
+fn another_tool() {
+    let cases = [
+        "cxi_read_lat",
+        "cxi_write_bw",
+        "cxi_write_la",
+        "cxi_write_lat2",
+    ];
+    all(&cases, |fabric, name| {
+        for ended in [
+            fabric.against_server("write-lat", &[], &["--name", name]),
+            fabric.against_client("write-lat", &["--name", name]),
+        ] {
+            assert_refused(&ended, &["different tools: cxi_write_lat here", name]);
+            let said = stderr(&ended.peer);
+            assert!(said.contains("program names do not match!"), "{said}");
+        }
+    });
+}
+
+/// What a cxidiag says to a peer that does something else at an exchange.
+const DEVIATIONS: [(&str, &str); 28] = [
+    ("version=close", GONE),
+    ("version=reset", GONE),
+    ("version=cut", GONE),
+    (
+        "version=silence",
+        "did not answer during the handshake (version) within 5 s",
+    ),
+    (
+        "version=stall",
+        "did not answer during the handshake (version) within 5 s",
+    ),
+    ("version=empty", "different versions"),
+    (
+        "version=huge",
+        "announced 4294967295 bytes during the handshake (version)",
+    ),
+    ("options=close", GONE),
+    ("options=reset", GONE),
+    ("options=cut", GONE),
+    (
+        "options=silence",
+        "did not answer during the handshake (options) within 5 s",
+    ),
+    (
+        "options=stall",
+        "did not answer during the handshake (options) within 5 s",
+    ),
+    (
+        "options=empty",
+        "sent 0 bytes as its options, where 129 are expected",
+    ),
+    (
+        "options=shorter",
+        "sent 128 bytes as its options, where 129 are expected",
+    ),
+    (
+        "options=longer",
+        "sent 130 bytes as its options, where 129 are expected",
+    ),
+    (
+        "options=huge",
+        "announced 4294967295 bytes during the handshake (options)",
+    ),
+    ("address=close", GONE),
+    ("address=cut", GONE),
+    (
+        "address=silence",
+        "did not answer during the handshake (address) within 5 s",
+    ),
+    (
+        "address=empty",
+        "sent 0 bytes as its address, where 8 are expected",
+    ),
+    (
+        "address=shorter",
+        "sent 7 bytes as its address, where 8 are expected",
+    ),
+    (
+        "address=longer",
+        "sent 9 bytes as its address, where 8 are expected",
+    ),
+    (
+        "address=huge",
+        "announced 4294967295 bytes during the handshake (address)",
+    ),
+    (
+        "address=twice",
+        "announced 8 bytes at the ready barrier, where 0 are the most",
+    ),
+    ("ready=close", GONE),
+    ("ready=reset", GONE),
+    ("ready=cut", GONE),
+    (
+        "ready=huge",
+        "announced 4294967295 bytes at the ready barrier, where 0 are the most",
+    ),
+];
+
+/// A client that goes wrong, behind its name, ends the server; it says what was wrong.
+#[test]
+fn clients_that_go_wrong() {
+    all(&DEVIATIONS, |fabric, (deviation, text)| {
+        let deviation = deviation.replace("ready", "Server");
+        let ended = fabric.against_client("write-lat", &["--at", &deviation]);
+        assert_refused(&ended, &[text]);
+    });
+    let out_of_order = [
+        (
+            "options=skip",
+            "sent 8 bytes as its options, where 129 are expected",
+        ),
+        (
+            "address=skip",
+            "sent 0 bytes as its address, where 8 are expected",
+        ),
+    ];
+    all(&out_of_order, |fabric, (deviation, text)| {
+        let ended = fabric.against_client("write-lat", &["--at", deviation]);
+        assert_refused(&ended, &[text]);
+    });
+}
+
+/// The same for a server.
+#[test]
+fn servers_that_go_wrong() {
+    all(&DEVIATIONS, |fabric, (deviation, text)| {
+        let deviation = deviation.replace("ready", "Client");
+        let ended = fabric.against_server("write-lat", &[], &["--at", &deviation]);
+        assert_refused(&ended, &[text]);
+    });
+    let first = [
+        ("name=close", "closed the connection"),
+        ("name=silence", "said nothing for 5 s"),
+        ("name=stall", "said nothing for 5 s"),
+        ("name=empty", "did not name a benchmark"),
+        ("name=shorter", "did not name a benchmark"),
+        ("name=huge", "speaks another protocol"),
+        ("name=skip", "did not name a benchmark"),
+    ];
+    all(&first, |fabric, (deviation, text)| {
+        let ended = fabric.against_server("read-lat", &[], &["--at", deviation]);
+        assert_refused(&ended, &["did not answer as a cxi_read_lat server", text]);
+    });
+}
+
+/// Before SHS 13.0 the server began to speak. It is recognised and told apart.
+#[test]
+fn servers_that_speak_first() {
+    all(&["cxi_write_lat", "cxi_send_bw"], |fabric, name| {
+        let tool = name[4..].replace('_', "-");
+        let old = ["--generation", "1", "--announce", "2.2.0"];
+        let ended = fabric.against_server(&tool, &[], &old);
+        assert_refused(
+            &ended,
+            &["2.4.0 here, 2.2.0 at the peer", "SHS 12.0 or older"],
+        );
+        let said = stderr(&ended.peer);
+        assert!(said.contains("program versions do not match!"), "{said}");
+    });
+}
+
+/// What a client asks for and cannot be: the server says why, and the client sees what it sees
+/// when a legacy server gives up (T27 of tools.md).
+#[test]
+fn clients_that_ask_for_too_much() {
+    let cases: [(&str, &[&str], &str); 17] = [
+        ("write-lat", &["--use-hp", "2M"], "no huge pages"),
+        ("send-bw", &["--use-hp", "1G"], "no huge pages"),
+        (
+            "write-lat",
+            &["--block", "35=30"],
+            "hugepages is none that exists",
+        ),
+        (
+            "send-lat",
+            &["--block", "0=02"],
+            "clock is none that exists",
+        ),
+        ("write-lat", &["-n", "0"], "'0' for --iters"),
+        ("read-lat", &["-s", "0"], "'0:0' for --size"),
+        ("read-lat", &["-s", "8:4"], "'8:4' for --size"),
+        ("read-lat", &["-s", "3:48"], "'3:48' for --size"),
+        ("read-lat", &["-s", "1125899906842624"], "for --size"),
+        ("send-bw", &["-l", "0"], "'0' for --list-size"),
+        ("send-bw", &["-l", "16383"], "'16383' for --list-size"),
+        ("send-bw", &["--buf-align", "0"], "'0' for --buf-align"),
+        ("send-bw", &["--buf-sz", "8"], "'8' for --buf-sz"),
+        (
+            "atomic-lat",
+            &["--block", "80=c8"],
+            "atomic type is none that exists",
+        ),
+        (
+            "atomic-lat",
+            &["--block", "78=03"],
+            "atomic operation is none that exists",
+        ),
+        (
+            "atomic-lat",
+            &["-A", "bor", "-T", "float"],
+            "with FLOAT only",
+        ),
+        (
+            "write-lat",
+            &["--block", "91=03"],
+            "GPU type is none that exists",
+        ),
+    ];
+    all(&cases, |fabric, (tool, options, text)| {
+        let ended = fabric.against_client(tool, options);
+        assert_refused(&ended, &["asks for what cannot be", text]);
+        let said = stderr(&ended.peer);
+        assert_eq!(ended.peer.status.code(), Some(1), "{said}");
+        assert!(said.contains("Server handshake failed: "), "{said}");
+    });
+}
+
+/// Reserved bits, and what concerns only the client's own host, change nothing.
+#[test]
+fn what_does_not_concern_the_server() {
+    let cases: [&[&str]; 6] = [
+        &["-t", "3", "-r", "200", "-g", "nvidia"],
+        &["-c", "cycles", "--ignore-cpu-freq-mismatch"],
+        &["--block", "35=c4", "--block", "36=ff"],
+        &["--block", "77=84"],
+        &[
+            "--block",
+            "92=ffffffffff",
+            "--block",
+            "105=ffffffffffffffff",
+        ],
+        &["-v", "7", "-d", "cxi3"],
+    ];
+    all(&cases, |fabric, options| {
+        let ended = fabric.against_client("send-lat", options);
+        assert!(
+            ended.peer.status.success(),
+            "{options:?}: {}",
+            stderr(&ended.peer)
+        );
+        assert_refused(&ended, &[GONE]);
+    });
+}
