@@ -59,6 +59,9 @@ pub struct Agreed {
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, and ends a duration in step. A
+    /// legacy tool does neither.
+    pub is_cxidiag: bool,
 }
 
 /// The connection to a peer that has the same tool and the same options.
@@ -86,14 +89,19 @@ pub fn serve(
     loop {
         let mut connection = listener.accept()?;
         match handshake::perform(&mut connection, plan.tool, &block, own) {
-            Ok((client, peer)) => {
+            Ok(client) => {
                 let peer_name = connection.peer();
-                let run = terms::from_block(plan.tool, &client).map_err(|reason| {
+                let run = terms::from_block(plan.tool, &client.block).map_err(|reason| {
                     Failure::environment(format!(
                         "the client ({peer_name}) asks for what cannot be: {reason}"
                     ))
                 })?;
-                return Ok((Session { connection }, Agreed { run, peer }));
+                let agreed = Agreed {
+                    run,
+                    peer: client.address,
+                    is_cxidiag: client.is_cxidiag,
+                };
+                return Ok((Session { connection }, agreed));
             }
             Err(Refusal::Stranger(reason)) => {
                 let note = format!(
@@ -113,11 +121,12 @@ pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Fail
     let mut connection = connection::connect(host, plan.port)?;
     let block = terms::to_block(plan, plan.port);
     match handshake::perform(&mut connection, plan.tool, &block, own) {
-        Ok((_, peer)) => Ok((
+        Ok(server) => Ok((
             Session { connection },
             Agreed {
                 run: plan.run,
-                peer,
+                peer: server.address,
+                is_cxidiag: server.is_cxidiag,
             },
         )),
         Err(Refusal::Failed(failure)) => Err(failure),
