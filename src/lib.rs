@@ -18,6 +18,8 @@
 //! * [`run`]: the measuring loops, and the course of a run around them.
 //! * [`measure`]: exact statistics, recorder.
 //! * [`report`]: outcome -> text as documented.
+//! * [`phase`]: the phases of a run, by name.
+//! * `interrupt`: what ends a run early.
 //! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
 
@@ -30,8 +32,10 @@ pub mod bench;
 pub mod cli;
 pub mod device;
 pub mod error;
+mod interrupt;
 pub mod measure;
 pub mod multicall;
+pub mod phase;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -96,6 +100,7 @@ fn start(
         let _ = writeln!(io::stderr(), "{program}: {note}");
     }
     backend::check(&plan)?;
+    interrupt::watch()?;
     (tool.run)(&plan)
 }
 

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use super::bandwidth;
 use crate::cli::options;
 use crate::device::DeviceName;
+use crate::error::{Failure, Kind};
 use crate::measure::Statistics;
 use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
@@ -200,6 +201,20 @@ impl<'a, W: Write> ClientTables<'a, W> {
         self.out.flush()
     }
 
+    /// Writes what there is of `size`, where a failure ends the run before its end.
+    pub fn cut_short(
+        mut self,
+        size: u64,
+        statistics: &Statistics,
+        samples: Option<&[u64]>,
+        failure: &Failure,
+    ) -> io::Result<()> {
+        if statistics.count() > 0 {
+            self.result(size, statistics, samples)?;
+        }
+        cut_short(self.out, self.tool, failure, "")
+    }
+
     fn header(&mut self) -> io::Result<()> {
         separator(self.out, self.tool)?;
         writeln!(self.out, "{}", header(self.tool))
@@ -216,6 +231,22 @@ pub fn server_result(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 /// Writes what a server prints after the last size.
 pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     separator(out, tool)?;
+    out.flush()
+}
+
+/// Writes what stands below a table that a failure has cut short; `but` says more about its last row.
+pub(super) fn cut_short(
+    out: &mut impl Write,
+    tool: &Tool,
+    failure: &Failure,
+    but: &str,
+) -> io::Result<()> {
+    separator(out, tool)?;
+    let reason = match failure.kind {
+        Kind::Interrupted => "Interrupted",
+        _ => "Failed",
+    };
+    writeln!(out, "{reason}: results are partial{but}")?;
     out.flush()
 }
 
@@ -347,6 +378,28 @@ mod tests {
              {dashes}\n"
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_run_that_is_cut_short_says_so_below_what_it_has() {
+        let row: Statistics = [1_000, 2_000].into_iter().collect();
+        let text = |failure: &Failure, measured: &Statistics| {
+            written(|out| {
+                let tables = ClientTables::begin(out, write_lat(), false)?;
+                tables.cut_short(8, measured, None, failure)
+            })
+        };
+        let dashes = "-".repeat(72);
+        let table = format!("{dashes}\n{}\n", header(write_lat()));
+        let figures = "           8           2        1.00        2.00        1.50        0.50\n";
+        assert_eq!(
+            text(&Failure::interrupted("SIGINT"), &row),
+            format!("{table}{figures}{dashes}\nInterrupted: results are partial\n")
+        );
+        assert_eq!(
+            text(&Failure::nic("lost"), &Statistics::default()),
+            format!("{table}{dashes}\nFailed: results are partial\n")
+        );
     }
 
     #[test]

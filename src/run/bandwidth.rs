@@ -1,15 +1,19 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
-use std::io::{self, Write};
+use std::cell::Cell;
+use std::io::Write;
 
-use super::course::{Watchful, open, summarize};
+use super::course::{Watchful, close, cut_short, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
+use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::bench::common::Endpoint;
 use crate::error::Failure;
+use crate::interrupt;
 use crate::measure::Rates;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::bandwidth;
+use crate::report::output::Output;
 use crate::session::{self, Agreed, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
@@ -22,7 +26,7 @@ const AWAITED: &str = "list of messages";
 
 /// Carries out `plan` with benchmark `B`.
 pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+    let out = &mut Output::new();
     match &plan.role {
         Role::Server => {
             loopback::end_with_parent()?;
@@ -51,17 +55,31 @@ fn run<B: Bandwidth>(
     let run = &agreed.run;
     let lists = run.lists()?;
     summarize(out, plan, side, &endpoint, agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
+    let watch = Watchful::new(session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
+    };
+    let mut resources = B::resources(&endpoint, peer, run, side)?;
     session.ready()?;
     bandwidth::begin(out, plan.tool).map_err(Failure::output)?;
-    let watch = Watchful {
-        session,
-        endpoint: &endpoint,
-        program: &plan.program,
-    };
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
-    for size in run.sizes() {
+    let row = |out: &mut _, size, figures: Figures| {
+        let peer = figures.peer.unwrap_or_default();
+        let rates = Rates::of(
+            size,
+            [figures.own, peer],
+            is_loopback && lists.bidirectional,
+        );
+        let count = sends.then_some(figures.own.count);
+        bandwidth::result(out, plan.tool, size, count, rates).map_err(Failure::output)
+    };
+    let figures = Cell::default();
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
+        figures.set(Figures::default());
         let measurement = Loop {
             partner: session,
             run,
@@ -69,18 +87,40 @@ fn run<B: Bandwidth>(
             ends_with_peer: !sends,
             peer_ends_in_step: agreed.is_cxidiag,
             patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            figures: &figures,
         };
-        let [own, peer] = B::measure(&mut resources, run, size, measurement)?;
+        B::measure(&mut resources, run, size, measurement)?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
-        let rates = Rates::of(size, [own, peer], is_loopback && lists.bidirectional);
-        let count = sends.then_some(own.count);
-        bandwidth::result(out, plan.tool, size, count, rates).map_err(Failure::output)?;
+        enter(Phase::Reporting);
+        row(out, size, figures.take())
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(session, failure);
+        let figures = figures.get();
+        let one_sided = lists.bidirectional && figures.own.count > 0 && figures.peer.is_none();
+        let written = match figures.own.count {
+            0 => Ok(()),
+            _ => row(out, current, figures),
+        };
+        // The failure counts, not what cannot be written.
+        let _ = written.map(|()| bandwidth::cut_short(out, plan.tool, &failure, one_sided));
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     bandwidth::end(out, plan.tool).map_err(Failure::output)?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
+}
+
+/// What is known of a size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    own: PeerResult,
+    /// Once the results are exchanged.
+    peer: Option<PeerResult>,
 }
 
 /// The peer, as the loop sees it.
@@ -129,24 +169,42 @@ struct Loop<'a> {
     /// The peer completes what either side has begun when the time is up.
     peer_ends_in_step: bool,
     patience: Patience<'a>,
+    /// What the loop finds out, whether or not it comes to its end.
+    figures: &'a Cell<Figures>,
 }
 
 impl ListMeasurement for Loop<'_> {
-    type Output = [PeerResult; 2];
+    type Output = ();
 
-    fn run(mut self, iterations: &mut impl Iterations) -> Result<[PeerResult; 2], Failure> {
+    fn run(mut self, iterations: &mut impl Iterations) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::PreRun);
         self.partner.barrier(PRE_RUN)?;
-        let (completed, elapsed) = match self.run.duration_s {
-            None => self.count(clock, iterations)?,
-            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000)?,
+        enter(Phase::Measuring);
+        let start = clock.now();
+        let measured = match self.run.duration_s {
+            None => self.count(clock, iterations),
+            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000),
         };
-        self.partner.barrier(POST_RUN)?;
+        let elapsed = match measured {
+            Ok((_, elapsed)) => elapsed,
+            Err(_) => clock.now() - start,
+        };
         let own = PeerResult {
             elapsed_us: (elapsed + 500) / 1000,
             count: iterations.lists_sent() * self.list_size,
         };
+        self.figures.set(Figures { own, peer: None });
+        let (completed, _) = measured?;
+        enter(Phase::PostRun);
+        self.partner.barrier(POST_RUN)?;
+        enter(Phase::Results);
         let peer = self.partner.results(own)?;
+        self.figures.set(Figures {
+            own,
+            peer: Some(peer),
+        });
+        enter(Phase::Settling);
         if self.peer_ends_in_step {
             let begun = own.count.max(peer.count) / self.list_size;
             self.complete(clock, iterations, completed, begun)?;
@@ -155,7 +213,7 @@ impl ListMeasurement for Loop<'_> {
             self.settle(clock, iterations)?;
             self.partner.barrier(CLEANUP)?;
         }
-        Ok([own, peer])
+        Ok(())
     }
 }
 
@@ -195,7 +253,10 @@ impl Loop<'_> {
             } else {
                 vigil.hit();
                 elapsed = now;
-                completed += u64::from(step == Step::Complete);
+                if step == Step::Complete {
+                    completed += 1;
+                    interrupt::check()?;
+                }
                 over &= !self.ends_with_peer;
             }
             if over {
@@ -248,6 +309,7 @@ impl Loop<'_> {
                 Step::Complete => {
                     vigil.hit();
                     completed += 1;
+                    interrupt::check()?;
                 }
             }
         }
@@ -263,13 +325,13 @@ mod tests {
     use crate::bench::testing::{Alone, plan};
 
     /// A peer that has sent so many lists of 4 in all, and speaks as asked.
-    struct Peer {
+    struct Other {
         lists: u64,
         speaks: bool,
         barriers: Cell<u64>,
     }
 
-    impl Partner for Peer {
+    impl Partner for Other {
         fn barrier(&self, _: &str) -> Result<(), Failure> {
             self.barriers.set(self.barriers.get() + 1);
             Ok(())
@@ -334,9 +396,10 @@ mod tests {
         }
     }
 
-    fn run(options: &[&str], peer: &Peer, ends_with_peer: bool) -> (Scripted, [PeerResult; 2]) {
+    fn run(options: &[&str], peer: &Other, ends_with_peer: bool) -> (Scripted, PeerResult) {
         let plan = plan("send-bw", options);
         let most = if ends_with_peer { peer.lists } else { u64::MAX };
+        let figures = Cell::default();
         let measurement = Loop {
             partner: peer,
             run: &plan.run,
@@ -344,14 +407,15 @@ mod tests {
             ends_with_peer,
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &figures,
         };
         let mut scripted = scripted(most);
-        let results = measurement.run(&mut scripted).unwrap();
-        (scripted, results)
+        measurement.run(&mut scripted).unwrap();
+        (scripted, figures.get().own)
     }
 
-    fn peer(lists: u64, speaks: bool) -> Peer {
-        Peer {
+    fn peer(lists: u64, speaks: bool) -> Other {
+        Other {
             lists,
             speaks,
             barriers: Cell::new(0),
@@ -360,7 +424,7 @@ mod tests {
 
     #[test]
     fn iterations_are_counted() {
-        let (scripted, [own, _]) = run(&["-n", "5"], &peer(5, false), false);
+        let (scripted, own) = run(&["-n", "5"], &peer(5, false), false);
         assert_eq!((scripted.completed, scripted.sent, own.count), (5, 5, 20));
     }
 
@@ -377,6 +441,7 @@ mod tests {
             ends_with_peer: false,
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &Cell::default(),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
         assert_eq!((completed, scripted.sent), (0, 1));
@@ -392,6 +457,7 @@ mod tests {
     fn t23_a_run_ends_in_step_with_the_peer() {
         let peer = peer(1, false);
         let plan = plan("send-bw", &["-D", "1"]);
+        let figures = Cell::default();
         let measurement = Loop {
             partner: &peer,
             run: &plan.run,
@@ -399,19 +465,20 @@ mod tests {
             ends_with_peer: false,
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &figures,
         };
         let mut stuck = Stuck {
             scripted: scripted(u64::MAX),
             peer: &peer,
         };
-        let [own, _] = measurement.run(&mut stuck).unwrap();
-        assert_eq!((own.count, stuck.scripted.completed), (8, 2));
+        measurement.run(&mut stuck).unwrap();
+        assert_eq!((figures.get().own.count, stuck.scripted.completed), (8, 2));
     }
 
     /// Waits in the second iteration until both sides are past the second barrier.
     struct Stuck<'a> {
         scripted: Scripted,
-        peer: &'a Peer,
+        peer: &'a Other,
     }
 
     impl Iterations for Stuck<'_> {

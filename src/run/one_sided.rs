@@ -1,14 +1,14 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use std::io;
-
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
+use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
+use crate::report::output::Output;
 use crate::report::text::{self, ClientTables};
 use crate::session::{self, ANSWER_LIMIT};
 
@@ -26,59 +26,80 @@ pub fn one_sided_latency<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure>
 
 fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
+    let out = &mut Output::new();
     let endpoint = open(plan)?;
     let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
-    let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &Watchful::new(&session, &endpoint, plan),
+    };
+    let target = B::target(&endpoint, peer, &agreed.run)?;
     session.ready()?;
-    for size in agreed.run.sizes() {
+    let served = agreed.run.sizes().try_for_each(|size| {
+        enter(Phase::Measuring);
         // The client measures for as long as it likes; its end is noticed at once.
         session.barrier(POST_RUN, None)?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_target(&target, size)?;
         }
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
-    }
+        enter(Phase::Reporting);
+        text::server_result(out, plan.tool).map_err(Failure::output)
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
     text::server_end(out, plan.tool).map_err(Failure::output)?;
     B::close_target(target)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+    let out = &mut Output::new();
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
     summarize(out, plan, Side::Client, &endpoint, &agreed)?;
-    let mut initiator = B::initiator(&endpoint, agreed.peer, &agreed.run)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
+    };
+    let mut initiator = B::initiator(&endpoint, peer, &agreed.run)?;
     session.ready()?;
     let mut tables =
         ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
-    for size in agreed.run.sizes() {
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
         recorder.clear();
-        let supervisor = Watchful {
-            session: &session,
-            endpoint: &endpoint,
-            program: &plan.program,
-        };
         let measurement = Loop {
             run: &agreed.run,
-            supervisor: &supervisor,
+            supervisor: &watch,
             recorder: &mut recorder,
         };
         B::measure(&mut initiator, &agreed.run, size, measurement)?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_initiator(&initiator, size)?;
         }
+        enter(Phase::PostRun);
         session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
+        enter(Phase::Reporting);
         tables
             .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+            .map_err(Failure::output)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        // The failure counts, not what cannot be written.
+        let _ = tables.cut_short(current, recorder.statistics(), recorder.samples(), &failure);
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     tables.end().map_err(Failure::output)?;
     B::close_initiator(initiator)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 /// The loop for one size.

@@ -1,15 +1,14 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use std::io;
-
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
-use crate::bench::common::Endpoint;
+use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, Side};
+use crate::report::output::Output;
 use crate::report::text::{self, ClientTables};
 use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
 
@@ -28,46 +27,63 @@ pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure>
 
 fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
+    let out = &mut Output::new();
     let endpoint = open(plan)?;
     let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Server, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
     session.ready()?;
     let mut recorder = recorder(&agreed.run)?;
-    for size in agreed.run.sizes() {
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
+    let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
-    }
+        enter(Phase::Reporting);
+        text::server_result(out, plan.tool).map_err(Failure::output)
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
     text::server_end(out, plan.tool).map_err(Failure::output)?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 fn measure<B: TwoSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+    let out = &mut Output::new();
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
     summarize(out, plan, Side::Client, &endpoint, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Client)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Client, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)?;
     session.ready()?;
     let mut tables =
         ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
-    for size in agreed.run.sizes() {
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Client);
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
         course.run::<B>(&mut resources, size, &mut recorder)?;
+        enter(Phase::Reporting);
         tables
             .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+            .map_err(Failure::output)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        // The failure counts, not what cannot be written.
+        let _ = tables.cut_short(current, recorder.statistics(), recorder.samples(), &failure);
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     tables.end().map_err(Failure::output)?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
-/// One size on one side.
+/// The sizes on one side.
 struct Course<'a> {
     session: &'a Session,
     agreed: &'a Agreed,
@@ -76,18 +92,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    fn new(
-        plan: &'a Plan,
-        endpoint: &'a Endpoint,
-        session: &'a Session,
-        agreed: &'a Agreed,
-        side: Side,
-    ) -> Self {
-        let watch = Watchful {
-            session,
-            endpoint,
-            program: &plan.program,
-        };
+    fn new(session: &'a Session, agreed: &'a Agreed, side: Side, watch: Watchful<'a>) -> Self {
         Self {
             session,
             agreed,
@@ -96,7 +101,14 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Runs the loop, and ends when both sides have.
+    fn peer(&self) -> Peer<'_> {
+        Peer {
+            address: self.agreed.peer,
+            supervisor: &self.watch,
+        }
+    }
+
+    /// Runs the loop for one size, and ends when both sides have.
     fn run<B: TwoSidedLatency>(
         &self,
         resources: &mut B::Resources,
@@ -105,7 +117,10 @@ impl<'a> Course<'a> {
     ) -> Result<(), Failure> {
         recorder.clear();
         let measurement = Loop {
-            sync: &|| self.session.barrier(SYNC, None),
+            sync: &|| {
+                enter(Phase::Sync);
+                self.session.barrier(SYNC, None)
+            },
             schedule: schedule(&self.agreed.run),
             side: self.side,
             patience: Patience::new(&self.watch),
@@ -115,6 +130,7 @@ impl<'a> Course<'a> {
         if cfg!(debug_assertions) && self.agreed.is_cxidiag {
             B::check(resources, size)?;
         }
+        enter(Phase::PostRun);
         self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
     }
 }
@@ -138,10 +154,12 @@ impl RoundTripMeasurement for Loop<'_> {
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
             self.once(clock, round_trip)?;
             pause(clock, self.schedule.gap, &mut self.patience)?;
         }
+        enter(Phase::Measuring);
         let started = clock.now();
         let mut count = 0;
         loop {

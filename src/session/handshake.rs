@@ -10,6 +10,7 @@ use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::wire::{self, ADDRESS_SIZE, Address, MAX_PAYLOAD};
 use super::{ANSWER_LIMIT, Own};
 use crate::error::Failure;
+use crate::phase::{Phase, enter};
 use crate::tool::Tool;
 
 /// Why a handshake ended early.
@@ -49,13 +50,17 @@ pub fn perform(
     own: Own,
 ) -> Result<Introduction, Refusal> {
     let peer = connection.peer();
+    enter(Phase::Names);
     names(connection, tool, peer)?;
+    enter(Phase::Versions);
     let is_cxidiag = versions(connection, tool, own.vni, peer)?;
+    enter(Phase::Options);
     let theirs: [u8; OPTIONS_SIZE] = exact(connection, &block.encode(), "options")?;
     let address = Address {
         nic: own.nic,
         pid: own.pid,
     };
+    enter(Phase::Addresses);
     let address: [u8; ADDRESS_SIZE] = exact(connection, &address.encode(), "address")?;
     Ok(Introduction {
         block: OptionBlock::decode(&theirs),
@@ -71,6 +76,7 @@ fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(
         Some(ANSWER_LIMIT),
     ) {
         Ok(payload) => payload,
+        Err(LinkError::Interrupted(failure)) => return Err(failure.into()),
         Err(error) => return Err(Refusal::Stranger(silence(&error))),
     };
     let Some(name) = wire::parse_string(&payload).filter(|name| name.starts_with(NAMES)) else {
@@ -90,6 +96,8 @@ fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(
 fn silence(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
+        LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
         LinkError::TooLong { .. } => "it speaks another protocol".into(),
         LinkError::Io(error) => error.to_string(),
