@@ -192,6 +192,11 @@ fn two_moves_without_an_acknowledgement() {
         let all = USABLE as i32;
         let eq = bench.rig.eq.handle;
         let adjust = |by| export!(cxil_evtq_adjust_reserved_fc(eq, by));
+        // The NIC sees how far software has come, and so does the copy of the state that the helpers keep.
+        assert_eq!(adjust(0), 0);
+        let state = u64::from_le_bytes(*bench.rig.eq.state.bytes());
+        // SAFETY: alive, and used by this thread alone.
+        unsafe { (*eq).sw_state = c_ee_cfg_eq_sw_state { qw: state } };
         for _ in 0..2 {
             let buffer = bench.rig.buffer(PAGE);
             assert_eq!(bench.resize(&buffer), 0);
