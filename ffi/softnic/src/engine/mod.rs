@@ -108,6 +108,9 @@ pub struct Profile {
 pub struct Lni {
     /// Its service.
     pub service: u32,
+    /// List entries and triggered operations that the service allows it.
+    pub most_entries: usize,
+    pub most_pending: usize,
     /// PIDs kept for it.
     pub reservations: Vec<Reservation>,
     pub profiles: [Option<Profile>; PROFILES],
@@ -256,7 +259,7 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
-        worked |= self.wire.holds_packets();
+        worked |= self.wire.is_about_to_receive();
         if self.waited_for > 0 {
             self.eqs.values_mut().for_each(EventQueue::tell);
         }

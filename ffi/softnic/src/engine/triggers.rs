@@ -12,7 +12,8 @@ use super::events;
 use super::ring::Command;
 use super::table::Table;
 
-/// Triggered operations that one LNI may have pending: what the services allow (libcxi.md 3.2).
+/// Triggered operations that one LNI may have pending, unless its service says otherwise: those of the default service
+/// (libcxi.md 3.2).
 pub const MAX_PENDING: usize = 512;
 
 /// What is done when the time has come.
@@ -154,7 +155,7 @@ impl Counters {
         eqs: &mut Table<EventQueue>,
     ) -> Result<(), ReturnCode> {
         let counter = self.table.get(number).ok_or(C_RC_RESOURCE_BUSY)?;
-        if trigger.threshold > counter.success && self.is_full(counter.lni) {
+        if trigger.threshold > counter.success && self.is_full(counter) {
             return Err(C_RC_RESOURCE_BUSY);
         }
         if let Some(counter) = self.table.get_mut(number) {
@@ -183,15 +184,15 @@ impl Counters {
         waiting.count() + launched.count()
     }
 
-    fn is_full(&self, lni: usize) -> bool {
+    fn is_full(&self, of: &Counter) -> bool {
         let (mut ours, mut all) = (0, 0);
         for (_, counter) in self.table.iter() {
             all += counter.pending.len();
-            if counter.lni == lni {
+            if counter.lni == of.lni {
                 ours += counter.pending.len();
             }
         }
-        ours >= MAX_PENDING || all >= C_NUM_TLES as usize
+        ours >= of.most_pending || all >= C_NUM_TLES as usize
     }
 
     /// Cancels all that waits for a counter. Who would have got an event gets one that says so; the
