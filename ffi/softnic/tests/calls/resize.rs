@@ -191,7 +191,7 @@ fn two_moves_without_an_acknowledgement() {
         // All of a buffer is free from the beginning, also before software has come there.
         let all = USABLE as i32;
         let eq = bench.rig.eq.handle;
-        let adjust = |by| export!(cxil_evtq_adjust_reserved_fc(eq, by));
+        let adjust = move |by| export!(cxil_evtq_adjust_reserved_fc(eq, by));
         // The NIC sees how far software has come, and so does the copy of the state that the helpers keep.
         assert_eq!(adjust(0), 0);
         let state = u64::from_le_bytes(*bench.rig.eq.state.bytes());
