@@ -143,10 +143,10 @@ impl TargetQueue {
             let result = fetched.and_then(|command| {
                 self.execute(&command, nic)
                     .map_err(|code| (command.header, code))?;
-                Ok(command.size())
+                Ok(command.header)
             });
             match result {
-                Ok(size) => self.ring.advance(size),
+                Ok(header) => self.ring.advance(header),
                 Err((header, code)) => self.fail(number, header, code, nic.eqs),
             }
         }
