@@ -10,6 +10,7 @@ mod early;
 mod port;
 mod syntax;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use rustix::thread::futex;
 
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Arrival, Packet, Peer, Wire};
+use crate::engine::telemetry::PacketCounts;
 use crate::fork;
 use conditions::Conditions;
 pub use directory::Directory;
@@ -35,6 +37,9 @@ pub use syntax::from_environment as check_conditions;
 
 /// A packet that is due so soon is worth waiting for without sleep.
 const SOON: u64 = 100_000;
+
+/// VNIs that a NIC can have domains on: those that its receive unit has room for (libcxi.md 6).
+const VNIS: usize = 256;
 
 /// A port that we send to.
 struct Remote {
@@ -90,6 +95,8 @@ pub struct Fabric {
     early: Earlies,
     /// When the first of the packets is due that have come in before their time, if any was seen at the last look.
     next_due: Option<u64>,
+    pub sent: PacketCounts,
+    pub received: PacketCounts,
 }
 
 impl Fabric {
@@ -121,6 +128,8 @@ impl Fabric {
             conditions: Conditions::new(settings, nid, slot),
             early: Earlies::new(),
             next_due: None,
+            sent: PacketCounts::default(),
+            received: PacketCounts::default(),
         })
     }
 
@@ -158,22 +167,28 @@ impl Fabric {
     /// Answers the first.
     ///
     /// EEXIST if one is taken by any port of this NIC; ENOSPC if there are not so many below 510
-    /// (libcxi.md 6), or if this port serves as many endpoints as it can.
+    /// (libcxi.md 6), if the NIC has domains on as many other VNIs as it can, or if this port serves as many endpoints as
+    /// it can.
     pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let mut taken = [false; C_PID_ANY as usize];
+        let mut vnis = BTreeSet::from([vni]);
         for (_, _, header) in directory.ports(self.nid)? {
             for (of_vni, of_pid) in header
                 .endpoints
                 .iter()
                 .filter_map(|&word| port::parse_endpoint(word))
             {
+                vnis.insert(of_vni);
                 if of_vni == vni
                     && let Some(taken) = taken.get_mut(usize::from(of_pid))
                 {
                     *taken = true;
                 }
             }
+        }
+        if vnis.len() > VNIS {
+            return Err(Errno::NOSPC);
         }
         let count = usize::from(count);
         let free = |first: &u16| {
@@ -439,6 +454,7 @@ impl Wire for Fabric {
             .cell_word(remote.lane, remote.head.wrapping_sub(1), 0)
             .store(first, Ordering::Release);
         remote.touched = true;
+        self.sent.count(packet.length);
         true
     }
 
@@ -483,6 +499,7 @@ impl Wire for Fabric {
                 if let Some(conditions) = &self.conditions {
                     conditions.receive(&mut arrival.packet);
                 }
+                self.received.count(arrival.packet.length);
                 return Some(arrival);
             }
         }

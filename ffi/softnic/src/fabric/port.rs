@@ -19,7 +19,7 @@ use crate::engine::packet::{MTU, OF_THE_WIRE};
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are left alone.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x05");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -84,6 +84,8 @@ pub struct Use {
     pub service: u32,
     /// By `CXI_RSRC_TYPE_*`.
     pub counts: [u16; 8],
+    /// Communication profiles.
+    pub profiles: u16,
 }
 
 /// What the LNIs of a port use. Bytes that nobody has written say that there are none.
@@ -100,6 +102,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
         Use {
             service: word(first) as u32,
             counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
+            profiles: word(first + 3) as u16,
         }
     };
     (0..LNIS)
@@ -177,6 +180,7 @@ impl Port {
             u64::from(used.service),
             packed as u64,
             (packed >> 64) as u64,
+            u64::from(used.profiles),
         ];
         for (index, word) in words.into_iter().enumerate() {
             let at = USE_AT + lni * USE_LEN + 8 * index;
