@@ -252,6 +252,26 @@ fn a_link_that_is_down_is_told_and_comes_up_again() {
     });
 }
 
+/// Nothing comes in either, of what others send whose links are up.
+#[test]
+fn a_target_whose_link_is_down_keeps_its_bytes() {
+    alone(|| {
+        let mut rig = Rig::new();
+        set("CXIDIAG_FAULTS", "down=0s");
+        let mut target = Rig::on(1);
+        let sink = target.buffer(PAGE);
+        target.target(0, &sink);
+        let source = rig.buffer(PAGE);
+        source.pages.fill(1);
+        let dfa = target.dfa(0);
+        let put = rig.dma_put(&source, 0, 8, |put| {
+            put.set_dfa(dfa);
+        });
+        assert_eq!(rig.code(&put), C_RC_UNDELIVERABLE);
+        assert!(sink.pages.is(0, 8, 0));
+    });
+}
+
 #[test]
 fn what_cannot_be_is_refused_when_a_device_is_opened() {
     alone(|| {
