@@ -123,9 +123,12 @@ fn syntax(option: &OptionDef) -> String {
     let short = option
         .short
         .map_or("    ".into(), |letter| format!("-{letter}, "));
-    let value = option
-        .value
-        .map_or(String::new(), |value| format!("={value}"));
+    let value = match option.value {
+        None => String::new(),
+        // The sign goes with the value where both may be left out.
+        Some(name) if option.value_is_optional() => name.replacen('[', "[=", 1),
+        Some(name) => format!("={name}"),
+    };
     format!("{short}--{}{value}", option.long)
 }
 
