@@ -224,8 +224,14 @@ mod tests {
     #[test]
     fn lists_and_units() {
         let list = parse("p99<4us,mean<2.2us").unwrap();
-        let facts: Vec<_> = list.iter().map(|one| (one.metric.to_string(), one.limit)).collect();
-        assert_eq!(facts, [("p99".to_owned(), 4000.0), ("mean".to_owned(), 2200.0)]);
+        let facts: Vec<_> = list
+            .iter()
+            .map(|one| (one.metric.to_string(), one.limit))
+            .collect();
+        assert_eq!(
+            facts,
+            [("p99".to_owned(), 4000.0), ("mean".to_owned(), 2200.0)]
+        );
         assert_eq!(one("max<=1s").limit, 1e9);
         assert_eq!(one("min>700ns").limit, 700.0);
         assert_eq!(one("stddev<0.05ms").limit, 50_000.0);

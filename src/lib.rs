@@ -50,6 +50,7 @@ use cli::options::LIBCXI_VARIABLE;
 use error::Failure;
 use multicall::Call;
 use plan::Plan;
+use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -87,18 +88,45 @@ fn start(
     program: &str,
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
-    let typed = match cli::parse(tool, arguments)? {
-        Request::Help => return print(&cli::help::usage(tool, program)),
-        Request::Version => return print(&cli::help::tool_version(tool, program)),
-        Request::Run(typed) => typed,
-    };
-    let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
-    let plan = Plan::new(tool, program.to_owned(), typed, libcxi.map(Into::into))?;
-    if let Some(note) = plan.note() {
-        let _ = writeln!(io::stderr(), "{program}: {note}");
+    let asked = cli::parse(tool, arguments.clone()).and_then(|request| {
+        Ok(match request {
+            Request::Help => Asked::For(cli::help::usage(tool, program)),
+            Request::Version => Asked::For(cli::help::tool_version(tool, program)),
+            Request::Run(typed) => {
+                let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+                let libcxi = libcxi.map(Into::into);
+                Asked::ToRun(Plan::new(tool, program.to_owned(), typed, libcxi)?)
+            }
+        })
+    });
+    match asked {
+        Ok(Asked::For(text)) => print(&text),
+        Ok(Asked::ToRun(plan)) => carry_out(&plan),
+        Err(failure) => {
+            report::refused(tool, &arguments, &failure);
+            Err(failure)
+        }
     }
-    backend::check(&plan)?;
-    (tool.run)(&plan)
+}
+
+/// What arguments turned out to be.
+enum Asked {
+    /// For a text.
+    For(String),
+    /// To run.
+    ToRun(Plan),
+}
+
+fn carry_out(plan: &Plan) -> Result<(), Failure> {
+    if let Some(note) = plan.note() {
+        let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+    }
+    let mut reporter = Reporter::new(plan);
+    let result = reporter
+        .open()
+        .and_then(|()| backend::check(plan))
+        .and_then(|()| (plan.tool.run)(plan, &mut reporter));
+    reporter.finish(result)
 }
 
 /// Prints a text that was asked for. Whoever closes the pipe before its end has seen enough.

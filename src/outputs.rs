@@ -71,7 +71,10 @@ impl Outputs {
             .collect();
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
-                return Err(format!("two kinds of results cannot go to one file, {}", file.display()));
+                return Err(format!(
+                    "two kinds of results cannot go to one file, {}",
+                    file.display()
+                ));
             }
         }
         Ok(self)

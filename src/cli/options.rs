@@ -482,7 +482,10 @@ pub static QUIET: OptionDef = OptionDef {
     long: "quiet",
     value: None,
     governs: Governs::ThisProcess,
-    help: |_| "Show no progress on a terminal, and no text where\nanother format has standard output".into(),
+    help: |_| {
+        "Show no progress on a terminal, and no text where\nanother format has standard output"
+            .into()
+    },
     set: |typed, _| {
         typed.outputs.quiet = true;
         Ok(())

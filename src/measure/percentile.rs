@@ -113,15 +113,33 @@ mod tests {
 
     #[test]
     fn names() {
-        let names: Vec<String> = Percentile::STANDARD.iter().map(Percentile::to_string).collect();
+        let names: Vec<String> = Percentile::STANDARD
+            .iter()
+            .map(Percentile::to_string)
+            .collect();
         assert_eq!(names, ["p50", "p90", "p99", "p99.9", "p99.99", "p100"]);
     }
 
     #[test]
     fn t24_nothing_else_is_a_percentile() {
         for text in [
-            "", ".", "0", "0.0", "100.1", "101", "1000", "-1", "+5", "5.", ".5", "1e1",
-            "99.9999999", " 5", "5 ", "1.2.3", "\u{661}",
+            "",
+            ".",
+            "0",
+            "0.0",
+            "100.1",
+            "101",
+            "1000",
+            "-1",
+            "+5",
+            "5.",
+            ".5",
+            "1e1",
+            "99.9999999",
+            " 5",
+            "5 ",
+            "1.2.3",
+            "\u{661}",
         ] {
             assert!(text.parse::<Percentile>().is_err(), "{text:?}");
         }

@@ -1,7 +1,5 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
-use std::io::{self, Write};
-
 use super::course::{Watchful, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
@@ -9,7 +7,7 @@ use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::measure::Rates;
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::bandwidth;
+use crate::report::{Extent, Reporter};
 use crate::session::{self, Agreed, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
@@ -20,22 +18,21 @@ const POST_RUN: &str = "Post-run";
 const AWAITED: &str = "list of messages";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
         Role::Server => {
             loopback::end_with_parent()?;
             let endpoint = open(plan)?;
             let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
+                session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+            run::<B>(plan, endpoint, &session, &agreed, Side::Server, reporter)
         }
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, out)
+            run::<B>(plan, endpoint, &session, &agreed, Side::Client, reporter)
         }
-        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan)),
+        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan, reporter)),
     }
 }
 
@@ -45,14 +42,14 @@ fn run<B: Bandwidth>(
     session: &Session,
     agreed: &Agreed,
     side: Side,
-    out: &mut impl Write,
+    reporter: &mut Reporter,
 ) -> Result<(), Failure> {
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(out, plan, side, &endpoint, agreed)?;
+    summarize(reporter, plan, side, &endpoint, session, agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
     session.ready()?;
-    bandwidth::begin(out, plan.tool).map_err(Failure::output)?;
+    reporter.begin_bandwidth()?;
     let watch = Watchful {
         session,
         endpoint: &endpoint,
@@ -61,6 +58,7 @@ fn run<B: Bandwidth>(
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
     for size in run.sizes() {
+        reporter.begin_size();
         let measurement = Loop {
             partner: session,
             run,
@@ -73,10 +71,9 @@ fn run<B: Bandwidth>(
             B::check(&resources, run, size)?;
         }
         let rates = Rates::of(size, [own, peer], is_loopback && lists.bidirectional);
-        let count = sends.then_some(own.count);
-        bandwidth::result(out, plan.tool, size, count, rates).map_err(Failure::output)?;
+        reporter.bandwidth(size, [own, peer], rates, sends, Extent::Complete)?;
     }
-    bandwidth::end(out, plan.tool).map_err(Failure::output)?;
+    reporter.end()?;
     B::close(resources)?;
     endpoint.close()
 }

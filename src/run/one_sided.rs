@@ -1,7 +1,5 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use std::io;
-
 use super::course::{Watchful, open, recorder, schedule, summarize};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
@@ -9,27 +7,30 @@ use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::text::{self, ClientTables};
+use crate::report::{Extent, Reporter};
 use crate::session::{self, ANSWER_LIMIT};
 
 /// Label of the barrier behind each size (wire.md 6.2).
 const POST_RUN: &str = "Post-run";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn one_sided_latency<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+pub fn one_sided_latency<B: OneSidedLatency>(
+    plan: &Plan,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
-        Role::Client { address } => measure::<B>(plan, address),
-        Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan)),
+        Role::Server => serve::<B>(plan, reporter),
+        Role::Client { address } => measure::<B>(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+fn serve<B: OneSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
     let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
+    let (session, agreed) =
+        session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
     session.ready()?;
     for size in agreed.run.sizes() {
@@ -38,25 +39,28 @@ fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
         if cfg!(debug_assertions) {
             B::check_target(&target, size)?;
         }
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
+        reporter.server_result()?;
     }
-    text::server_end(out, plan.tool).map_err(Failure::output)?;
+    reporter.server_end()?;
     B::close_target(target)?;
     endpoint.close()
 }
 
-fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+fn measure<B: OneSidedLatency>(
+    plan: &Plan,
+    address: &str,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
+    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
     let mut initiator = B::initiator(&endpoint, agreed.peer, &agreed.run)?;
     session.ready()?;
-    let mut tables =
-        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
+    reporter.begin_latencies(agreed.run.report_all)?;
     for size in agreed.run.sizes() {
         recorder.clear();
+        reporter.begin_size();
         let supervisor = Watchful {
             session: &session,
             endpoint: &endpoint,
@@ -67,16 +71,17 @@ fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure
             supervisor: &supervisor,
             recorder: &mut recorder,
         };
-        B::measure(&mut initiator, &agreed.run, size, measurement)?;
+        if let Err(failure) = B::measure(&mut initiator, &agreed.run, size, measurement) {
+            reporter.latencies_so_far(size, &recorder)?;
+            return Err(failure);
+        }
         if cfg!(debug_assertions) {
             B::check_initiator(&initiator, size)?;
         }
         session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
-        tables
-            .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+        reporter.latencies(size, &recorder, Extent::Complete)?;
     }
-    tables.end().map_err(Failure::output)?;
+    reporter.end()?;
     B::close_initiator(initiator)?;
     endpoint.close()
 }

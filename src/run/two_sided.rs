@@ -1,7 +1,5 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use std::io;
-
 use super::course::{Watchful, open, recorder, schedule, summarize};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
@@ -10,7 +8,7 @@ use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::plan::{Plan, Role, Side};
-use crate::report::text::{self, ClientTables};
+use crate::report::{Extent, Reporter};
 use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
@@ -18,51 +16,58 @@ const SYNC: &str = "Sync";
 const POST_RUN: &str = "Post-run";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+pub fn two_sided_latency<B: TwoSidedLatency>(
+    plan: &Plan,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
-        Role::Client { address } => measure::<B>(plan, address),
-        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
+        Role::Server => serve::<B>(plan, reporter),
+        Role::Client { address } => measure::<B>(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+fn serve<B: TwoSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
     let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
+    let (session, agreed) =
+        session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
     session.ready()?;
     let mut recorder = recorder(&agreed.run)?;
     for size in agreed.run.sizes() {
         let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
         course.run::<B>(&mut resources, size, &mut recorder)?;
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
+        reporter.server_result()?;
     }
-    text::server_end(out, plan.tool).map_err(Failure::output)?;
+    reporter.server_end()?;
     B::close(resources)?;
     endpoint.close()
 }
 
-fn measure<B: TwoSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+fn measure<B: TwoSidedLatency>(
+    plan: &Plan,
+    address: &str,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
+    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Client)?;
     session.ready()?;
-    let mut tables =
-        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
+    reporter.begin_latencies(agreed.run.report_all)?;
     for size in agreed.run.sizes() {
+        reporter.begin_size();
         let course = Course::new(plan, &endpoint, &session, &agreed, Side::Client);
-        course.run::<B>(&mut resources, size, &mut recorder)?;
-        tables
-            .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+        if let Err(failure) = course.run::<B>(&mut resources, size, &mut recorder) {
+            reporter.latencies_so_far(size, &recorder)?;
+            return Err(failure);
+        }
+        reporter.latencies(size, &recorder, Extent::Complete)?;
     }
-    tables.end().map_err(Failure::output)?;
+    reporter.end()?;
     B::close(resources)?;
     endpoint.close()
 }
