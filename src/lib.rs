@@ -17,7 +17,9 @@
 //! * [`mod@bench`]: the benchmarks, one transaction type each.
 //! * [`run`]: the measuring loops, and the course of a run around them.
 //! * [`measure`]: exact statistics, recorder.
-//! * [`report`]: outcome -> text as documented.
+//! * [`report`]: outcome -> text as documented, JSON, CSV, histogram log.
+//! * [`outputs`], [`expect`]: what is made of the results, and what they must be.
+//! * [`command`]: what the program does beside measuring.
 //! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
 
@@ -28,6 +30,7 @@ pub mod atomic;
 mod backend;
 pub mod bench;
 pub mod cli;
+pub mod command;
 pub mod device;
 pub mod error;
 pub mod expect;
@@ -54,17 +57,22 @@ use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS) {
+    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             multicall::PROGRAM.into(),
-            print(&cli::help::overview(bench::TOOLS)),
+            print(&cli::help::overview(bench::TOOLS, command::COMMANDS)),
         ),
         Ok(Call::Version) => (multicall::PROGRAM.into(), print(&cli::help::version())),
         Ok(Call::List) => (
             multicall::PROGRAM.into(),
             print(&cli::help::list(bench::TOOLS)),
         ),
+        Ok(Call::Command {
+            command,
+            program,
+            arguments,
+        }) => (program, (command.run)(arguments)),
         Ok(Call::Tool {
             tool,
             program,

@@ -462,12 +462,12 @@ pub static EXPECT: OptionDef = OptionDef {
     governs: Governs::Results,
     help: |tool| {
         let (example, figures) = match tool.defaults.bandwidth {
-            Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
-            None => ("p99<4us,mean<2.2us", "min, max, mean, stddev, pN"),
+            Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw rate"),
+            None => ("p99<4us,mean<2.2us", "min max mean stddev pN"),
         };
         format!(
-            "Judge the figures of each size, such as\n\"{example}\"; figures: {figures};\n\
-             exit status 3 if one is not as expected"
+            "Judge the figures of each size ({figures}),\n\
+             such as \"{example}\"; exit status 3\nif one is not as expected"
         )
     },
     set: |typed, value| {

@@ -3,9 +3,11 @@
 //! * `text`, `bandwidth`: the documented text; `extra`: blocks after it, on request.
 //! * `outcome`: the outcome as plain data; `facts`: what is known of it before the run.
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
+//! * `comparison`: two outcomes side by side.
 //! * `reporter`: takes what a run finds out, and hands it to these.
 
 pub mod bandwidth;
+pub mod comparison;
 mod csv;
 mod destination;
 mod extra;
