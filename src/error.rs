@@ -12,8 +12,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::interrupt;
+
 /// The hint where the cause is on the other side.
 pub const SEE_PEER: &str = "see what the other side printed";
+
+/// Exit status of a run that a signal ended, whichever it was: what a shell makes of SIGINT.
+pub const INTERRUPTED: u8 = 130;
 
 /// What kind of thing failed. Each kind has its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub enum Kind {
     Nic,
     /// The peer went away: the cause is on the other side. Exit status 1.
     Peer,
+    /// A signal ended the run. Exit status 130.
+    Interrupted,
     /// The reader of our output went away before its end (`cxidiag ... | head -n 1`). It needs no
     /// telling, but the run was not carried out: exit status 1.
     OutputClosed,
@@ -41,6 +48,7 @@ impl Kind {
             Self::Environment => "environment",
             Self::Nic => "nic",
             Self::Peer => "peer",
+            Self::Interrupted => "interrupted",
             Self::OutputClosed => "output_closed",
             Self::Unmet => "unmet",
         }
@@ -84,6 +92,12 @@ impl Failure {
 
     /// Standard output could not be written.
     pub fn output(error: io::Error) -> Self {
+        // A run that is to end does not wait for its reader.
+        if error.kind() == io::ErrorKind::TimedOut
+            && let Err(interrupted) = interrupt::check()
+        {
+            return interrupted;
+        }
         let kind = match error.kind() {
             io::ErrorKind::BrokenPipe => Kind::OutputClosed,
             _ => Kind::Environment,
@@ -97,6 +111,11 @@ impl Failure {
     /// The peer went away; `message` says so in the words of the place.
     pub fn peer(message: impl Into<String>) -> Self {
         Self::new(Kind::Peer, message).with_hint(SEE_PEER)
+    }
+
+    /// A signal of this name ended the run.
+    pub fn interrupted(signal: &str) -> Self {
+        Self::new(Kind::Interrupted, format!("interrupted by {signal}"))
     }
 
     /// Whether the cause is on the other side.
@@ -140,6 +159,7 @@ impl Failure {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
             Kind::Unmet => 3,
+            Kind::Interrupted => INTERRUPTED,
         }
     }
 }
@@ -189,6 +209,7 @@ mod tests {
         assert_eq!(Failure::nic("").status(), 1);
         assert_eq!(Failure::peer("").status(), 1);
         assert_eq!(Failure::unmet("").status(), 3);
+        assert_eq!(Failure::interrupted("SIGINT").status(), 130);
     }
 
     #[test]

@@ -20,6 +20,8 @@
 //! * [`report`]: outcome -> text as documented, JSON, CSV, histogram log.
 //! * [`outputs`], [`expect`]: what is made of the results, and what they must be.
 //! * [`command`]: what the program does beside measuring.
+//! * [`phase`]: the phases of a run, by name.
+//! * `interrupt`: what ends a run early.
 //! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
 
@@ -34,9 +36,11 @@ pub mod command;
 pub mod device;
 pub mod error;
 pub mod expect;
+mod interrupt;
 pub mod measure;
 pub mod multicall;
 pub mod outputs;
+pub mod phase;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -133,6 +137,7 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     let result = reporter
         .open()
         .and_then(|()| backend::check(plan))
+        .and_then(|()| interrupt::watch())
         .and_then(|()| (plan.tool.run)(plan, &mut reporter));
     reporter.finish(result)
 }

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use harness::{Fabric, Server, assert_success, finish_or_kill, named, stderr, stdout};
+use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout};
 
 #[path = "outputs/compare.rs"]
 mod compare;
@@ -338,6 +338,77 @@ fn the_death_of_the_peer_is_one_document_with_what_was_measured() {
         .map(|of| of["met"] == true)
         .collect();
     assert_eq!(met, [true, false]);
+}
+
+/// SIGINT in the middle of the second size.
+#[test]
+fn an_interrupted_run_is_one_document_in_each_format() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let csv = format!("--csv={}", file("csv").display());
+    let log = format!("--hdr-log={}", file("log").display());
+    let mut server = fabric.server("write-lat", &["-d", "soft0"]);
+    let args = [
+        "-d",
+        "soft1",
+        "-s",
+        "8:32",
+        "-D",
+        "2",
+        "--latency-gap=0",
+        "--json",
+        "--percentiles",
+        "--expect",
+        "max<100s",
+        &csv,
+        &log,
+    ];
+    let client = fabric
+        .client_command("write-lat", &server, &args)
+        .spawn()
+        .unwrap();
+    while server.next_line() != "See client for results.\n" {}
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &client.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    let output = finish_or_kill(client);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let run = document(&output);
+    assert_eq!(
+        (&run["status"], &run["exit_status"]),
+        (&json!("interrupted"), &json!(130))
+    );
+    assert_eq!(run["error"]["kind"], "interrupted");
+    let extents: Vec<_> = run["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["extent"].clone())
+        .collect();
+    assert_eq!(
+        (&extents[0], &extents[2]),
+        (&json!("complete"), &json!("none"))
+    );
+    assert_ne!(extents[1], "complete");
+    let met: Vec<_> = run["expectations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["met"] == true)
+        .collect();
+    assert_eq!(met, [true, false, false]);
+    let text = stderr(&output);
+    assert!(
+        text.contains("Interrupted: results are partial\nRDMA Size[B]      p50[us]"),
+        "{text}"
+    );
+    let mut table = csv::Reader::from_path(file("csv")).unwrap();
+    assert_eq!(table.records().map(Result::unwrap).count(), 3);
+    let measured = extents.iter().filter(|of| *of != "none").count();
+    let logged = hdr_log::intervals(&read(&file("log")));
+    assert_eq!(logged.len(), measured);
 }
 
 #[test]

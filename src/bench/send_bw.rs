@@ -13,7 +13,7 @@ use cxi::{
     ReturnCode, TransmitBatch,
 };
 
-use super::api::{Bandwidth, Iterations, ListMeasurement, Step};
+use super::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use super::common::memory::{self, PERIOD, map, numbered, refused};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
@@ -24,7 +24,6 @@ use crate::advice;
 use crate::error::Failure;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
-use crate::session::Address;
 
 /// Most slots of a transmit queue that one message takes.
 const SLOTS_PER_MESSAGE: u32 = 4;
@@ -82,7 +81,7 @@ impl Bandwidth for SendBw {
 
     fn resources(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
@@ -98,12 +97,12 @@ impl Bandwidth for SendBw {
         };
         let mut initiator = Initiator::with_queues(
             endpoint,
-            peer,
+            peer.address,
             length(part.sends),
             SLOTS_PER_MESSAGE * list_size + FURTHER_SLOTS,
             list_size + 1,
         )?;
-        memory::fill_numbered(&initiator.buffer);
+        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         let acknowledged = Tally::new(endpoint, &initiator, &initiator.events)?;
         acknowledged.keep_for(&mut initiator.transmit);
 
@@ -120,7 +119,9 @@ impl Bandwidth for SendBw {
         let entry = Entry {
             put: true,
             get: false,
-            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
+            matching: run
+                .rdzv
+                .then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
             relaxed: !run.rdzv,
             buffer_id: 0,
@@ -136,7 +137,7 @@ impl Bandwidth for SendBw {
             let fetched = Tally::new(endpoint, &initiator, &initiator.events)?;
             let source = Source::new(
                 endpoint,
-                peer,
+                peer.address,
                 side,
                 &initiator.buffer,
                 Reports::Counted(fetched.number()),
@@ -145,7 +146,7 @@ impl Bandwidth for SendBw {
             let mut fetcher = Fetcher::new(
                 endpoint,
                 &initiator.profile,
-                peer,
+                peer.address,
                 &receiver.portals,
                 &receiver.buffer,
                 list_size + FURTHER_SLOTS,

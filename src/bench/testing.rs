@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::TOOLS;
-use super::api::{Measurement, OneSidedLatency, Transaction};
+use super::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use super::common::Endpoint;
 use crate::backend;
 use crate::cli::{self, Request};
@@ -37,8 +37,12 @@ pub fn both_ends<B: OneSidedLatency>(
         nic: own.nic,
         pid: own.pid,
     };
-    let target = B::target(endpoint, address, run).unwrap();
-    (B::initiator(endpoint, address, run).unwrap(), target)
+    let peer = Peer {
+        address,
+        supervisor: &Alone,
+    };
+    let target = B::target(endpoint, peer, run).unwrap();
+    (B::initiator(endpoint, peer, run).unwrap(), target)
 }
 
 /// Repeats the transaction so many times.

@@ -419,7 +419,7 @@ pub static JSON: OptionDef = OptionDef {
     value: Some("[FILE]"),
     governs: Governs::Results,
     help: |_| {
-        "Write the results as JSON to FILE; without FILE to\nstandard output, and the text to standard error"
+        "Write the results as JSON to FILE; without FILE\nto standard output, and the text to standard error"
             .into()
     },
     set: |typed, value| {
@@ -462,12 +462,12 @@ pub static EXPECT: OptionDef = OptionDef {
     governs: Governs::Results,
     help: |tool| {
         let (example, figures) = match tool.defaults.bandwidth {
-            Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw rate"),
-            None => ("p99<4us,mean<2.2us", "min max mean stddev pN"),
+            Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
+            None => ("p99<4us,mean<2.2us", "min, max,\nmean, stddev, pN"),
         };
         format!(
-            "Judge the figures of each size ({figures}),\n\
-             such as \"{example}\"; exit status 3\nif one is not as expected"
+            "Judge the figures of each size, such as\n\"{example}\"; exit status 3 if one\n\
+             is not as expected; there are {figures}"
         )
     },
     set: |typed, value| {

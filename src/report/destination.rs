@@ -1,12 +1,13 @@
 //! Where a document goes. A file appears whole, at the end: until then its name has what it had.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use super::output::Output;
 use crate::error::{Failure, cause};
 use crate::outputs::Place;
 
@@ -16,8 +17,8 @@ pub enum Destination {
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Device(File, PathBuf),
-    /// A file that takes its name when it is complete.
-    File(NamedTempFile, PathBuf),
+    /// A file, and the permissions that it will have.
+    File(PathBuf, Permissions),
 }
 
 impl Destination {
@@ -37,40 +38,28 @@ impl Destination {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refused(error)),
         };
-        if let Some(found) = &exists {
-            // Opening also tells whether a directory, or a file that is write-protected, is meant.
-            let file = File::options().write(true).open(path).map_err(refused)?;
-            if !found.is_file() {
-                return Ok(Self::Device(file, path.to_owned()));
+        let (target, permissions) = match exists {
+            None => (path.to_owned(), Permissions::from_mode(0o666)),
+            Some(found) => {
+                // This also tells whether a directory, or a file that is write-protected, is meant.
+                let file = File::options().write(true).open(path).map_err(refused)?;
+                if !found.is_file() {
+                    return Ok(Self::Device(file, path.to_owned()));
+                }
+                // What a symlink names is replaced, not the symlink.
+                (path.canonicalize().map_err(refused)?, found.permissions())
             }
-        }
-        // What a symlink names is replaced, not the symlink.
-        let path = match exists {
-            Some(_) => path.canonicalize().map_err(refused)?,
-            None => path.to_owned(),
         };
-        let directory = match path.parent() {
-            Some(directory) if directory != Path::new("") => directory,
-            _ => Path::new("."),
-        };
-        if path.file_name().is_none() {
-            return Err(refused(io::ErrorKind::IsADirectory.into()));
-        }
-        let mode = exists.map_or(0o666, |found| found.permissions().mode() & 0o777);
-        let temporary = tempfile::Builder::new()
-            .prefix(".cxidiag-")
-            .permissions(fs::Permissions::from_mode(mode))
-            .tempfile_in(directory)
-            // Without the name of the temporary file, which would only confuse.
-            .map_err(|error| cannot_write(&path, &io::Error::from(error.kind())))?;
-        Ok(Self::File(temporary, path))
+        // Nothing is left there during the run, which may be killed.
+        drop(temporary(&target, &permissions).map_err(refused)?);
+        Ok(Self::File(target, permissions))
     }
 
     /// Writes the whole document.
     pub fn write(self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
-                let mut out = io::stdout().lock();
+                let mut out = Output::new();
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(Failure::output)
@@ -78,17 +67,29 @@ impl Destination {
             Self::Device(mut file, path) => file
                 .write_all(document)
                 .map_err(|error| cannot_write(&path, &error)),
-            Self::File(mut temporary, path) => {
-                temporary
-                    .write_all(document)
-                    .map_err(|error| cannot_write(&path, &error))?;
-                temporary
-                    .persist(&path)
-                    .map_err(|error| cannot_write(&path, &error.error))?;
-                Ok(())
-            }
+            Self::File(path, permissions) => temporary(&path, &permissions)
+                .and_then(|mut file| {
+                    file.write_all(document)?;
+                    file.persist(&path)?;
+                    Ok(())
+                })
+                .map_err(|error| cannot_write(&path, &error)),
         }
     }
+}
+
+/// A file beside `path` that can take its place.
+fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
+    let directory = match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".cxidiag-")
+        .permissions(permissions.clone())
+        .tempfile_in(directory)
+        // Without the name of the temporary file, which would only confuse.
+        .map_err(|error| error.kind().into())
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
@@ -114,7 +115,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("result.json");
         fs::write(&path, "old and longer").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let destination = Destination::file(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old and longer");
         destination.write(b"new").unwrap();

@@ -115,13 +115,13 @@ mod tests {
         let results = [
             recorded(8, (0..1_000).map(|i| 2_000 + i)),
             SizeResult::none(16),
-            recorded(4_294_967_295, [1_234_567_890]),
+            recorded(4_294_967_295, [123_456_789]),
         ];
         let text = written(|out| percentiles(out, &TOOLS[0], &results));
         let expected = "\
 RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
            8       2.499        2.899        2.989        2.998*       2.999*       2.999
-  4294967295  1234567.890* 1234567.890* 1234567.890* 1234567.890* 1234567.890* 1234567.890
+  4294967295  123456.789*  123456.789*  123456.789*  123456.789*  123456.789*  123456.789
 * fewer than ten samples lie above: it says little
 ------------------------------------------------------------------------------------------
 ";
@@ -141,16 +141,16 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
         let of = |size, at: usize, figure| Verdict::new(size, &list[at], Extent::Complete, figure);
         let all = [
             of(8, 0, Some(3999.0)),
-            of(8, 1, Some(1500.5)),
+            of(8, 1, Some(1600.5)),
             of(16, 0, None),
         ];
         let text = written(|out| verdicts(out, &TOOLS[0], &list, &all));
         let expected = "\
 RDMA Size[B]  Expected     Measured  Verdict
            8  p99<4us       3.999us  met
-           8  mean<=1.5us   1.501us  not met
+           8  mean<=1.5us   1.601us  not met
           16  p99<4us             -  not met
--------------------------------------------
+--------------------------------------------
 ";
         assert_eq!(text, expected);
     }

@@ -3,6 +3,7 @@
 //! * `text`, `bandwidth`: the documented text; `extra`: blocks after it, on request.
 //! * `outcome`: the outcome as plain data; `facts`: what is known of it before the run.
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
+//! * `output`: standard output, where no wait for its reader is endless.
 //! * `comparison`: two outcomes side by side.
 //! * `reporter`: takes what a run finds out, and hands it to these.
 
@@ -15,8 +16,9 @@ mod facts;
 mod hdr_log;
 mod json;
 pub mod outcome;
+mod output;
 mod reporter;
 pub mod text;
 
 pub use outcome::{Extent, Outcome};
-pub use reporter::{Reporter, refused};
+pub use reporter::{Lists, Reporter, refused};

@@ -8,6 +8,7 @@ use super::hdr_log::HdrLog;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
 };
+use super::output::Output;
 use super::text::{self, Summary};
 use super::{bandwidth, csv, extra, json};
 use crate::error::{Failure, Kind};
@@ -32,6 +33,21 @@ pub struct Reporter {
     size_started: Duration,
 }
 
+/// What a bandwidth tool found out about one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Lists {
+    /// The size in bytes.
+    pub size: u64,
+    /// What both sides counted, this one first.
+    pub sides: [PeerResult; 2],
+    /// What that makes together.
+    pub rates: Rates,
+    /// Whether this side sends.
+    pub sends: bool,
+    /// The peer's figures should be part of this, but are missing.
+    pub one_sided: bool,
+}
+
 /// Where documents will go, and the one that is made as the run goes.
 #[derive(Default)]
 struct Documents {
@@ -45,7 +61,7 @@ impl Reporter {
     pub fn new(plan: &Plan) -> Self {
         let outputs = plan.outputs.clone();
         let out: Box<dyn Write> = match (outputs.take_stdout(), outputs.quiet) {
-            (false, _) => Box::new(io::stdout().lock()),
+            (false, _) => Box::new(Output::new()),
             (true, false) => Box::new(io::stderr()),
             (true, true) => Box::new(io::sink()),
         };
@@ -128,26 +144,44 @@ impl Reporter {
     }
 
     /// A size was measured: `recorder` has its latencies.
-    pub fn latencies(
-        &mut self,
-        size: u64,
-        recorder: &Recorder,
-        extent: Extent,
-    ) -> Result<(), Failure> {
-        self.keep_latencies(size, recorder, extent)?;
+    pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
+        self.keep_latencies(size, recorder, Extent::Complete)?;
+        self.row_of_latencies(size, recorder)
+            .map_err(Failure::output)
+    }
+
+    /// A failure has ended the run in the middle: `recorder` has what there is of a size. The failure
+    /// counts, not what cannot be written.
+    pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
+        if !self.has(size) {
+            let _ = self.keep_latencies(size, recorder, Extent::Partial);
+        }
+        let row = match recorder.statistics().count() {
+            0 => Ok(()),
+            _ => self.row_of_latencies(size, recorder),
+        };
+        let _ = row
+            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, ""))
+            .and_then(|()| self.extra());
+    }
+
+    fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
+        let out = &mut self.out;
         text::result(
-            &mut self.out,
+            out,
             self.tool,
             size,
             recorder.statistics(),
             recorder.samples(),
         )
-        .map_err(Failure::output)
     }
 
-    /// A size came to no good end: what was recorded of it is told to programs, not in the table.
-    pub fn latencies_so_far(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
-        self.keep_latencies(size, recorder, Extent::Partial)
+    /// Whether there is a result of `size`.
+    fn has(&self, size: u64) -> bool {
+        self.outcome
+            .results
+            .iter()
+            .any(|result| result.size_bytes == size)
     }
 
     fn keep_latencies(
@@ -177,22 +211,40 @@ impl Reporter {
         Ok(())
     }
 
-    /// A size was measured: what both sides counted, this one first, and what that makes together.
-    /// `sends` says whether this side did.
-    pub fn bandwidth(
-        &mut self,
-        size: u64,
-        sides: [PeerResult; 2],
-        rates: Rates,
-        sends: bool,
-        extent: Extent,
-    ) -> Result<(), Failure> {
-        let result = SizeResult::of_lists(size, sides, rates, extent);
-        let verdicts = verdicts(&self.outputs, size, extent, |metric| result.figure(metric));
+    /// A size was measured.
+    pub fn bandwidth(&mut self, lists: Lists) -> Result<(), Failure> {
+        self.keep_bandwidth(lists, Extent::Complete);
+        self.row_of_bandwidth(lists).map_err(Failure::output)
+    }
+
+    /// A failure has ended the run in the middle; as [`Self::latencies_cut_short`].
+    pub fn bandwidth_cut_short(&mut self, lists: Lists, failure: &Failure) {
+        let is_something = lists.sides[0].count > 0;
+        if is_something && !self.has(lists.size) {
+            self.keep_bandwidth(lists, Extent::Partial);
+        }
+        let row = match is_something {
+            true => self.row_of_bandwidth(lists),
+            false => Ok(()),
+        };
+        let one_sided = is_something && lists.one_sided;
+        let _ = row
+            .and_then(|()| bandwidth::cut_short(&mut self.out, self.tool, failure, one_sided))
+            .and_then(|()| self.extra());
+    }
+
+    fn keep_bandwidth(&mut self, lists: Lists, extent: Extent) {
+        let result = SizeResult::of_lists(lists.size, lists.sides, lists.rates, extent);
+        let verdicts = verdicts(&self.outputs, lists.size, extent, |metric| {
+            result.figure(metric)
+        });
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
-        let count = sends.then_some(sides[0].count);
-        bandwidth::result(&mut self.out, self.tool, size, count, rates).map_err(Failure::output)
+    }
+
+    fn row_of_bandwidth(&mut self, lists: Lists) -> io::Result<()> {
+        let count = lists.sends.then_some(lists.sides[0].count);
+        bandwidth::result(&mut self.out, self.tool, lists.size, count, lists.rates)
     }
 
     /// What a server has to say about each size.
@@ -207,19 +259,23 @@ impl Reporter {
 
     /// There are no more sizes: prints what stands behind the table.
     pub fn end(&mut self) -> Result<(), Failure> {
+        text::end(&mut self.out, self.tool)
+            .and_then(|()| self.extra())
+            .map_err(Failure::output)
+    }
+
+    /// The blocks of text that were asked for.
+    fn extra(&mut self) -> io::Result<()> {
         self.judge_the_rest();
         let out = &mut self.out;
-        text::end(out, self.tool)
-            .and_then(|()| match self.outputs.percentiles {
-                true => extra::percentiles(out, self.tool, &self.outcome.results),
-                false => Ok(()),
-            })
-            .and_then(|()| match self.outputs.expectations.as_slice() {
-                [] => Ok(()),
-                list => extra::verdicts(out, self.tool, list, &self.outcome.expectations),
-            })
-            .and_then(|()| out.flush())
-            .map_err(Failure::output)
+        if self.outputs.percentiles {
+            extra::percentiles(out, self.tool, &self.outcome.results)?;
+        }
+        let expectations = self.outputs.expectations.as_slice();
+        if !expectations.is_empty() {
+            extra::verdicts(out, self.tool, expectations, &self.outcome.expectations)?;
+        }
+        out.flush()
     }
 
     /// The run has ended, well or not: writes the documents. The result is what the program ends with.
@@ -278,6 +334,7 @@ impl Outcome {
         };
         self.status = match failure.kind {
             Kind::Unmet => Status::Unmet,
+            Kind::Interrupted => Status::Interrupted,
             _ => Status::Failed,
         };
         self.exit_status = failure.status();

@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Write};
 use super::bandwidth;
 use crate::cli::options;
 use crate::device::DeviceName;
+use crate::error::{Failure, Kind};
 use crate::measure::Statistics;
 use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
@@ -215,6 +216,22 @@ pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes what stands below a table that a failure has cut short; `but` says more about its last row.
+pub(super) fn cut_short(
+    out: &mut impl Write,
+    tool: &Tool,
+    failure: &Failure,
+    but: &str,
+) -> io::Result<()> {
+    separator(out, tool)?;
+    let reason = match failure.kind {
+        Kind::Interrupted => "Interrupted",
+        _ => "Failed",
+    };
+    writeln!(out, "{reason}: results are partial{but}")?;
+    out.flush()
+}
+
 fn header(tool: &Tool) -> String {
     if tool.defaults.bandwidth.is_some() {
         return bandwidth::header(tool);
@@ -349,6 +366,31 @@ mod tests {
              {dashes}\n"
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_run_that_is_cut_short_says_so_below_what_it_has() {
+        let row: Statistics = [1_000, 2_000].into_iter().collect();
+        let text = |failure: &Failure, measured: &Statistics| {
+            written(|out| {
+                begin(out, write_lat(), false)?;
+                if measured.count() > 0 {
+                    result(out, write_lat(), 8, measured, None)?;
+                }
+                cut_short(out, write_lat(), failure, "")
+            })
+        };
+        let dashes = "-".repeat(72);
+        let table = format!("{dashes}\n{}\n", header(write_lat()));
+        let figures = "           8           2        1.00        2.00        1.50        0.50\n";
+        assert_eq!(
+            text(&Failure::interrupted("SIGINT"), &row),
+            format!("{table}{figures}{dashes}\nInterrupted: results are partial\n")
+        );
+        assert_eq!(
+            text(&Failure::nic("lost"), &Statistics::default()),
+            format!("{table}{dashes}\nFailed: results are partial\n")
+        );
     }
 
     #[test]

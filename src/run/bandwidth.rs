@@ -1,13 +1,17 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
-use super::course::{Watchful, open, summarize};
+use std::cell::Cell;
+
+use super::course::{Watchful, close, cut_short, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
+use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::bench::common::Endpoint;
 use crate::error::Failure;
+use crate::interrupt;
 use crate::measure::Rates;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::{Extent, Reporter};
+use crate::report::{Lists, Reporter};
 use crate::session::{self, Agreed, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
@@ -47,35 +51,66 @@ fn run<B: Bandwidth>(
     let run = &agreed.run;
     let lists = run.lists()?;
     summarize(reporter, plan, side, &endpoint, session, agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
+    let watch = Watchful::new(session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
+    };
+    let mut resources = B::resources(&endpoint, peer, run, side)?;
     session.ready()?;
     reporter.begin_bandwidth()?;
-    let watch = Watchful {
-        session,
-        endpoint: &endpoint,
-        program: &plan.program,
-    };
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
-    for size in run.sizes() {
+    let lists_of = |size, figures: Figures| {
+        let doubled = is_loopback && lists.bidirectional;
+        let sides = [figures.own, figures.peer.unwrap_or_default()];
+        Lists {
+            size,
+            sides,
+            rates: Rates::of(size, sides, doubled),
+            sends,
+            one_sided: lists.bidirectional && figures.peer.is_none(),
+        }
+    };
+    let figures = Cell::default();
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
         reporter.begin_size();
+        figures.set(Figures::default());
         let measurement = Loop {
             partner: session,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
             patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            figures: &figures,
         };
-        let [own, peer] = B::measure(&mut resources, run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        B::measure(&mut resources, run, size, measurement)?;
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
-        let rates = Rates::of(size, [own, peer], is_loopback && lists.bidirectional);
-        reporter.bandwidth(size, [own, peer], rates, sends, Extent::Complete)?;
+        enter(Phase::Reporting);
+        reporter.bandwidth(lists_of(size, figures.take()))
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(session, failure);
+        reporter.bandwidth_cut_short(lists_of(current, figures.get()), &failure);
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     reporter.end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
+}
+
+/// What is known of a size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    own: PeerResult,
+    /// Once the results are exchanged.
+    peer: Option<PeerResult>,
 }
 
 /// The peer, as the loop sees it.
@@ -117,27 +152,44 @@ struct Loop<'a> {
     /// This side only answers: in a duration run it goes on until the peer has come to its end.
     ends_with_peer: bool,
     patience: Patience<'a>,
+    /// What the loop finds out, whether or not it comes to its end.
+    figures: &'a Cell<Figures>,
 }
 
 impl ListMeasurement for Loop<'_> {
-    type Output = [PeerResult; 2];
+    type Output = ();
 
-    fn run(mut self, iterations: &mut impl Iterations) -> Result<[PeerResult; 2], Failure> {
+    fn run(mut self, iterations: &mut impl Iterations) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::PreRun);
         self.partner.barrier(PRE_RUN)?;
-        let (completed, elapsed) = match self.run.duration_s {
-            None => self.count(clock, iterations)?,
-            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000)?,
+        enter(Phase::Measuring);
+        let start = clock.now();
+        let measured = match self.run.duration_s {
+            None => self.count(clock, iterations),
+            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000),
         };
-        self.partner.barrier(POST_RUN)?;
+        let elapsed = match measured {
+            Ok((_, elapsed)) => elapsed,
+            Err(_) => clock.now() - start,
+        };
         let own = PeerResult {
             elapsed_us: (elapsed + 500) / 1000,
             count: iterations.lists_sent() * self.list_size,
         };
+        self.figures.set(Figures { own, peer: None });
+        let (completed, _) = measured?;
+        enter(Phase::PostRun);
+        self.partner.barrier(POST_RUN)?;
+        enter(Phase::Results);
         let peer = self.partner.results(own)?;
+        self.figures.set(Figures {
+            own,
+            peer: Some(peer),
+        });
+        enter(Phase::Settling);
         let begun = own.count.max(peer.count) / self.list_size;
-        self.complete(clock, iterations, completed, begun)?;
-        Ok([own, peer])
+        self.complete(clock, iterations, completed, begun)
     }
 }
 
@@ -177,7 +229,10 @@ impl Loop<'_> {
             } else {
                 vigil.hit();
                 elapsed = now;
-                completed += u64::from(step == Step::Complete);
+                if step == Step::Complete {
+                    completed += 1;
+                    interrupt::check()?;
+                }
                 over &= !self.ends_with_peer;
             }
             if over {
@@ -205,6 +260,7 @@ impl Loop<'_> {
                 Step::Complete => {
                     vigil.hit();
                     completed += 1;
+                    interrupt::check()?;
                 }
             }
         }
@@ -220,13 +276,13 @@ mod tests {
     use crate::bench::testing::{Alone, plan};
 
     /// A peer that has sent so many lists of 4 in all, and speaks as asked.
-    struct Peer {
+    struct Other {
         lists: u64,
         speaks: bool,
         barriers: Cell<u64>,
     }
 
-    impl Partner for Peer {
+    impl Partner for Other {
         fn barrier(&self, _: &str) -> Result<(), Failure> {
             self.barriers.set(self.barriers.get() + 1);
             Ok(())
@@ -287,23 +343,25 @@ mod tests {
         }
     }
 
-    fn run(options: &[&str], peer: &Peer, ends_with_peer: bool) -> (Scripted, [PeerResult; 2]) {
+    fn run(options: &[&str], peer: &Other, ends_with_peer: bool) -> (Scripted, PeerResult) {
         let plan = plan("send-bw", options);
         let most = if ends_with_peer { peer.lists } else { u64::MAX };
+        let figures = Cell::default();
         let measurement = Loop {
             partner: peer,
             run: &plan.run,
             list_size: 4,
             ends_with_peer,
             patience: Patience::new(&Alone),
+            figures: &figures,
         };
         let mut scripted = scripted(most);
-        let results = measurement.run(&mut scripted).unwrap();
-        (scripted, results)
+        measurement.run(&mut scripted).unwrap();
+        (scripted, figures.get().own)
     }
 
-    fn peer(lists: u64, speaks: bool) -> Peer {
-        Peer {
+    fn peer(lists: u64, speaks: bool) -> Other {
+        Other {
             lists,
             speaks,
             barriers: Cell::new(0),
@@ -312,7 +370,7 @@ mod tests {
 
     #[test]
     fn iterations_are_counted() {
-        let (scripted, [own, _]) = run(&["-n", "5"], &peer(5, false), false);
+        let (scripted, own) = run(&["-n", "5"], &peer(5, false), false);
         assert_eq!((scripted.completed, scripted.sent, own.count), (5, 5, 20));
     }
 
@@ -328,6 +386,7 @@ mod tests {
             list_size: 4,
             ends_with_peer: false,
             patience: Patience::new(&Alone),
+            figures: &Cell::default(),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
         assert_eq!((completed, scripted.sent), (0, 1));
@@ -343,25 +402,27 @@ mod tests {
     fn t23_a_run_ends_in_step_with_the_peer() {
         let peer = peer(1, false);
         let plan = plan("send-bw", &["-D", "1"]);
+        let figures = Cell::default();
         let measurement = Loop {
             partner: &peer,
             run: &plan.run,
             list_size: 4,
             ends_with_peer: false,
             patience: Patience::new(&Alone),
+            figures: &figures,
         };
         let mut stuck = Stuck {
             scripted: scripted(u64::MAX),
             peer: &peer,
         };
-        let [own, _] = measurement.run(&mut stuck).unwrap();
-        assert_eq!((own.count, stuck.scripted.completed), (8, 2));
+        measurement.run(&mut stuck).unwrap();
+        assert_eq!((figures.get().own.count, stuck.scripted.completed), (8, 2));
     }
 
     /// Waits in the second iteration until both sides are past the second barrier.
     struct Stuck<'a> {
         scripted: Scripted,
-        peer: &'a Peer,
+        peer: &'a Other,
     }
 
     impl Iterations for Stuck<'_> {

@@ -6,8 +6,10 @@ use super::Supervisor;
 use super::latency::{Limit, Schedule};
 use crate::backend;
 use crate::bench::common::Endpoint;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
+use crate::interrupt;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions, Side};
 use crate::report::Reporter;
 use crate::report::text::Summary;
@@ -15,6 +17,7 @@ use crate::session::{Agreed, Session};
 
 /// The device and an address on it, with what the user should know about them.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
+    enter(Phase::Opening);
     let endpoint = Endpoint::new(plan, backend::open(plan)?)?;
     for warning in endpoint.warnings() {
         // Nobody else could be told.
@@ -32,6 +35,7 @@ pub fn summarize(
     session: &Session,
     agreed: &Agreed,
 ) -> Result<(), Failure> {
+    enter(Phase::SetUp);
     let summary = Summary {
         tool: plan.tool,
         side,
@@ -62,25 +66,51 @@ pub fn schedule(run: &RunOptions) -> Schedule {
     }
 }
 
+/// When a run fails that has begun to measure, in messages.
+const MID_RUN: &str = "in the middle of the run";
+
+/// The failure that ends a run in the middle, when the peer has been told. Call it before anything
+/// is released or printed: the peer should learn of an interruption before it meets its consequences.
+pub fn cut_short(session: &Session, failure: Failure) -> Failure {
+    let failure = session.cause(failure, MID_RUN);
+    if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+        session.say_farewell();
+    }
+    failure
+}
+
+/// Ends a run that has done its work. A signal that came too late to cut it short still tells in the
+/// exit status.
+pub fn close(endpoint: Endpoint) -> Result<(), Failure> {
+    endpoint.close()?;
+    interrupt::check()
+}
+
 /// Watches the control connection while the NIC is waited for, and tells the user.
 pub struct Watchful<'a> {
     /// The control connection.
-    pub session: &'a Session,
+    session: &'a Session,
     /// This side's place on the fabric.
-    pub endpoint: &'a Endpoint,
+    endpoint: &'a Endpoint,
     /// Who tells, for messages.
-    pub program: &'a str,
+    program: &'a str,
+}
+
+impl<'a> Watchful<'a> {
+    /// For a run of `plan`.
+    pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
+        Self {
+            session,
+            endpoint,
+            program: &plan.program,
+        }
+    }
 }
 
 impl Supervisor for Watchful<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
-        if self.session.peer_alive() {
-            return Ok(());
-        }
-        let peer = self.session.peer();
-        Err(Failure::peer(format!(
-            "the peer ({peer}) closed the connection in the middle of the run: it failed or was killed"
-        )))
+        interrupt::check()?;
+        self.session.peer_is_there(MID_RUN)
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {

@@ -1,13 +1,14 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
+use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::{Extent, Reporter};
+use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT};
 
 /// Label of the barrier behind each size (wire.md 6.2).
@@ -31,19 +32,28 @@ fn serve<B: OneSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(),
     let (session, agreed) =
         session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
     summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
-    let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &Watchful::new(&session, &endpoint, plan),
+    };
+    let target = B::target(&endpoint, peer, &agreed.run)?;
     session.ready()?;
-    for size in agreed.run.sizes() {
+    let served = agreed.run.sizes().try_for_each(|size| {
+        enter(Phase::Measuring);
         // The client measures for as long as it likes; its end is noticed at once.
         session.barrier(POST_RUN, None)?;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_target(&target, size)?;
         }
-        reporter.server_result()?;
-    }
+        enter(Phase::Reporting);
+        reporter.server_result()
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
     reporter.server_end()?;
     B::close_target(target)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 fn measure<B: OneSidedLatency>(
@@ -55,35 +65,43 @@ fn measure<B: OneSidedLatency>(
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
     summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
-    let mut initiator = B::initiator(&endpoint, agreed.peer, &agreed.run)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
+    };
+    let mut initiator = B::initiator(&endpoint, peer, &agreed.run)?;
     session.ready()?;
     reporter.begin_latencies(agreed.run.report_all)?;
-    for size in agreed.run.sizes() {
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
         recorder.clear();
         reporter.begin_size();
-        let supervisor = Watchful {
-            session: &session,
-            endpoint: &endpoint,
-            program: &plan.program,
-        };
         let measurement = Loop {
             run: &agreed.run,
-            supervisor: &supervisor,
+            supervisor: &watch,
             recorder: &mut recorder,
         };
-        if let Err(failure) = B::measure(&mut initiator, &agreed.run, size, measurement) {
-            reporter.latencies_so_far(size, &recorder)?;
-            return Err(failure);
-        }
-        if cfg!(debug_assertions) {
+        B::measure(&mut initiator, &agreed.run, size, measurement)?;
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_initiator(&initiator, size)?;
         }
+        enter(Phase::PostRun);
         session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
-        reporter.latencies(size, &recorder, Extent::Complete)?;
+        enter(Phase::Reporting);
+        reporter.latencies(size, &recorder)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        reporter.latencies_cut_short(current, &recorder, &failure);
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     reporter.end()?;
     B::close_initiator(initiator)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 /// The loop for one size.

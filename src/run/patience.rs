@@ -2,6 +2,7 @@
 
 use super::Clock;
 use crate::error::Failure;
+use crate::interrupt;
 
 /// Empty polls between two looks at the clock and the peer. So many take about a tenth of a
 /// millisecond: seldom enough to cost the ordinary wait nothing.
@@ -99,6 +100,7 @@ impl<'a> Patience<'a> {
         event: &str,
         watch: &mut Option<Watch>,
     ) -> Result<(), Failure> {
+        interrupt::check()?;
         let watch = watch.get_or_insert(Watch {
             since: now,
             looked: now,

@@ -1,14 +1,14 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
-use crate::bench::common::Endpoint;
+use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, Side};
-use crate::report::{Extent, Reporter};
+use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
@@ -33,17 +33,22 @@ fn serve<B: TwoSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(),
     let (session, agreed) =
         session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
     summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Server, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
     session.ready()?;
     let mut recorder = recorder(&agreed.run)?;
-    for size in agreed.run.sizes() {
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
+    let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
-        reporter.server_result()?;
-    }
+        enter(Phase::Reporting);
+        reporter.server_result()
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
     reporter.server_end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 fn measure<B: TwoSidedLatency>(
@@ -55,24 +60,32 @@ fn measure<B: TwoSidedLatency>(
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
     summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Client)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Client, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)?;
     session.ready()?;
     reporter.begin_latencies(agreed.run.report_all)?;
-    for size in agreed.run.sizes() {
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
         reporter.begin_size();
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Client);
-        if let Err(failure) = course.run::<B>(&mut resources, size, &mut recorder) {
-            reporter.latencies_so_far(size, &recorder)?;
-            return Err(failure);
-        }
-        reporter.latencies(size, &recorder, Extent::Complete)?;
+        course.run::<B>(&mut resources, size, &mut recorder)?;
+        enter(Phase::Reporting);
+        reporter.latencies(size, &recorder)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        reporter.latencies_cut_short(current, &recorder, &failure);
+        return Err(failure);
     }
+    session.finish();
+    enter(Phase::Releasing);
     reporter.end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
-/// One size on one side.
+/// The sizes on one side.
 struct Course<'a> {
     session: &'a Session,
     agreed: &'a Agreed,
@@ -81,18 +94,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    fn new(
-        plan: &'a Plan,
-        endpoint: &'a Endpoint,
-        session: &'a Session,
-        agreed: &'a Agreed,
-        side: Side,
-    ) -> Self {
-        let watch = Watchful {
-            session,
-            endpoint,
-            program: &plan.program,
-        };
+    fn new(session: &'a Session, agreed: &'a Agreed, side: Side, watch: Watchful<'a>) -> Self {
         Self {
             session,
             agreed,
@@ -101,7 +103,14 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Runs the loop, and ends when both sides have.
+    fn peer(&self) -> Peer<'_> {
+        Peer {
+            address: self.agreed.peer,
+            supervisor: &self.watch,
+        }
+    }
+
+    /// Runs the loop for one size, and ends when both sides have.
     fn run<B: TwoSidedLatency>(
         &self,
         resources: &mut B::Resources,
@@ -110,16 +119,20 @@ impl<'a> Course<'a> {
     ) -> Result<(), Failure> {
         recorder.clear();
         let measurement = Loop {
-            sync: &|| self.session.barrier(SYNC, None),
+            sync: &|| {
+                enter(Phase::Sync);
+                self.session.barrier(SYNC, None)
+            },
             schedule: schedule(&self.agreed.run),
             side: self.side,
             patience: Patience::new(&self.watch),
             recorder,
         };
         B::measure(resources, &self.agreed.run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && self.agreed.is_cxidiag {
             B::check(resources, size)?;
         }
+        enter(Phase::PostRun);
         self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
     }
 }
@@ -143,10 +156,12 @@ impl RoundTripMeasurement for Loop<'_> {
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
             self.once(clock, round_trip)?;
             pause(clock, self.schedule.gap, &mut self.patience)?;
         }
+        enter(Phase::Measuring);
         let started = clock.now();
         let mut count = 0;
         loop {

@@ -5,9 +5,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::wire::{HEADER_SIZE, message};
+use rustix::event::PollFlags;
+
+use super::wire::{self, FAREWELL, HEADER_SIZE, message};
 use super::{ANSWER_LIMIT, Reach};
 use crate::error::{Failure, cause};
+use crate::interrupt;
 
 /// How long one address may take to accept a connection. TCP alone would try for two minutes.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -17,6 +20,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 pub enum LinkError {
     /// The peer closed or reset the connection.
     Closed,
+    /// The peer was interrupted, and said so.
+    Farewell,
+    /// This side was interrupted.
+    Interrupted(Failure),
     /// Nothing came within this time.
     Late(Duration),
     /// The peer announced more than can be right.
@@ -37,6 +44,8 @@ impl LinkError {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
+            Self::Farewell => Failure::peer(format!("the peer ({peer}) was interrupted {doing}")),
+            Self::Interrupted(failure) => failure,
             Self::Late(limit) => {
                 let limit = limit.as_secs();
                 Failure::environment(format!(
@@ -64,6 +73,12 @@ impl From<io::Error> for LinkError {
             }
             _ => Self::Io(error),
         }
+    }
+}
+
+impl From<Failure> for LinkError {
+    fn from(failure: Failure) -> Self {
+        Self::Interrupted(failure)
     }
 }
 
@@ -110,23 +125,42 @@ impl Connection {
         }
     }
 
-    /// Whether the peer still holds its end, or has left something to read. Does not wait.
-    pub fn is_open(&self) -> bool {
-        match self.peek() {
-            Ok(bytes) => bytes > 0,
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    /// Fails if the peer has let go of its end, or says farewell behind what else it has left to
+    /// read. Does not wait.
+    pub fn look(&self) -> Result<(), LinkError> {
+        let mut bytes = [0; 64];
+        match self.peek(&mut bytes) {
+            Ok(0) => Err(LinkError::Closed),
+            Ok(count) if wire::holds_farewell(&bytes[..count]) => Err(LinkError::Farewell),
+            Ok(_) => Ok(()),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+                _ => Err(error.into()),
+            },
         }
     }
 
     /// Whether there is something to read. Does not wait.
     pub fn has_message(&self) -> bool {
-        self.peek().is_ok_and(|bytes| bytes > 0)
+        self.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Bytes that can be read at once, 1 at most; 0 if the peer has closed the connection.
-    fn peek(&self) -> io::Result<usize> {
+    /// Waits until there is something to read, or the connection has ended.
+    pub fn wait(&self, within: Duration) -> Result<(), LinkError> {
+        interrupt::wait(&self.stream, PollFlags::IN, Some(within))?;
+        Ok(())
+    }
+
+    /// Tells a peer that understands it that this side was interrupted.
+    pub fn say_farewell(&self) {
+        // A peer that has ended needs no telling.
+        let _ = (&self.stream).write_all(&FAREWELL.to_le_bytes());
+    }
+
+    /// Bytes that can be read at once; 0 if the peer has closed the connection.
+    fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
-        let peeked = self.stream.peek(&mut [0]);
+        let peeked = self.stream.peek(bytes);
         self.stream.set_nonblocking(false)?;
         peeked
     }
@@ -149,6 +183,9 @@ impl Connection {
         let mut header = [0; HEADER_SIZE];
         self.fill(&mut header, &wait)?;
         let length = u32::from_le_bytes(header);
+        if length == FAREWELL {
+            return Err(LinkError::Farewell);
+        }
         if length as usize > most {
             return Err(LinkError::TooLong { length, most });
         }
@@ -161,6 +198,7 @@ impl Connection {
     fn fill(&self, buffer: &mut [u8], wait: &Wait) -> Result<(), LinkError> {
         let mut filled = 0;
         while filled < buffer.len() {
+            interrupt::wait(&self.stream, PollFlags::IN, wait.left()?)?;
             self.stream.set_read_timeout(wait.left()?)?;
             match (&self.stream).read(&mut buffer[filled..]) {
                 Ok(0) => return Err(LinkError::Closed),
@@ -240,6 +278,7 @@ impl Listener {
     /// Waits for the next connection.
     pub fn accept(&self) -> Result<Connection, Failure> {
         loop {
+            interrupt::wait(&self.socket, PollFlags::IN, None)?;
             let accepted = self
                 .socket
                 .accept()
@@ -265,8 +304,9 @@ impl Listener {
 pub fn connect(host: &str, port: u16) -> Result<Connection, Failure> {
     let mut last = None;
     for address in resolve(host, port)? {
-        let connected = TcpStream::connect_timeout(&address, CONNECT_LIMIT)
-            .and_then(|stream| Connection::new(stream, address, true));
+        let connected =
+            interrupt::aside(move || TcpStream::connect_timeout(&address, CONNECT_LIMIT))?
+                .and_then(|stream| Connection::new(stream, address, true));
         match connected {
             Ok(connection) => return Ok(connection),
             Err(error) => last = Some((address, error)),
@@ -283,7 +323,9 @@ pub fn connect(host: &str, port: u16) -> Result<Connection, Failure> {
 }
 
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| {
+    let name = (host.to_owned(), port);
+    let addresses = interrupt::aside(move || (name.0.as_str(), name.1).to_socket_addrs())?;
+    let addresses = addresses.map_err(|error| {
         let text = cause(&error);
         let reason = text
             .strip_prefix("failed to lookup address information: ")
@@ -334,7 +376,7 @@ mod tests {
         let listener = Listener::bind(0, Reach::ThisMachine).unwrap();
         let client = connect("127.0.0.1", listener.port()).unwrap();
         let _server = listener.accept().unwrap();
-        assert!(client.is_open());
+        assert!(client.look().is_ok());
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", client.stream.as_raw_fd()));
         let info = info.unwrap();
         let flags = info

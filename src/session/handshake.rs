@@ -10,6 +10,7 @@ use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::wire::{self, ADDRESS_SIZE, Address, MAX_PAYLOAD};
 use super::{ANSWER_LIMIT, Own};
 use crate::error::Failure;
+use crate::phase::{Phase, enter};
 use crate::tool::Tool;
 
 /// Why a handshake ended early.
@@ -30,23 +31,42 @@ impl From<Failure> for Refusal {
 /// Begins the name of every benchmark.
 const NAMES: &str = "cxi_";
 
-/// Tells who we are, hears who the other is. Returns its options and its fabric address.
+/// What a peer has told.
+#[derive(Debug)]
+pub struct Introduction {
+    /// Its options.
+    pub block: OptionBlock,
+    /// Its fabric address.
+    pub address: Address,
+    /// It is a cxidiag, no legacy tool.
+    pub is_cxidiag: bool,
+}
+
+/// Tells who we are, hears who the other is.
 pub fn perform(
     connection: &mut Connection,
     tool: &Tool,
     block: &OptionBlock,
     own: Own,
-) -> Result<(OptionBlock, Address), Refusal> {
+) -> Result<Introduction, Refusal> {
     let peer = connection.peer();
+    enter(Phase::Names);
     names(connection, tool, peer)?;
-    versions(connection, tool, own.vni, peer)?;
+    enter(Phase::Versions);
+    let is_cxidiag = versions(connection, tool, own.vni, peer)?;
+    enter(Phase::Options);
     let theirs: [u8; OPTIONS_SIZE] = exact(connection, &block.encode(), "options")?;
     let address = Address {
         nic: own.nic,
         pid: own.pid,
     };
+    enter(Phase::Addresses);
     let address: [u8; ADDRESS_SIZE] = exact(connection, &address.encode(), "address")?;
-    Ok((OptionBlock::decode(&theirs), Address::decode(&address)))
+    Ok(Introduction {
+        block: OptionBlock::decode(&theirs),
+        address: Address::decode(&address),
+        is_cxidiag,
+    })
 }
 
 fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(), Refusal> {
@@ -56,6 +76,7 @@ fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(
         Some(ANSWER_LIMIT),
     ) {
         Ok(payload) => payload,
+        Err(LinkError::Interrupted(failure)) => return Err(failure.into()),
         Err(error) => return Err(Refusal::Stranger(silence(&error))),
     };
     let Some(name) = wire::parse_string(&payload).filter(|name| name.starts_with(NAMES)) else {
@@ -75,18 +96,21 @@ fn names(connection: &mut Connection, tool: &Tool, peer: SocketAddr) -> Result<(
 fn silence(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
+        LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
         LinkError::TooLong { .. } => "it speaks another protocol".into(),
         LinkError::Io(error) => error.to_string(),
     }
 }
 
+/// Whether the peer is a cxidiag, if the two can work together.
 fn versions(
     connection: &mut Connection,
     tool: &Tool,
     vni: u32,
     peer: SocketAddr,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let mine = announcement(tool, vni);
     let payload = connection
         .exchange(&wire::string(&mine), MAX_PAYLOAD, Some(ANSWER_LIMIT))
@@ -106,7 +130,7 @@ fn versions(
             "different VNIs: {vni} here, {other} at the peer ({peer}); no packet would pass between them"
         ))
         .with_hint("choose services with the same VNI by --svc-id on both sides")),
-        _ => Ok(()),
+        _ => Ok(is_cxidiag(theirs)),
     }
 }
 
@@ -127,10 +151,18 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
+/// Whether a version is that of another cxidiag.
+fn is_cxidiag(version: &str) -> bool {
+    let second = version.split_whitespace().nth(1);
+    second.is_some_and(|word| word.starts_with("cxidiag/"))
+}
+
 /// The VNI that another cxidiag announced with its version.
 fn announced_vni(version: &str) -> Option<u32> {
-    let mut words = version.split_whitespace().skip(1);
-    words.next().filter(|word| word.starts_with("cxidiag/"))?;
+    if !is_cxidiag(version) {
+        return None;
+    }
+    let mut words = version.split_whitespace().skip(2);
     words
         .find_map(|word| word.strip_prefix("vni="))
         .and_then(|vni| vni.parse().ok())

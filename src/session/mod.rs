@@ -15,11 +15,14 @@ mod option_block;
 mod terms;
 mod wire;
 
+use std::cell::Cell;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
+use crate::interrupt;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions};
 use connection::{Connection, Listener};
 use handshake::Refusal;
@@ -28,6 +31,9 @@ pub use wire::{Address, PeerResult};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the end of a peer may take to be heard of behind an error that it causes.
+const NEWS: Duration = Duration::from_millis(200);
 
 /// Begins the line in which a server tells its port.
 pub const LISTENING: &str = "Listening on port ";
@@ -59,12 +65,17 @@ pub struct Agreed {
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, and ends a duration in step. A
+    /// legacy tool does neither.
+    pub is_cxidiag: bool,
 }
 
 /// The connection to a peer that has the same tool and the same options.
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
+    /// Whom to say farewell: nobody, once it has been said or if the peer is a legacy tool.
+    owes_farewell: Cell<bool>,
 }
 
 /// Listens on the plan's port, says so on `out`, and waits for a client.
@@ -77,6 +88,7 @@ pub fn serve(
     reach: Reach,
     out: &mut impl Write,
 ) -> Result<(Session, Agreed), Failure> {
+    enter(Phase::Listening);
     let listener = Listener::bind(plan.port, reach)?;
     let port = listener.port();
     writeln!(out, "{LISTENING}{port} for client to connect...")
@@ -86,14 +98,19 @@ pub fn serve(
     loop {
         let mut connection = listener.accept()?;
         match handshake::perform(&mut connection, plan.tool, &block, own) {
-            Ok((client, peer)) => {
+            Ok(client) => {
                 let peer_name = connection.peer();
-                let run = terms::from_block(plan.tool, &client).map_err(|reason| {
+                let run = terms::from_block(plan.tool, &client.block).map_err(|reason| {
                     Failure::environment(format!(
                         "the client ({peer_name}) asks for what cannot be: {reason}"
                     ))
                 })?;
-                return Ok((Session { connection }, Agreed { run, peer }));
+                let agreed = Agreed {
+                    run,
+                    peer: client.address,
+                    is_cxidiag: client.is_cxidiag,
+                };
+                return Ok((Session::new(connection, agreed.is_cxidiag), agreed));
             }
             Err(Refusal::Stranger(reason)) => {
                 let note = format!(
@@ -110,14 +127,16 @@ pub fn serve(
 
 /// Connects to the server at `host`, on the plan's port.
 pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Failure> {
+    enter(Phase::Connecting);
     let mut connection = connection::connect(host, plan.port)?;
     let block = terms::to_block(plan, plan.port);
     match handshake::perform(&mut connection, plan.tool, &block, own) {
-        Ok((_, peer)) => Ok((
-            Session { connection },
+        Ok(server) => Ok((
+            Session::new(connection, server.is_cxidiag),
             Agreed {
                 run: plan.run,
-                peer,
+                peer: server.address,
+                is_cxidiag: server.is_cxidiag,
             },
         )),
         Err(Refusal::Failed(failure)) => Err(failure),
@@ -134,6 +153,13 @@ pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Fail
 }
 
 impl Session {
+    fn new(connection: Connection, peer_is_cxidiag: bool) -> Self {
+        Self {
+            connection,
+            owes_farewell: Cell::new(peer_is_cxidiag),
+        }
+    }
+
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
@@ -151,6 +177,7 @@ impl Session {
     /// The barrier after which both sides have all their resources. It has no limit: allocating
     /// may take any time.
     pub fn ready(&self) -> Result<(), Failure> {
+        enter(Phase::Ready);
         self.barrier("ready", None)
     }
 
@@ -176,9 +203,46 @@ impl Session {
         self.connection.has_message()
     }
 
-    /// Whether the peer still holds its end of the connection. Does not block.
-    pub fn peer_alive(&self) -> bool {
-        self.connection.is_open()
+    /// Fails if the peer has ended its end of the connection; `when` completes the sentence. Does not
+    /// block.
+    pub fn peer_is_there(&self, when: &str) -> Result<(), Failure> {
+        let looked = self.connection.look();
+        looked.map_err(|error| error.into_failure(self.peer(), when))
+    }
+
+    /// What to tell of a run that ends with `failure`: what the NIC reports may be but a consequence of
+    /// the peer's end, of which the connection tells a moment later.
+    pub fn cause(&self, failure: Failure, when: &str) -> Failure {
+        if failure.kind != Kind::Nic {
+            return failure;
+        }
+        let heard = self.connection.wait(NEWS);
+        let looked = heard.and_then(|()| self.connection.look());
+        match looked {
+            Ok(()) => failure,
+            Err(error) => error.into_failure(self.peer(), when),
+        }
+    }
+
+    /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end
+    /// of the connection. Once.
+    pub fn say_farewell(&self) {
+        if self.owes_farewell.replace(false) {
+            self.connection.say_farewell();
+        }
+    }
+
+    /// Nothing more is to be said: the peer has all that it needs to come to its end.
+    pub fn finish(&self) {
+        self.owes_farewell.set(false);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if interrupt::requested() {
+            self.say_farewell();
+        }
     }
 }
 

@@ -371,21 +371,62 @@ fn a_barrier_with_a_payload_is_none() {
     assert!(failure.message.contains("announced 1 bytes"), "{failure}");
 }
 
+fn is_there(session: &Session) -> bool {
+    session.peer_is_there("meanwhile").is_ok()
+}
+
+#[test]
+fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
+    let (server, client) = pair();
+    client.say_farewell();
+    let seen = server.barrier("Post-run", None).unwrap_err();
+    assert!(
+        seen.is_of_peer()
+            && seen
+                .message
+                .contains("was interrupted at the Post-run barrier")
+    );
+    // Once is enough, and what follows is the end.
+    client.say_farewell();
+    drop(client);
+    assert!(
+        server
+            .barrier("Post-run", None)
+            .unwrap_err()
+            .message
+            .contains("closed the connection")
+    );
+
+    let (server, client) = pair();
+    server.say_farewell();
+    assert!(client.connection.wait(Duration::from_secs(60)).is_ok());
+    let seen = client.peer_is_there("meanwhile").unwrap_err();
+    assert!(
+        seen.message.ends_with("was interrupted meanwhile"),
+        "{seen}"
+    );
+    // It is the cause of what the NIC saw, too.
+    let cause = client.cause(Failure::nic("UNDELIVERABLE"), "meanwhile");
+    assert_eq!(cause, seen);
+    let other = Failure::environment("full");
+    assert_eq!(client.cause(other.clone(), "meanwhile"), other);
+}
+
 #[test]
 fn a_look_at_the_peer_does_not_disturb_it() {
     let (server, client) = pair();
-    assert!(server.peer_alive() && client.peer_alive());
+    assert!(is_there(&server) && is_there(&client));
     let leading = thread::spawn(move || {
         client.barrier("Post-run", None).unwrap();
         client
     });
-    assert!(server.peer_alive());
+    assert!(is_there(&server));
     server.barrier("Post-run", None).unwrap();
-    assert!(server.peer_alive());
+    assert!(is_there(&server));
     drop(leading.join().unwrap());
     // The barrier returns when the end has arrived.
     assert!(server.barrier("Post-run", None).unwrap_err().is_of_peer());
-    assert!(!server.peer_alive());
+    assert!(!is_there(&server));
 }
 
 #[test]

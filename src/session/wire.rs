@@ -10,6 +10,23 @@ pub const MAX_PAYLOAD: usize = 1020;
 /// Bytes of the length in front of each payload.
 pub const HEADER_SIZE: usize = 4;
 
+/// The length of no message: one cxidiag tells another that it was interrupted, as its last word, and
+/// out of turn. A legacy peer is not told.
+pub const FAREWELL: u32 = u32::MAX;
+
+/// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
+pub fn holds_farewell(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
+        let length = u32::from_le_bytes(*header);
+        if length == FAREWELL {
+            return true;
+        }
+        rest = behind.get(length as usize..).unwrap_or_default();
+    }
+    false
+}
+
 /// A message: length, then payload.
 pub fn message(payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
@@ -67,7 +84,7 @@ impl Address {
 pub const RESULT_SIZE: usize = 16;
 
 /// What one side of a bandwidth run did (wire.md 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerResult {
     /// How long it took, in microseconds.
     pub elapsed_us: u64,
@@ -146,6 +163,22 @@ mod tests {
         ] {
             assert_eq!(parse_string(payload), None, "{payload:?}");
         }
+    }
+
+    #[test]
+    fn a_farewell_is_found_behind_messages_and_not_in_them() {
+        let farewell = FAREWELL.to_le_bytes();
+        for before in [
+            vec![],
+            message(&[]),
+            [message(&[1; 16]), message(&[])].concat(),
+        ] {
+            assert!(!holds_farewell(&before));
+            assert!(!holds_farewell(&[&before[..], &farewell[..3]].concat()));
+            assert!(holds_farewell(&[&before[..], &farewell].concat()));
+        }
+        assert!(!holds_farewell(&message(&[0xff; 16])));
+        assert!(!holds_farewell(&message(&[0xff; 16])[..9]));
     }
 
     proptest! {

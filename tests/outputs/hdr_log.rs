@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Fabric, assert_success, read, schema};
 
 /// One interval of a log.
-struct Interval {
+pub struct Interval {
     tag: String,
     start: f64,
     length: f64,
@@ -18,7 +18,8 @@ struct Interval {
     counts: Vec<(u64, u64)>,
 }
 
-fn intervals(log: &str) -> Vec<Interval> {
+/// The intervals of a log.
+pub fn intervals(log: &str) -> Vec<Interval> {
     let mut lines = log.lines();
     assert_eq!(lines.next(), Some("#[Histogram log format version 1.3]"));
     let lines = lines.filter(|line| !line.starts_with('#'));
