@@ -107,7 +107,12 @@ fn start(
             Request::Run(typed) => {
                 let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
                 let libcxi = libcxi.map(Into::into);
-                Asked::ToRun(Plan::new(tool, program.to_owned(), typed, libcxi)?)
+                Asked::ToRun(Box::new(Plan::new(
+                    tool,
+                    program.to_owned(),
+                    *typed,
+                    libcxi,
+                )?))
             }
         })
     });
@@ -126,7 +131,7 @@ enum Asked {
     /// For a text.
     For(String),
     /// To run.
-    ToRun(Plan),
+    ToRun(Box<Plan>),
 }
 
 fn carry_out(plan: &Plan) -> Result<(), Failure> {

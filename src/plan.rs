@@ -423,7 +423,7 @@ mod tests {
         let Request::Run(typed) = cli::parse(tool, arguments)? else {
             panic!("a run was asked for");
         };
-        Plan::new(tool, format!("cxidiag {}", tool.name), typed, None)
+        Plan::new(tool, format!("cxidiag {}", tool.name), *typed, None)
     }
 
     fn refusal(arguments: &[&str]) -> String {

@@ -31,7 +31,7 @@ pub enum Request {
     /// Its version.
     Version,
     /// A run.
-    Run(Typed),
+    Run(Box<Typed>),
 }
 
 /// Name of the positional argument.
@@ -71,7 +71,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         typed.address = Some(host(address)?);
     }
     match addresses.next() {
-        None => Ok(Request::Run(typed)),
+        None => Ok(Request::Run(Box::new(typed))),
         Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
     }
 }
