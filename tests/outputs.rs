@@ -13,6 +13,8 @@ use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout};
 mod compare;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
+#[path = "outputs/progress.rs"]
+mod progress;
 #[path = "outputs/schema.rs"]
 mod schema;
 

@@ -1,8 +1,10 @@
 //! The recorder: takes every sample of one size, in constant memory unless all are to be kept.
 
+use std::sync::Arc;
+
 use hdrhistogram::Histogram;
 
-use super::{Percentile, Statistics};
+use super::{Gauge, Percentile, Statistics};
 use crate::error::Failure;
 
 /// Longest latency with a place of its own in the histogram: one hour, in ns. Longer ones are
@@ -20,6 +22,7 @@ pub struct Recorder {
     statistics: Statistics,
     histogram: Histogram<u64>,
     samples: Option<Vec<u64>>,
+    gauge: Arc<Gauge>,
 }
 
 impl Recorder {
@@ -34,6 +37,7 @@ impl Recorder {
             statistics: Statistics::new(),
             histogram,
             samples,
+            gauge: Arc::default(),
         })
     }
 
@@ -47,6 +51,7 @@ impl Recorder {
         {
             samples.push(sample);
         }
+        self.set_gauge();
     }
 
     /// Forgets all samples, to be used for the next size.
@@ -56,6 +61,17 @@ impl Recorder {
         if let Some(samples) = &mut self.samples {
             samples.clear();
         }
+        self.set_gauge();
+    }
+
+    fn set_gauge(&self) {
+        let statistics = &self.statistics;
+        self.gauge.set(statistics.count(), statistics.sum() as u64);
+    }
+
+    /// Tells another thread how far this has come.
+    pub fn gauge(&self) -> &Arc<Gauge> {
+        &self.gauge
     }
 
     /// Count, ends, mean and deviation.
@@ -119,8 +135,10 @@ mod tests {
             &[2008, 2012, 2007].into_iter().collect()
         );
         assert_eq!(recorder.histogram().len(), 3);
+        assert_eq!(recorder.gauge().get(), (3, 6027));
         recorder.clear();
         assert_eq!(recorder.samples(), Some(&[][..]));
+        assert_eq!(recorder.gauge().get(), (0, 0));
         assert_eq!(
             (recorder.statistics().count(), recorder.histogram().len()),
             (0, 0)

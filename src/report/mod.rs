@@ -5,6 +5,7 @@
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
 //! * `output`: standard output, where no wait for its reader is endless.
 //! * `comparison`: two outcomes side by side.
+//! * `progress`: how far a size has come, on a terminal.
 //! * `reporter`: takes what a run finds out, and hands it to these.
 
 pub mod bandwidth;
@@ -17,6 +18,7 @@ mod hdr_log;
 mod json;
 pub mod outcome;
 mod output;
+mod progress;
 mod reporter;
 pub mod text;
 

@@ -1,6 +1,7 @@
 //! Takes what a run finds out: prints the text as it goes, makes the other formats at its end.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::destination::Destination;
@@ -9,11 +10,12 @@ use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
 };
 use super::output::Output;
+use super::progress::{Current, Progress};
 use super::text::{self, Summary};
 use super::{bandwidth, csv, extra, json};
 use crate::error::{Failure, Kind};
 use crate::expect::Metric;
-use crate::measure::{Rates, Recorder};
+use crate::measure::{Gauge, Rates, Recorder};
 use crate::outputs::Outputs;
 use crate::plan::{Plan, Role};
 use crate::session::PeerResult;
@@ -26,6 +28,7 @@ pub struct Reporter {
     /// Sizes of the run, in bytes.
     sizes: Vec<u64>,
     out: Box<dyn Write>,
+    progress: Option<Progress>,
     documents: Documents,
     outcome: Outcome,
     started: Instant,
@@ -73,6 +76,10 @@ impl Reporter {
                 _ => plan.run.sizes().collect(),
             },
             out,
+            progress: match (&plan.role, plan.outputs.quiet) {
+                (Role::Server, _) | (_, true) => None,
+                _ => Progress::start(plan.run),
+            },
             documents: Documents::default(),
             outcome: Outcome::of(plan),
             started: Instant::now(),
@@ -138,9 +145,24 @@ impl Reporter {
         bandwidth::begin(&mut self.out, self.tool).map_err(Failure::output)
     }
 
-    /// A size is about to be measured.
-    pub fn begin_size(&mut self) {
+    /// A size is about to be measured; `gauge` will tell how far that has come.
+    pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        if let Some(progress) = &self.progress {
+            progress.show(Current {
+                size,
+                place: (self.outcome.results.len() + 1, self.sizes.len()),
+                gauge: Arc::clone(gauge),
+                started: Instant::now(),
+            });
+        }
+    }
+
+    /// Text follows.
+    fn hide_progress(&self) {
+        if let Some(progress) = &self.progress {
+            progress.hide();
+        }
     }
 
     /// A size was measured: `recorder` has its latencies.
@@ -153,6 +175,7 @@ impl Reporter {
     /// A failure has ended the run in the middle: `recorder` has what there is of a size. The failure
     /// counts, not what cannot be written.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
+        self.hide_progress();
         if !self.has(size) {
             let _ = self.keep_latencies(size, recorder, Extent::Partial);
         }
@@ -166,6 +189,7 @@ impl Reporter {
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
+        self.hide_progress();
         let out = &mut self.out;
         text::result(
             out,
@@ -219,6 +243,7 @@ impl Reporter {
 
     /// A failure has ended the run in the middle; as [`Self::latencies_cut_short`].
     pub fn bandwidth_cut_short(&mut self, lists: Lists, failure: &Failure) {
+        self.hide_progress();
         let is_something = lists.sides[0].count > 0;
         if is_something && !self.has(lists.size) {
             self.keep_bandwidth(lists, Extent::Partial);
@@ -243,6 +268,7 @@ impl Reporter {
     }
 
     fn row_of_bandwidth(&mut self, lists: Lists) -> io::Result<()> {
+        self.hide_progress();
         let count = lists.sends.then_some(lists.sides[0].count);
         bandwidth::result(&mut self.out, self.tool, lists.size, count, lists.rates)
     }
@@ -280,6 +306,7 @@ impl Reporter {
 
     /// The run has ended, well or not: writes the documents. The result is what the program ends with.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        self.progress = None;
         self.judge_the_rest();
         let result = result.and_then(|()| all_met(&self.outcome.expectations));
         self.outcome.close(&result, self.started.elapsed());

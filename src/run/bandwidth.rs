@@ -1,6 +1,7 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::course::{Watchful, close, cut_short, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
@@ -8,7 +9,7 @@ use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::Rates;
+use crate::measure::{Gauge, Rates};
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::{Lists, Reporter};
@@ -73,10 +74,12 @@ fn run<B: Bandwidth>(
         }
     };
     let figures = Cell::default();
+    let gauge = Arc::new(Gauge::default());
     let mut current = run.min_size;
     let measured = run.sizes().try_for_each(|size| {
         current = size;
-        reporter.begin_size();
+        gauge.set(0, 0);
+        reporter.begin_size(size, &gauge);
         figures.set(Figures::default());
         let measurement = Loop {
             partner: session,
@@ -85,6 +88,7 @@ fn run<B: Bandwidth>(
             ends_with_peer: !sends,
             patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
             figures: &figures,
+            gauge: &gauge,
         };
         B::measure(&mut resources, run, size, measurement)?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
@@ -154,6 +158,8 @@ struct Loop<'a> {
     patience: Patience<'a>,
     /// What the loop finds out, whether or not it comes to its end.
     figures: &'a Cell<Figures>,
+    /// Operations of completed iterations, for another thread to look at.
+    gauge: &'a Gauge,
 }
 
 impl ListMeasurement for Loop<'_> {
@@ -231,6 +237,7 @@ impl Loop<'_> {
                 elapsed = now;
                 if step == Step::Complete {
                     completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
                 over &= !self.ends_with_peer;
@@ -260,6 +267,7 @@ impl Loop<'_> {
                 Step::Complete => {
                     vigil.hit();
                     completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
             }
@@ -354,6 +362,7 @@ mod tests {
             ends_with_peer,
             patience: Patience::new(&Alone),
             figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut scripted = scripted(most);
         measurement.run(&mut scripted).unwrap();
@@ -387,6 +396,7 @@ mod tests {
             ends_with_peer: false,
             patience: Patience::new(&Alone),
             figures: &Cell::default(),
+            gauge: &Gauge::default(),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
         assert_eq!((completed, scripted.sent), (0, 1));
@@ -410,6 +420,7 @@ mod tests {
             ends_with_peer: false,
             patience: Patience::new(&Alone),
             figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut stuck = Stuck {
             scripted: scripted(u64::MAX),

@@ -77,7 +77,7 @@ fn measure<B: OneSidedLatency>(
     let measured = agreed.run.sizes().try_for_each(|size| {
         current = size;
         recorder.clear();
-        reporter.begin_size();
+        reporter.begin_size(size, recorder.gauge());
         let measurement = Loop {
             run: &agreed.run,
             supervisor: &watch,

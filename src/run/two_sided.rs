@@ -68,7 +68,7 @@ fn measure<B: TwoSidedLatency>(
     let mut current = agreed.run.min_size;
     let measured = agreed.run.sizes().try_for_each(|size| {
         current = size;
-        reporter.begin_size();
+        reporter.begin_size(size, recorder.gauge());
         course.run::<B>(&mut resources, size, &mut recorder)?;
         enter(Phase::Reporting);
         reporter.latencies(size, &recorder)
