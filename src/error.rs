@@ -36,6 +36,23 @@ pub enum Kind {
     /// The reader of our output went away before its end (`cxidiag ... | head -n 1`). It needs no
     /// telling, but the run was not carried out: exit status 1.
     OutputClosed,
+    /// Everything was measured, but not as expected. Exit status 3.
+    Unmet,
+}
+
+impl Kind {
+    /// Its name in documents for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Environment => "environment",
+            Self::Nic => "nic",
+            Self::Peer => "peer",
+            Self::Interrupted => "interrupted",
+            Self::OutputClosed => "output_closed",
+            Self::Unmet => "unmet",
+        }
+    }
 }
 
 /// A failure: what the user is told, and what the exit status follows from.
@@ -106,6 +123,11 @@ impl Failure {
         self.kind == Kind::Peer
     }
 
+    /// Everything was measured, but not as expected.
+    pub fn unmet(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unmet, message)
+    }
+
     /// Adds advice.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -131,10 +153,12 @@ impl Failure {
         ExitCode::from(self.status())
     }
 
-    fn status(&self) -> u8 {
+    /// The same as a number.
+    pub fn status(&self) -> u8 {
         match self.kind {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
+            Kind::Unmet => 3,
             Kind::Interrupted => INTERRUPTED,
         }
     }
@@ -184,6 +208,7 @@ mod tests {
         assert_eq!(Failure::environment("").status(), 1);
         assert_eq!(Failure::nic("").status(), 1);
         assert_eq!(Failure::peer("").status(), 1);
+        assert_eq!(Failure::unmet("").status(), 3);
         assert_eq!(Failure::interrupted("SIGINT").status(), 130);
     }
 

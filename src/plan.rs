@@ -12,6 +12,7 @@ use crate::atomic::{Atomic, AtomicOp};
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
+use crate::outputs::Outputs;
 use crate::tool::Tool;
 
 /// Service that a NIC offers to everybody, unless its administrator says otherwise (libcxi.md 3.2).
@@ -260,7 +261,9 @@ pub struct Plan {
     /// What the client decides. In a server these are the tool's defaults until the client has
     /// said what it wants.
     pub run: RunOptions,
-    /// Run options that a server was given: long names, in the order of the help text.
+    /// What is made of the results; nothing in a server.
+    pub outputs: Outputs,
+    /// Options of a client that a server was given: long names, in the order of the help text.
     pub ignored: Vec<&'static str>,
 }
 
@@ -300,9 +303,13 @@ impl Plan {
                 path.display()
             )));
         }
-        let (run, ignored) = match role {
-            Role::Server => (tool.defaults, typed.run_given),
-            _ => (typed.run.checked().map_err(Failure::usage)?, Vec::new()),
+        let (run, outputs, ignored) = match role {
+            Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
+            _ => {
+                let run = typed.run.checked().map_err(Failure::usage)?;
+                let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;
+                (run, outputs, Vec::new())
+            }
         };
         Ok(Self {
             tool,
@@ -313,6 +320,7 @@ impl Plan {
             port,
             libcxi: typed.libcxi.or(libcxi),
             run,
+            outputs,
             ignored,
         })
     }
@@ -415,7 +423,7 @@ mod tests {
         let Request::Run(typed) = cli::parse(tool, arguments)? else {
             panic!("a run was asked for");
         };
-        Plan::new(tool, format!("cxidiag {}", tool.name), typed, None)
+        Plan::new(tool, format!("cxidiag {}", tool.name), *typed, None)
     }
 
     fn refusal(arguments: &[&str]) -> String {

@@ -20,7 +20,7 @@ use clap::{Arg, ArgAction, Command};
 use crate::error::Failure;
 use crate::plan::invalid;
 use crate::tool::Tool;
-use options::{Governs, OptionDef};
+use options::{Governs, LEFT_OUT, OptionDef};
 use typed::Typed;
 
 /// What the user wants of a tool.
@@ -31,7 +31,7 @@ pub enum Request {
     /// Its version.
     Version,
     /// A run.
-    Run(Typed),
+    Run(Box<Typed>),
 }
 
 /// Name of the positional argument.
@@ -62,7 +62,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         };
         (option.set)(&mut typed, value)
             .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
-        if option.governs == Governs::Run {
+        if option.governs != Governs::ThisProcess {
             typed.run_given.push(option.long);
         }
     }
@@ -71,7 +71,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         typed.address = Some(host(address)?);
     }
     match addresses.next() {
-        None => Ok(Request::Run(typed)),
+        None => Ok(Request::Run(Box::new(typed))),
         Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
     }
 }
@@ -111,6 +111,12 @@ fn argument(option: &'static OptionDef) -> Arg {
         None => argument,
     };
     match option.value {
+        Some(_) if option.value_is_optional() => argument
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value(LEFT_OUT)
+            .value_parser(ValueParser::os_string()),
         // The value may be anything: `-n -3` is to be refused as a number, not as an option.
         Some(_) => argument
             .action(ArgAction::Set)

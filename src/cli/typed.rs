@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceName;
+use crate::outputs::Outputs;
 use crate::plan::RunOptions;
 
 /// The command line of one tool, option by option.
@@ -22,7 +23,9 @@ pub struct Typed {
     pub libcxi: Option<PathBuf>,
     /// The tool's defaults, changed by what was typed.
     pub run: RunOptions,
-    /// Long names of the run options that were typed, in the order of the help text.
+    /// What is made of the results.
+    pub outputs: Outputs,
+    /// Long names of the options that were typed and are a client's, in the order of the help text.
     pub run_given: Vec<&'static str>,
 }
 
@@ -37,6 +40,7 @@ impl Typed {
             port: None,
             libcxi: None,
             run: defaults,
+            outputs: Outputs::default(),
             run_given: Vec::new(),
         }
     }

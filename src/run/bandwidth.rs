@@ -1,7 +1,7 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
 use std::cell::Cell;
-use std::io::Write;
+use std::sync::Arc;
 
 use super::course::{Watchful, close, cut_short, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
@@ -9,11 +9,10 @@ use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::Rates;
+use crate::measure::{Gauge, Rates};
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::bandwidth;
-use crate::report::output::Output;
+use crate::report::{Lists, Reporter};
 use crate::session::{self, Agreed, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
@@ -25,22 +24,21 @@ const CLEANUP: &str = "RDZV cleanup";
 const AWAITED: &str = "list of messages";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
-    let out = &mut Output::new();
+pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
         Role::Server => {
             loopback::end_with_parent()?;
             let endpoint = open(plan)?;
             let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
+                session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+            run::<B>(plan, endpoint, &session, &agreed, Side::Server, reporter)
         }
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, out)
+            run::<B>(plan, endpoint, &session, &agreed, Side::Client, reporter)
         }
-        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan)),
+        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan, reporter)),
     }
 }
 
@@ -50,11 +48,11 @@ fn run<B: Bandwidth>(
     session: &Session,
     agreed: &Agreed,
     side: Side,
-    out: &mut impl Write,
+    reporter: &mut Reporter,
 ) -> Result<(), Failure> {
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(out, plan, side, &endpoint, agreed)?;
+    summarize(reporter, plan, side, &endpoint, session, agreed)?;
     let watch = Watchful::new(session, &endpoint, plan);
     let peer = Peer {
         address: agreed.peer,
@@ -62,23 +60,27 @@ fn run<B: Bandwidth>(
     };
     let mut resources = B::resources(&endpoint, peer, run, side)?;
     session.ready()?;
-    bandwidth::begin(out, plan.tool).map_err(Failure::output)?;
+    reporter.begin_bandwidth()?;
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
-    let row = |out: &mut _, size, figures: Figures| {
-        let peer = figures.peer.unwrap_or_default();
-        let rates = Rates::of(
+    let lists_of = |size, figures: Figures| {
+        let doubled = is_loopback && lists.bidirectional;
+        let sides = [figures.own, figures.peer.unwrap_or_default()];
+        Lists {
             size,
-            [figures.own, peer],
-            is_loopback && lists.bidirectional,
-        );
-        let count = sends.then_some(figures.own.count);
-        bandwidth::result(out, plan.tool, size, count, rates).map_err(Failure::output)
+            sides,
+            rates: Rates::of(size, sides, doubled),
+            sends,
+            one_sided: lists.bidirectional && figures.peer.is_none(),
+        }
     };
     let figures = Cell::default();
+    let gauge = Arc::new(Gauge::default());
     let mut current = run.min_size;
     let measured = run.sizes().try_for_each(|size| {
         current = size;
+        gauge.set(0, 0);
+        reporter.begin_size(size, &gauge);
         figures.set(Figures::default());
         let measurement = Loop {
             partner: session,
@@ -88,29 +90,23 @@ fn run<B: Bandwidth>(
             peer_ends_in_step: agreed.is_cxidiag,
             patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
             figures: &figures,
+            gauge: &gauge,
         };
         B::measure(&mut resources, run, size, measurement)?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
         enter(Phase::Reporting);
-        row(out, size, figures.take())
+        reporter.bandwidth(lists_of(size, figures.take()))
     });
     if let Err(failure) = measured {
         let failure = cut_short(session, failure);
-        let figures = figures.get();
-        let one_sided = lists.bidirectional && figures.own.count > 0 && figures.peer.is_none();
-        let written = match figures.own.count {
-            0 => Ok(()),
-            _ => row(out, current, figures),
-        };
-        // The failure counts, not what cannot be written.
-        let _ = written.map(|()| bandwidth::cut_short(out, plan.tool, &failure, one_sided));
+        reporter.bandwidth_cut_short(lists_of(current, figures.get()), &failure);
         return Err(failure);
     }
     session.finish();
     enter(Phase::Releasing);
-    bandwidth::end(out, plan.tool).map_err(Failure::output)?;
+    reporter.end()?;
     B::close(resources)?;
     close(endpoint)
 }
@@ -171,6 +167,8 @@ struct Loop<'a> {
     patience: Patience<'a>,
     /// What the loop finds out, whether or not it comes to its end.
     figures: &'a Cell<Figures>,
+    /// Operations of completed iterations, for another thread to look at.
+    gauge: &'a Gauge,
 }
 
 impl ListMeasurement for Loop<'_> {
@@ -255,6 +253,7 @@ impl Loop<'_> {
                 elapsed = now;
                 if step == Step::Complete {
                     completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
                 over &= !self.ends_with_peer;
@@ -309,6 +308,7 @@ impl Loop<'_> {
                 Step::Complete => {
                     vigil.hit();
                     completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
             }
@@ -408,6 +408,7 @@ mod tests {
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
             figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut scripted = scripted(most);
         measurement.run(&mut scripted).unwrap();
@@ -442,6 +443,7 @@ mod tests {
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
             figures: &Cell::default(),
+            gauge: &Gauge::default(),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
         assert_eq!((completed, scripted.sent), (0, 1));
@@ -466,6 +468,7 @@ mod tests {
             peer_ends_in_step: true,
             patience: Patience::new(&Alone),
             figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut stuck = Stuck {
             scripted: scripted(u64::MAX),

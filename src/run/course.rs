@@ -11,7 +11,8 @@ use crate::interrupt;
 use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions, Side};
-use crate::report::text::{self, Summary};
+use crate::report::Reporter;
+use crate::report::text::Summary;
 use crate::session::{Agreed, Session};
 
 /// The device and an address on it, with what the user should know about them.
@@ -25,12 +26,13 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Prints the summary block.
+/// Tells that both sides have met.
 pub fn summarize(
-    out: &mut impl Write,
+    reporter: &mut Reporter,
     plan: &Plan,
     side: Side,
     endpoint: &Endpoint,
+    session: &Session,
     agreed: &Agreed,
 ) -> Result<(), Failure> {
     enter(Phase::SetUp);
@@ -44,9 +46,7 @@ pub fn summarize(
         own: endpoint.address(),
         peer: agreed.peer,
     };
-    text::summary(out, &summary)
-        .and_then(|()| out.flush())
-        .map_err(Failure::output)
+    reporter.met(&summary, session.peer())
 }
 
 /// A recorder of the latencies of one size.

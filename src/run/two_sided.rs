@@ -8,8 +8,7 @@ use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, Side};
-use crate::report::output::Output;
-use crate::report::text::{self, ClientTables};
+use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
@@ -17,20 +16,23 @@ const SYNC: &str = "Sync";
 const POST_RUN: &str = "Post-run";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+pub fn two_sided_latency<B: TwoSidedLatency>(
+    plan: &Plan,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
-        Role::Client { address } => measure::<B>(plan, address),
-        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
+        Role::Server => serve::<B>(plan, reporter),
+        Role::Client { address } => measure::<B>(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+fn serve<B: TwoSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     loopback::end_with_parent()?;
-    let out = &mut Output::new();
     let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
+    let (session, agreed) =
+        session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Server, watch);
     let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
@@ -39,46 +41,46 @@ fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
         enter(Phase::Reporting);
-        text::server_result(out, plan.tool).map_err(Failure::output)
+        reporter.server_result()
     });
     served.map_err(|failure| cut_short(&session, failure))?;
     session.finish();
     enter(Phase::Releasing);
-    text::server_end(out, plan.tool).map_err(Failure::output)?;
+    reporter.server_end()?;
     B::close(resources)?;
     close(endpoint)
 }
 
-fn measure<B: TwoSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut Output::new();
+fn measure<B: TwoSidedLatency>(
+    plan: &Plan,
+    address: &str,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
+    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Client, watch);
     let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)?;
     session.ready()?;
-    let mut tables =
-        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
+    reporter.begin_latencies(agreed.run.report_all)?;
     let mut current = agreed.run.min_size;
     let measured = agreed.run.sizes().try_for_each(|size| {
         current = size;
+        reporter.begin_size(size, recorder.gauge());
         course.run::<B>(&mut resources, size, &mut recorder)?;
         enter(Phase::Reporting);
-        tables
-            .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)
+        reporter.latencies(size, &recorder)
     });
     if let Err(failure) = measured {
         let failure = cut_short(&session, failure);
-        // The failure counts, not what cannot be written.
-        let _ = tables.cut_short(current, recorder.statistics(), recorder.samples(), &failure);
+        reporter.latencies_cut_short(current, &recorder, &failure);
         return Err(failure);
     }
     session.finish();
     enter(Phase::Releasing);
-    tables.end().map_err(Failure::output)?;
+    reporter.end()?;
     B::close(resources)?;
     close(endpoint)
 }
