@@ -61,7 +61,14 @@ fn runs(tool: &str) -> impl Iterator<Item = Vec<&'static str>> {
 fn assert_both_succeed(tool: &str, options: &[&str], ended: &Ended) {
     let said = [stderr(&ended.cxidiag), stderr(&ended.peer)].join("\n");
     let codes = [ended.cxidiag.status.code(), ended.peer.status.code()];
-    assert_eq!(codes, [Some(0), Some(0)], "{tool} {options:?}: {said}");
+    let shown = stdout(&ended.peer);
+    let last = shown.lines().rev().take(4).collect::<Vec<_>>();
+    assert_eq!(
+        codes,
+        [Some(0), Some(0)],
+        "{tool} {options:?}: {said}; the peer showed {} lines, the last {last:?}",
+        shown.lines().count()
+    );
     let said: Vec<&str> = said
         .lines()
         .filter(|line| !line.is_empty() && !line.contains(": no answer to a "))

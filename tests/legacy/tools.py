@@ -307,10 +307,10 @@ class SendLat(TwoSided):  # [7.3]
 
     def receive(self):
         if not self.has(USE_RDZV):
-            return self.portals.events.wait("PUT").buffer_id() == 1
+            return self.portals.events.wait("PUT", quiet=self.events).buffer_id() == 1
         peer_is_done = False
         for _ in range(3):
-            event = self.portals.events.wait("PUT", "RENDEZVOUS", "REPLY")
+            event = self.portals.events.wait("PUT", "RENDEZVOUS", "REPLY", quiet=self.events)
             if event.type == "RENDEZVOUS":
                 assert event.get_issued(), "no get by software: its template is never filled (T21)"
             elif event.type == "PUT":
