@@ -208,6 +208,28 @@ fn results_of_send_bw() {
     }
 }
 
+/// The tools between SHS 12.0 and 13.0 sent a byte in each Sync, under the same version.
+#[test]
+fn send_lat_of_an_unreleased_state() {
+    let fabric = Fabric::new();
+    let old = ["--nic", library(), "--sync-byte"];
+    for ended in [
+        fabric.against_server("send-lat", &[], &old),
+        fabric.against_client("send-lat", &old),
+    ] {
+        let said = stderr(&ended.cxidiag);
+        assert_eq!(ended.cxidiag.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("announced 1 bytes at the Sync barrier"),
+            "{said}"
+        );
+        assert!(
+            said.contains("hint: the peer's tool is of an unreleased state"),
+            "{said}"
+        );
+    }
+}
+
 /// What cxidiag says to a peer that goes wrong in the middle of a run.
 #[test]
 fn peers_that_go_wrong_in_a_run() {
