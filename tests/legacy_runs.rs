@@ -127,10 +127,11 @@ fn both_roles(tool: &str) {
         let rows = table
             .lines()
             .filter(|line| line.starts_with("   ") && line.contains('.'));
-        let samples = options
-            .contains(&"--report-all")
-            .then_some(3)
-            .unwrap_or_default();
+        let samples = if options.contains(&"--report-all") {
+            3
+        } else {
+            0
+        };
         assert_eq!(
             rows.count(),
             sizes(tool, &options) + samples,
