@@ -64,7 +64,6 @@ fn bandwidth_is_that_of_the_link_at_most() {
     let columns = row(&output);
     // A packet of 2048 bytes takes 2112 on the link; both directions have a link of their own.
     assert!(columns[2] <= 200.0 * 2048.0 / 2112.0 + 0.01, "{columns:?}");
-    assert!(columns[2] > 20.0, "{columns:?}");
 }
 
 /// Each return code on an operation in the middle of a run reaches the user by name, with the explanation of the table.
