@@ -505,6 +505,65 @@ mod tests {
         }
     }
 
+    /// The same with a legacy peer, which answers in the next size at the earliest.
+    #[test]
+    fn with_a_legacy_peer_the_next_size_goes_on_with_what_was_begun() {
+        let peer = peer(1, false);
+        let plan = plan("send-bw", &["-D", "1"]);
+        let mut stuck = Stuck {
+            scripted: scripted(u64::MAX),
+            peer: &peer,
+        };
+        let [own, _] = legacy(&plan.run, &peer).run(&mut stuck).unwrap();
+        assert_eq!((own.count, stuck.scripted.completed), (8, 1));
+    }
+
+    fn legacy<'a>(run: &'a RunOptions, peer: &'a Peer) -> Loop<'a> {
+        Loop {
+            partner: peer,
+            run,
+            list_size: 4,
+            ends_with_peer: false,
+            peer_ends_in_step: false,
+            patience: Patience::new(&Alone),
+        }
+    }
+
+    #[test]
+    fn timed_rendezvous_ranges_in_both_directions_have_one_more_barrier() {
+        let all = ["-D", "1", "-s", "8:16", "-b", "-R"];
+        let cleans_up = |options: &[&str]| {
+            let plan = plan("send-bw", options);
+            legacy(&plan.run, &peer(0, false)).cleans_up()
+        };
+        assert!(cleans_up(&all));
+        for others in [
+            &["-s", "8:16", "-b", "-R"][..],
+            &["-D", "1", "-s", "8", "-b", "-R"],
+            &["-D", "1", "-s", "8:16", "-R"],
+            &["-D", "1", "-s", "8:16", "-b"],
+        ] {
+            assert!(!cleans_up(others), "{others:?}");
+        }
+    }
+
+    /// What is under way is completed, unless the peer waits at the barrier already.
+    #[test]
+    fn before_that_barrier_both_sides_settle() {
+        let plan = plan("send-bw", &[]);
+        for (most, completed) in [(u64::MAX, 1), (0, 0)] {
+            let peer = peer(1, true);
+            let mut scripted = scripted(u64::MAX);
+            let mut measurement = legacy(&plan.run, &peer);
+            scripted
+                .step(&MonotonicRaw, &mut Patience::new(&Alone))
+                .unwrap();
+            scripted.most = most;
+            measurement.settle(&MonotonicRaw, &mut scripted).unwrap();
+            assert_eq!((scripted.sent, scripted.completed), (1, completed));
+        }
+    }
+
     #[test]
     fn a_side_that_only_answers_goes_on_until_the_peer_speaks() {
         let (scripted, _) = run(&["-D", "1"], &peer(3, true), true);

@@ -169,7 +169,7 @@ fn announced_vni(version: &str) -> Option<u32> {
 }
 
 /// Where a version comes from (wire.md 9.1), and what follows.
-fn release(number: Option<(u32, u32)>) -> &'static str {
+pub fn release(number: Option<(u32, u32)>) -> &'static str {
     match number {
         Some((2, 0..=2)) => {
             "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag"

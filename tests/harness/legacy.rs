@@ -97,6 +97,19 @@ impl Fabric {
     }
 }
 
+/// Runs each case on a thread of its own: most of them wait.
+pub fn all<T: Sync>(cases: &[T], run: impl Fn(&Fabric, &T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| {
+                let fabric = Fabric::new();
+                run(&fabric, case);
+                fabric.assert_nothing_left();
+            });
+        }
+    });
+}
+
 /// The legacy name of a tool.
 pub fn legacy(tool: &str) -> &'static str {
     let found = TOOLS.iter().find(|(ours, _)| *ours == tool);

@@ -126,7 +126,7 @@ class Control:
                     self.sock.sendall(piece)
         except OSError as error:
             raise Failure(f"send() failed: {reason(error.errno)}", reason(error.errno))
-        print(f"{label} > {payload.hex() or '-'}", flush=True)
+        print(f"{label} > {payload.hex() or '-'}")
 
     def receive(self, label, most, limit):
         length = struct.unpack("<I", self.recv(4, limit))[0]
@@ -135,7 +135,7 @@ class Control:
                 f"Received message ({length}) larger than buf ({most})", reason(errno.EMSGSIZE)
             )
         payload = self.recv(length, limit) if length else b""
-        print(f"{label} < {payload.hex() or '-'}", flush=True)
+        print(f"{label} < {payload.hex() or '-'}")
         return payload
 
     def recv(self, length, limit):

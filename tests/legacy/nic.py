@@ -275,12 +275,14 @@ class Events:
             if event.type != "NULL":
                 return event
 
-    def wait(self, *types):
-        """The next event, which must be one of these and OK. Legacy tools wait for ever; this
-        one gives up, for the sake of the test that it is in."""
+    def wait(self, *types, quiet=None):
+        """The next event, which must be one of these and OK; none may come to the `quiet` queue.
+        Legacy tools wait for ever, and do not look elsewhere; this one is to fail with its test."""
         deadline = time.monotonic() + 30
         while (event := self.take()) is None:
             assert time.monotonic() < deadline, f"no {types} within 30 s"
+            failed = quiet and quiet.take()
+            assert not failed, f"{failed.type} {failed.code} while waiting for {types}"
             time.sleep(20e-6)
         assert event.type in types and event.code == OK, f"{event.type} {event.code}, not {types}"
         return event

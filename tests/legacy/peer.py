@@ -4,8 +4,8 @@
 It takes the tool's own options; without HOST it is the server and says where it listens. It is
 written from the documents wire.md, tools.md and nic.md alone, and shares no code with cxidiag.
 
-Each message is shown on stdout as it goes out (`label > payload`) or comes in (`label < payload`),
-in hexadecimal. What a tool says on stderr when it fails is said here too, and the exit status is
+In the end it shows on stdout each message that went out (`label > payload`) or came in
+(`label < payload`), in hexadecimal. What a tool says on stderr when it fails is said here too, and the exit status is
 that of the tool. Options that no tool has make it deviate:
 
   --show-block      print the option block, and that is all
@@ -22,6 +22,7 @@ that of the tool. Options that no tool has make it deviate:
 
 import argparse
 import contextlib
+import io
 import socket
 import sys
 
@@ -149,6 +150,10 @@ def play(args, closing):
         nic = tools.Nic(args.nic, int(args.device[3:]), closing)
         address = (nic.nid, nic.pid)
     sock, port = connection(args)
+    # Shown when all is over: nobody may be reading yet, and a full pipe would stop the run.
+    shown = io.StringIO()
+    closing.callback(lambda: sys.__stdout__.write(shown.getvalue()))
+    closing.enter_context(contextlib.redirect_stdout(shown))
     closing.callback(sock.close)
     link = Control(sock, bool(args.host), dict(at.split("=") for at in args.at))
     link.sync_byte = args.sync_byte

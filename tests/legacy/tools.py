@@ -111,10 +111,10 @@ class OneSided(Run):
         for size in self.sizes():
             if self.is_client:
                 count, _ = self.loop(lambda: self.iterate(size))
-                print(f"size {size} count {count}", flush=True)
+                print(f"size {size} count {count}")
             self.control.barrier("Post-run", LIMIT if self.is_client else NO_LIMIT)
             if not self.is_client:
-                print(f"size {size}", flush=True)
+                print(f"size {size}")
 
     pattern = PATTERN
 
@@ -278,7 +278,7 @@ class SendLat(TwoSided):  # [7.3]
                 self.aim(1)
                 self.iterate(size)
             self.control.barrier("Post-run", LIMIT)
-            print(f"size {size} count {count}", flush=True)
+            print(f"size {size} count {count}")
 
     def aim(self, index):
         """Messages go to this portal index of the peer from now on."""
@@ -307,10 +307,10 @@ class SendLat(TwoSided):  # [7.3]
 
     def receive(self):
         if not self.has(USE_RDZV):
-            return self.portals.events.wait("PUT").buffer_id() == 1
+            return self.portals.events.wait("PUT", quiet=self.events).buffer_id() == 1
         peer_is_done = False
         for _ in range(3):
-            event = self.portals.events.wait("PUT", "RENDEZVOUS", "REPLY")
+            event = self.portals.events.wait("PUT", "RENDEZVOUS", "REPLY", quiet=self.events)
             if event.type == "RENDEZVOUS":
                 assert event.get_issued(), "no get by software: its template is never filled (T21)"
             elif event.type == "PUT":
@@ -369,7 +369,7 @@ class SendBw(TwoSided):  # [7.7]
                     if retried or "timed out" not in failure.args[0]:
                         return
                 retried = True
-                print("Retrying...", flush=True)
+                print("Retrying...")
             if not self.iterate(False):
                 time.sleep(0.001)
 
@@ -390,7 +390,7 @@ class SendBw(TwoSided):  # [7.7]
         elapsed = time.monotonic() - start
         sent = 0 if server_of_one_way else count * self.list_size
         self.control.results(int(elapsed * 1e6), sent)
-        print(f"size {size} count {sent}", flush=True)
+        print(f"size {size} count {sent}")
 
     def iterate(self, server_of_one_way):
         """One call of the iteration function: whether an iteration is complete."""
