@@ -1,16 +1,17 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use super::course::{Watchful, open, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, longest_size, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
-use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::measure::Rates;
 use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::bandwidth;
-use crate::session::{self, Agreed, PeerResult, Session};
+use crate::session::{self, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
@@ -23,50 +24,56 @@ const AWAITED: &str = "list of messages";
 pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
     let out = &mut io::stdout().lock();
     match &plan.role {
-        Role::Server => {
-            loopback::end_with_parent()?;
-            let endpoint = open(plan)?;
-            let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
-        }
+        Role::Server => clients::serve(plan, out, |meeting| run::<B>(meeting, Side::Server)),
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, out)
+            let meeting = Meeting {
+                plan,
+                endpoint,
+                session,
+                agreed,
+                out,
+            };
+            run::<B>(meeting, Side::Client)
         }
         Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan)),
     }
 }
 
-fn run<B: Bandwidth>(
-    plan: &Plan,
-    endpoint: Endpoint,
-    session: &Session,
-    agreed: &Agreed,
-    side: Side,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn run<B: Bandwidth>(meeting: Meeting<'_, impl Write>, side: Side) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(out, plan, side, &endpoint, agreed)?;
+    summarize(out, plan, side, &endpoint, &agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
     session.ready()?;
     bandwidth::begin(out, plan.tool).map_err(Failure::output)?;
     let watch = Watchful {
-        session,
+        session: &session,
         endpoint: &endpoint,
         program: &plan.program,
     };
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
     for size in run.sizes() {
+        let list_bytes = size.saturating_mul(lists.list_size.into());
+        let partner = Peer {
+            session: &session,
+            limit: longest_size(run, list_bytes),
+        };
         let measurement = Loop {
-            partner: session,
+            partner: &partner,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
-            patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            patience: Patience::new(&watch).for_bytes(list_bytes),
         };
         let [own, peer] = B::measure(&mut resources, run, size, measurement)?;
         if cfg!(debug_assertions) {
@@ -93,17 +100,24 @@ trait Partner {
     fn speaks(&self) -> bool;
 }
 
-impl Partner for Session {
+/// The peer at the other end of the control connection.
+struct Peer<'a> {
+    session: &'a Session,
+    /// The longest that it may take for the size at hand.
+    limit: Duration,
+}
+
+impl Partner for Peer<'_> {
     fn barrier(&self, point: &str) -> Result<(), Failure> {
-        self.barrier(point, None)
+        self.session.barrier(point, self.limit)
     }
 
     fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        self.results(own)
+        self.session.results(own)
     }
 
     fn speaks(&self) -> bool {
-        self.peer_speaks()
+        self.session.peer_speaks()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use std::io;
+use std::io::{self, Write};
 
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, longest_size, open, recorder, schedule, summarize};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
@@ -18,23 +19,25 @@ const POST_RUN: &str = "Post-run";
 /// Carries out `plan` with benchmark `B`.
 pub fn one_sided_latency<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
+        Role::Server => clients::serve(plan, &mut io::stdout().lock(), serve::<B, _>),
         Role::Client { address } => measure::<B>(plan, address),
         Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan)),
     }
 }
 
-fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
+fn serve<B: OneSidedLatency, W: Write>(meeting: Meeting<'_, W>) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
     session.ready()?;
     for size in agreed.run.sizes() {
-        // The client measures for as long as it likes; its end is noticed at once.
-        session.barrier(POST_RUN, None)?;
+        session.barrier(POST_RUN, longest_size(&agreed.run, size))?;
         if cfg!(debug_assertions) {
             B::check_target(&target, size)?;
         }
@@ -71,7 +74,7 @@ fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure
         if cfg!(debug_assertions) {
             B::check_initiator(&initiator, size)?;
         }
-        session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
+        session.barrier(POST_RUN, ANSWER_LIMIT)?;
         tables
             .result(size, recorder.statistics(), recorder.samples())
             .map_err(Failure::output)?;

@@ -1,8 +1,9 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use std::io;
+use std::io::{self, Write};
 
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, longest_iteration, open, recorder, schedule, summarize};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
@@ -20,21 +21,25 @@ const POST_RUN: &str = "Post-run";
 /// Carries out `plan` with benchmark `B`.
 pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
+        Role::Server => clients::serve(plan, &mut io::stdout().lock(), serve::<B, _>),
         Role::Client { address } => measure::<B>(plan, address),
         Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
+fn serve<B: TwoSidedLatency, W: Write>(meeting: Meeting<'_, W>) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
     session.ready()?;
-    let mut recorder = recorder(&agreed.run)?;
+    // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
+    let mut recorder = Recorder::new(None)?;
     for size in agreed.run.sizes() {
         let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
         course.run::<B>(&mut resources, size, &mut recorder)?;
@@ -104,8 +109,9 @@ impl<'a> Course<'a> {
         recorder: &mut Recorder,
     ) -> Result<(), Failure> {
         recorder.clear();
+        let limit = longest_iteration(&self.agreed.run, size);
         let measurement = Loop {
-            sync: &|| self.session.barrier(SYNC, None),
+            sync: &|| self.session.barrier(SYNC, limit),
             schedule: schedule(&self.agreed.run),
             side: self.side,
             patience: Patience::new(&self.watch),
@@ -115,7 +121,7 @@ impl<'a> Course<'a> {
         if cfg!(debug_assertions) {
             B::check(resources, size)?;
         }
-        self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
+        self.session.barrier(POST_RUN, ANSWER_LIMIT)
     }
 }
 
