@@ -169,16 +169,12 @@ impl Connection {
     /// Fails if the peer has let go of its end, or has gone; `doing` is for the message. Does not
     /// wait.
     pub fn check(&self, doing: &str) -> Result<(), Failure> {
-        let error = match (self.lost.get(), self.peek()) {
-            (Some(kind), _) => LinkError::from(io::Error::from(kind)),
-            (None, Ok(0)) => LinkError::Closed,
-            (None, Ok(_)) => return Ok(()),
-            (None, Err(error)) => match error.kind() {
+        let error = match self.peek() {
+            Ok(0) => self.ended(),
+            Ok(_) => return Ok(()),
+            Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(()),
-                kind => {
-                    self.lost.set(Some(kind));
-                    error.into()
-                }
+                _ => error.into(),
             },
         };
         Err(error.into_failure(self.peer, doing))
@@ -189,12 +185,25 @@ impl Connection {
         self.peek().is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Bytes that can be read at once, 1 at most; 0 if the peer has closed the connection.
+    /// Bytes that can be read at once, 1 at most; 0 at the end of the connection.
     fn peek(&self) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false)?;
+        if let Err(error) = &peeked
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            self.lost.set(Some(error.kind()));
+        }
         peeked
+    }
+
+    /// Why there is nothing more to read: the peer has closed, or what a look has found.
+    fn ended(&self) -> LinkError {
+        match self.lost.get() {
+            Some(kind) => io::Error::from(kind).into(),
+            None => LinkError::Closed,
+        }
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
@@ -213,7 +222,7 @@ impl Connection {
         loop {
             self.wait_readable(limit, since)?;
             match (&self.stream).read(incoming.room()) {
-                Ok(0) => return Err(LinkError::Closed),
+                Ok(0) => return Err(self.ended()),
                 Ok(more) => match incoming.advance(more) {
                     Ok(Some(payload)) => return Ok(payload),
                     Ok(None) => {}
