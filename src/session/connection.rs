@@ -18,8 +18,9 @@ use super::ANSWER_LIMIT;
 use super::wire::{Incoming, TooLong, message};
 use crate::error::{Failure, cause};
 
-/// How long the peer's host may leave a waiting side without any sign of life.
-const SILENCE: Duration = Duration::from_secs(2);
+/// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
+/// two seconds at the latest, then ends the wait.
+const SILENCE: Duration = Duration::from_millis(1700);
 
 /// The same while nobody waits. The kernel then sends a probe a second, and as few as two lost
 /// ones should not end a run.
