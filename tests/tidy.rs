@@ -174,3 +174,27 @@ fn troubleshooting_shows_the_table_of_explanations() {
         assert!(page == made, "{PAGE} is out of date");
     }
 }
+
+/// The manual page and the docs name every environment variable that the software NIC reads.
+#[test]
+fn variables_of_the_software_nic_are_documented() {
+    let mut variables = std::collections::BTreeSet::new();
+    for path in files("ffi/softnic/src", "rs") {
+        let text = fs::read_to_string(&path).expect("text");
+        let quoted = text.split('"').skip(1).step_by(2);
+        let is_name = |word: &&str| {
+            (word.starts_with("CXIDIAG_") || word.starts_with("CXI_FORK"))
+                && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        };
+        variables.extend(quoted.filter(is_name).map(str::to_owned));
+    }
+    assert!(variables.len() >= 8, "{variables:?}");
+    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.7"] {
+        for variable in &variables {
+            assert!(
+                read(page).contains(variable.as_str()),
+                "{page} does not name {variable}"
+            );
+        }
+    }
+}

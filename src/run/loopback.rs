@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -15,6 +17,9 @@ use crate::session::{LISTENING, Reach};
 
 /// Tells a server that it belongs to a loopback run: the process id of its client.
 const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
+
+/// How long a server may take to end after its client.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts a server for `plan` and carries out the client's part, `client`, against it.
 pub fn run(plan: &Plan, client: impl FnOnce(&Plan) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -123,8 +128,8 @@ impl Server {
 
     /// The failure of the client, or that of the server if it came first.
     fn explain(mut self, failure: Failure) -> Failure {
-        // A server that has not failed by itself still waits for its client.
-        if !failure.is_of_peer() {
+        // Its client has gone, which a server notices and ends, with nothing left of its NIC.
+        if !failure.is_of_peer() && !self.ends_within(PATIENCE) {
             let _ = self.child.kill();
         }
         let said = self.last_words();
@@ -134,6 +139,17 @@ impl Server {
             Some(status) if status != 0 && !missed_client => server_failed(&said),
             _ => failure,
         }
+    }
+
+    fn ends_within(&mut self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
     }
 
     fn last_words(&mut self) -> String {

@@ -208,6 +208,18 @@ static inline int cq_emit(struct cxi_cq *cq, const void *command, unsigned len)
 	return 0;
 }
 
+/* The same for trigger queues, whose padding is a counter command that does nothing [2.6] */
+static inline int cq_emit_trigger(struct cxi_cq *cq, const void *command, unsigned len)
+{
+	uint8_t noop[64] = { 0 };
+
+	put_bits(noop, CMD_TYPE, C_CMD_TYPE_CT);
+	put_bits(noop, CMD_SIZE, C_CMD_SIZE_64B);
+	if (len == 128 && cq->wp32 % 4 && cq_emit(cq, noop, 64))
+		return -ENOSPC;
+	return cq_emit(cq, command, len);
+}
+
 static inline void fill_slot(struct cxi_cq *cq)
 {
 	if (cq->wp32 % 2) {

@@ -95,6 +95,8 @@ const uint8_t *await(struct queue *queue, unsigned int type, unsigned int code)
 	if (get_bits(event, EVENT_TYPE) != type || event_code(event) != code) {
 		fprintf(stderr, "event %u code %u, wanted %u code %u\n",
 			(unsigned int)get_bits(event, EVENT_TYPE), event_code(event), type, code);
+		for (unsigned int at = 0; at < event_len(event); at++)
+			fprintf(stderr, "%02x%s", event[at], at + 1 < event_len(event) ? " " : "\n");
 		exit(1);
 	}
 	return event;
