@@ -95,7 +95,7 @@ fn start(
         Request::Run(typed) => typed,
     };
     let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
-    let plan = Plan::new(tool, program.to_owned(), typed, libcxi.map(Into::into))?;
+    let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))?;
     if let Some(note) = plan.note() {
         let _ = writeln!(io::stderr(), "{program}: {note}");
     }

@@ -1,7 +1,7 @@
 //! Options: argument list of one tool -> what was typed; help from the same source.
 //!
 //! Syntax as the legacy tools have it (tools.md 2.1): options and address in any order, long
-//! options may be abbreviated as long as they are unambiguous, `--` ends the options, the last of
+//! options may be abbreviated as long as they are unambiguous among those of the legacy tool, or else among all, `--` ends the options, the last of
 //! several equal options counts, `--help` and `--version` act when they are reached. Numbers are
 //! strict (defect T24). Whatever is wrong is told in one line.
 
@@ -31,7 +31,7 @@ pub enum Request {
     /// Its version.
     Version,
     /// A run.
-    Run(Typed),
+    Run(Box<Typed>),
 }
 
 /// Name of the positional argument.
@@ -60,8 +60,9 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
                 .map_or(OsStr::new(""), |value| value),
             None => OsStr::new(""),
         };
-        (option.set)(&mut typed, value)
-            .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
+        (option.set)(&mut typed, value).map_err(|allowed| {
+            Failure::usage(invalid(option.long, value.display(), allowed).to_string())
+        })?;
         if option.governs == Governs::Run {
             typed.run_given.push(option.long);
         }
@@ -71,7 +72,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         typed.address = Some(host(address)?);
     }
     match addresses.next() {
-        None => Ok(Request::Run(typed)),
+        None => Ok(Request::Run(Box::new(typed))),
         Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
     }
 }
@@ -84,7 +85,11 @@ fn command(tool: &Tool) -> Command {
         .infer_long_args(true)
         .args_override_self(true)
         .version(tool.wire_version)
-        .args(tool.options.iter().map(|option| argument(option)))
+        .args(
+            tool.options
+                .iter()
+                .map(|option| argument(option).aliases(abbreviations(option, tool))),
+        )
         .arg(
             Arg::new("help")
                 .short('h')
@@ -120,11 +125,29 @@ fn argument(option: &'static OptionDef) -> Arg {
     }
 }
 
+/// The abbreviations of a legacy option by which the legacy tool knows it. clap knows these words
+/// before it looks for what a word could be the beginning of.
+fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
+    let is_own = |long| options::OWN.iter().any(|own| own.long == long);
+    if is_own(option.long) {
+        return Vec::new();
+    }
+    let legacy = tool.options.iter().map(|option| option.long);
+    let others: Vec<&str> = legacy
+        .chain(["help", "version"])
+        .filter(|long| *long != option.long && !is_own(long))
+        .collect();
+    (1..option.long.len())
+        .map(|length| &option.long[..length])
+        .filter(|start| !others.iter().any(|other| other.starts_with(start)))
+        .collect()
+}
+
 fn host(address: &OsStr) -> Result<String, Failure> {
     match address.to_str() {
         Some(host) if !host.is_empty() => Ok(host.to_owned()),
         _ => Err(Failure::usage(format!(
-            "invalid address '{}': expected a host name or an IPv4 address",
+            "invalid address '{}': expected a host name or an IP address",
             address.display()
         ))),
     }

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::io::Write;
+use std::time::Duration;
 
-use super::course::{Watchful, close, cut_short, open, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, close, cut_short, longest_size, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
-use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::Rates;
@@ -14,7 +15,7 @@ use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::bandwidth;
 use crate::report::output::Output;
-use crate::session::{self, Agreed, PeerResult, Session};
+use crate::session::{self, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
@@ -27,34 +28,35 @@ const AWAITED: &str = "list of messages";
 pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
     let out = &mut Output::new();
     match &plan.role {
-        Role::Server => {
-            loopback::end_with_parent()?;
-            let endpoint = open(plan)?;
-            let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
-        }
+        Role::Server => clients::serve(plan, out, |meeting| run::<B>(meeting, Side::Server)),
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, out)
+            let meeting = Meeting {
+                plan,
+                endpoint,
+                session,
+                agreed,
+                out,
+            };
+            run::<B>(meeting, Side::Client)
         }
         Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan)),
     }
 }
 
-fn run<B: Bandwidth>(
-    plan: &Plan,
-    endpoint: Endpoint,
-    session: &Session,
-    agreed: &Agreed,
-    side: Side,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn run<B: Bandwidth>(meeting: Meeting<'_, impl Write>, side: Side) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(out, plan, side, &endpoint, agreed)?;
-    let watch = Watchful::new(session, &endpoint, plan);
+    summarize(out, plan, side, &endpoint, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
     let peer = Peer {
         address: agreed.peer,
         supervisor: &watch,
@@ -79,12 +81,17 @@ fn run<B: Bandwidth>(
     let measured = run.sizes().try_for_each(|size| {
         current = size;
         figures.set(Figures::default());
+        let list_bytes = size.saturating_mul(lists.list_size.into());
+        let partner = Connected {
+            session: &session,
+            limit: longest_size(run, list_bytes),
+        };
         let measurement = Loop {
-            partner: session,
+            partner: &partner,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
-            patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            patience: Patience::new(&watch).for_bytes(list_bytes),
             figures: &figures,
         };
         B::measure(&mut resources, run, size, measurement)?;
@@ -95,7 +102,7 @@ fn run<B: Bandwidth>(
         row(out, size, figures.take())
     });
     if let Err(failure) = measured {
-        let failure = cut_short(session, failure);
+        let failure = cut_short(&session, failure);
         let figures = figures.get();
         let one_sided = lists.bidirectional && figures.own.count > 0 && figures.peer.is_none();
         let written = match figures.own.count {
@@ -133,17 +140,24 @@ trait Partner {
     fn speaks(&self) -> bool;
 }
 
-impl Partner for Session {
+/// The peer at the other end of the control connection.
+struct Connected<'a> {
+    session: &'a Session,
+    /// The longest that it may take for the size at hand.
+    limit: Duration,
+}
+
+impl Partner for Connected<'_> {
     fn barrier(&self, point: &str) -> Result<(), Failure> {
-        self.barrier(point, None)
+        self.session.barrier(point, self.limit)
     }
 
     fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        self.results(own)
+        self.session.results(own)
     }
 
     fn speaks(&self) -> bool {
-        self.peer_speaks()
+        self.session.peer_speaks()
     }
 }
 

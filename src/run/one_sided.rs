@@ -1,6 +1,11 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
+use std::io::Write;
+
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_size, open, recorder, schedule, summarize,
+};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
@@ -18,17 +23,20 @@ const POST_RUN: &str = "Post-run";
 /// Carries out `plan` with benchmark `B`.
 pub fn one_sided_latency<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
+        Role::Server => clients::serve(plan, &mut Output::new(), serve::<B, _>),
         Role::Client { address } => measure::<B>(plan, address),
         Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan)),
     }
 }
 
-fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut Output::new();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
+fn serve<B: OneSidedLatency, W: Write>(meeting: Meeting<'_, W>) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let peer = Peer {
         address: agreed.peer,
@@ -38,8 +46,7 @@ fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     session.ready()?;
     let served = agreed.run.sizes().try_for_each(|size| {
         enter(Phase::Measuring);
-        // The client measures for as long as it likes; its end is noticed at once.
-        session.barrier(POST_RUN, None)?;
+        session.barrier(POST_RUN, longest_size(&agreed.run, size))?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_target(&target, size)?;
         }
@@ -83,7 +90,7 @@ fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure
             B::check_initiator(&initiator, size)?;
         }
         enter(Phase::PostRun);
-        session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
+        session.barrier(POST_RUN, ANSWER_LIMIT)?;
         enter(Phase::Reporting);
         tables
             .result(size, recorder.statistics(), recorder.samples())

@@ -1,6 +1,11 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
+use std::io::Write;
+
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
+};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
@@ -19,23 +24,27 @@ const POST_RUN: &str = "Post-run";
 /// Carries out `plan` with benchmark `B`.
 pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
+        Role::Server => clients::serve(plan, &mut Output::new(), serve::<B, _>),
         Role::Client { address } => measure::<B>(plan, address),
         Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut Output::new();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
+fn serve<B: TwoSidedLatency, W: Write>(meeting: Meeting<'_, W>) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        out,
+    } = meeting;
     summarize(out, plan, Side::Server, &endpoint, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Server, watch);
     let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
     session.ready()?;
-    let mut recorder = recorder(&agreed.run)?;
+    // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
+    let mut recorder = Recorder::new(None)?;
     let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
         enter(Phase::Reporting);
@@ -116,10 +125,11 @@ impl<'a> Course<'a> {
         recorder: &mut Recorder,
     ) -> Result<(), Failure> {
         recorder.clear();
+        let limit = longest_iteration(&self.agreed.run, size);
         let measurement = Loop {
             sync: &|| {
                 enter(Phase::Sync);
-                self.session.barrier(SYNC, None)
+                self.session.barrier(SYNC, limit)
             },
             schedule: schedule(&self.agreed.run),
             side: self.side,
@@ -131,7 +141,7 @@ impl<'a> Course<'a> {
             B::check(resources, size)?;
         }
         enter(Phase::PostRun);
-        self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
+        self.session.barrier(POST_RUN, ANSWER_LIMIT)
     }
 }
 

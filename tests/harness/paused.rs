@@ -104,10 +104,7 @@ fn all(pipe: Option<impl Read>) -> Vec<u8> {
 
 /// A server of `tool` that listens, unless it stops before.
 pub fn server(fabric: &Fabric, tool: &str, pause: Option<&str>) -> Side {
-    Side::start(
-        fabric.command(&[tool, "-d", "soft0", "-p", "0"]),
-        pause,
-    )
+    Side::start(fabric.command(&[tool, "-d", "soft0", "-p", "0"]), pause)
 }
 
 /// The port in the next line of a server.

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 
+use crate::fork;
+
 /// What a device marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marking {
@@ -28,52 +30,79 @@ impl Marking {
 }
 
 /// How many mappings hold each marked range, by its first address: its end, and their number. Ranges do not overlap.
-static HELD: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
+type Ranges = BTreeMap<usize, (usize, usize)>;
+
+struct Held {
+    /// The process that this is about: a child has nothing of what its parent marked.
+    generation: u32,
+    ranges: Ranges,
+}
+
+static HELD: Mutex<Held> = Mutex::new(Held {
+    generation: 0,
+    ranges: Ranges::new(),
+});
+
+/// Works on what this process has marked. Advice is given in here too: of two threads with the same pages, one must not
+/// take the mark away that the other has just made.
+fn with_held<T>(work: impl FnOnce(&mut Ranges) -> T) -> T {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let generation = fork::generation();
+    if held.generation != generation {
+        held.generation = generation;
+        held.ranges.clear();
+    }
+    work(&mut held.ranges)
+}
 
 /// Marks a range of whole pages. EFAULT if the kernel refuses.
 pub fn mark(start: usize, end: usize) -> Result<(), Errno> {
-    advise(start, end, Advice::LinuxDontFork).map_err(|_| Errno::FAULT)?;
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    split(&mut held, start);
-    split(&mut held, end);
-    let mut at = start;
-    let inside: Vec<(usize, usize)> = held.range(start..end).map(|(&s, &(e, _))| (s, e)).collect();
-    for (from, to) in inside {
-        if at < from {
-            held.insert(at, (from, 1));
+    with_held(|held| {
+        advise(start, end, Advice::LinuxDontFork).map_err(|_| Errno::FAULT)?;
+        let mut at = start;
+        for (from, to) in cut_out(held, start, end) {
+            if at < from {
+                held.insert(at, (from, 1));
+            }
+            if let Some((_, count)) = held.get_mut(&from) {
+                *count += 1;
+            }
+            at = to;
         }
-        if let Some((_, count)) = held.get_mut(&from) {
-            *count += 1;
+        if at < end {
+            held.insert(at, (end, 1));
         }
-        at = to;
-    }
-    if at < end {
-        held.insert(at, (end, 1));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Takes the mark of a mapping back; what no other mapping holds is inherited again.
 pub fn unmark(start: usize, end: usize) {
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    split(&mut held, start);
-    split(&mut held, end);
-    let inside: Vec<(usize, usize)> = held.range(start..end).map(|(&s, &(e, _))| (s, e)).collect();
-    for (from, to) in inside {
-        let Some((_, count)) = held.get_mut(&from) else {
-            continue;
-        };
-        *count -= 1;
-        if *count == 0 {
-            held.remove(&from);
-            // Memory that is unmapped already needs no advice.
-            let _ = advise(from, to, Advice::LinuxDoFork);
+    with_held(|held| {
+        for (from, to) in cut_out(held, start, end) {
+            let Some((_, count)) = held.get_mut(&from) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&from);
+                // Memory that is unmapped already needs no advice.
+                let _ = advise(from, to, Advice::LinuxDoFork);
+            }
         }
-    }
+    });
+}
+
+/// The ranges between two addresses, cut so that none goes beyond.
+fn cut_out(held: &mut Ranges, start: usize, end: usize) -> Vec<(usize, usize)> {
+    split(held, start);
+    split(held, end);
+    let inside = held.range(start..end);
+    inside.map(|(&from, &(to, _))| (from, to)).collect()
 }
 
 /// Cuts the range that holds `at` in two there.
-fn split(held: &mut BTreeMap<usize, (usize, usize)>, at: usize) {
+fn split(held: &mut Ranges, at: usize) {
     let before = held
         .range(..at)
         .next_back()

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
@@ -112,6 +113,13 @@ impl Nic {
         {
             engine.probe();
         }
+    }
+
+    /// How long there is nothing to do but to wait for a packet on its way; `None` if none is known.
+    pub fn rest(&self) -> Option<Duration> {
+        let engine = self.lock().ok()?;
+        let rest = engine.as_ref()?.wire.rest()?;
+        Some(Duration::from_nanos(rest))
     }
 
     /// Calls of `progress` so far.

@@ -65,6 +65,7 @@ impl Pages {
     /// # Safety
     /// It stays mapped and writable for `len` bytes while this lives.
     pub unsafe fn lent(base: *mut u8, len: usize) -> Self {
+        // Changed, not made out of another, which would unmap the memory at its end.
         let mut pages = Self::new(base, len);
         pages.lent = true;
         pages

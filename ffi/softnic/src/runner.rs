@@ -253,12 +253,13 @@ impl Charge {
         self.ours && self.busy.is_some_and(|busy| now - busy < HOT)
     }
 
-    /// How long to sleep with nothing to do.
+    /// How long to sleep with nothing to do. A packet that has come in before its time wakes nobody later.
     fn nap(&self, now: Instant, blink: Duration) -> Duration {
-        match self.calls {
+        let nap = match self.calls {
             0 => nap(now - self.busy.unwrap_or(self.attended), blink),
             _ => NAP,
-        }
+        };
+        self.nic.rest().map_or(nap, |rest| nap.min(rest))
     }
 
     /// Runs the engine if nobody else does. True if there was traffic.

@@ -9,7 +9,7 @@ use super::lists::{Entry, Unexpected};
 use super::memory::Access;
 use super::packet::{Kind, Packet, Peer, Wire};
 use super::placement::{self, Place};
-use super::portal::{MAX_ENTRIES, Pte, pool_use};
+use super::portal::{Pte, has_place, pool_use};
 use super::table::Table;
 use super::{Engine, Lni, ReturnCode, arithmetic, matching};
 
@@ -71,7 +71,11 @@ impl<W: Wire> Engine<W> {
         };
         let entry = pte.lists.get(list)[at];
         let files_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
-        if files_header && self.entries == MAX_ENTRIES {
+        let has_place = !files_header || has_place(&self.ptes, number, self.entries);
+        let Some(pte) = self.ptes.get_mut(number) else {
+            return (None, C_RC_PTLTE_NOT_FOUND);
+        };
+        if !has_place {
             let code = refuse(pte, number, C_SC_FC_UNEXPECTED_FAIL, &mut self.eqs);
             return (None, code);
         }

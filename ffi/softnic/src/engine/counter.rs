@@ -8,7 +8,7 @@ use cxi_sys::C_RC_OK;
 use cxi_sys::records::CtWriteback;
 
 use super::ReturnCode;
-use super::triggers::Trigger;
+use super::triggers::{MAX_PENDING, Trigger};
 use crate::pages::Pages;
 
 /// Largest success count: 48 bits. Counting beyond wraps (nic.md 15, question 16).
@@ -74,6 +74,8 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
 /// A counter.
 pub struct Counter {
     pub lni: usize,
+    /// Triggered operations that its LNI may have pending on all its counters: what the service allows.
+    pub most_pending: usize,
     pub success: u64,
     pub failure: u8,
     /// Address of the write-back word.
@@ -91,6 +93,7 @@ impl Counter {
         }
         Self {
             lni,
+            most_pending: MAX_PENDING,
             success: 0,
             failure: 0,
             write_back: None,

@@ -77,6 +77,7 @@ impl TransmitQueue {
             },
         };
         let trigger = Trigger {
+            queue: Some(number),
             threshold: fields.threshold(),
             action,
         };

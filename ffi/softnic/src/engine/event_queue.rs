@@ -7,6 +7,7 @@ use cxi_sys::records::{EqStatus, EqSwState};
 use cxi_sys::{C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, CXI_EQ_DROP_STATUS_DISABLE};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::telemetry::EventCounts;
 use crate::interrupt::WaitObject;
 use crate::pages::Pages;
 
@@ -56,11 +57,9 @@ pub struct EventQueue {
     /// Slot that software reads, as last seen.
     read: usize,
     software: Arc<Pages>,
-    /// Sequence bit of the last drop, and the events dropped in all.
+    /// Sequence bit of the last drop.
     drop_sequence: bool,
-    pub dropped: u64,
-    /// Events written, by their types.
-    pub written: [u64; 32],
+    pub counts: EventCounts,
 }
 
 impl EventQueue {
@@ -94,8 +93,7 @@ impl EventQueue {
             read: 1,
             software,
             drop_sequence: false,
-            dropped: 0,
-            written: [0; 32],
+            counts: EventCounts::default(),
         }
     }
 
@@ -133,7 +131,7 @@ impl EventQueue {
         // There is always room: in a slot already begun, or else in the one that keeps a full queue apart from an
         // empty one, which serves its purpose no more.
         self.put(&SWITCH_EVENT);
-        self.written[C_EVENT_EQ_SWITCH as usize] += 1;
+        self.counts.written[C_EVENT_EQ_SWITCH as usize] += 1;
         self.tell_of_event();
         self.leaving = Some(std::mem::replace(&mut self.md, md));
         self.buffer = buffer;
@@ -153,6 +151,11 @@ impl EventQueue {
     /// Whether the buffer in use is the second, the fourth, ... of this queue.
     pub fn is_in_buffer_b(&self) -> bool {
         self.buffer_b
+    }
+
+    /// Slots that events of incoming messages may not use.
+    pub fn reserved(&self) -> usize {
+        self.reserved
     }
 
     /// Changes the number of reserved slots. `None` if it would be below 0 or take slots that are in use.
@@ -192,7 +195,9 @@ impl EventQueue {
             SLOT => self.slots * SLOT,
             end => end,
         };
-        if !self.untold && self.word(last - 8).load(Ordering::Relaxed) != 0 {
+        // Of a buffer that software has not left yet, EQ_SWITCH at least.
+        let unseen = self.leaving.is_some() || self.word(last - 8).load(Ordering::Relaxed) != 0;
+        if unseen && !self.untold {
             wait.signal();
         }
     }
@@ -229,7 +234,7 @@ impl EventQueue {
             *word = u64::from_le_bytes(*bytes);
         }
         self.put(&record[..N / 8]);
-        self.written[usize::from(event[14] >> 2 & 31)] += 1;
+        self.counts.written[usize::from(event[14] >> 2 & 31)] += 1;
         self.tell_of_event();
         if self.thresholds.count != 0 {
             self.report_level();
@@ -337,7 +342,7 @@ impl EventQueue {
 
     /// Notes a drop and tells software in the status block (nic.md 5.6).
     fn drop_event(&mut self) {
-        self.dropped += 1;
+        self.counts.dropped += 1;
         if self.software_state().event_drop_seq_no() == self.drop_sequence {
             self.drop_sequence = !self.drop_sequence;
         }
@@ -362,6 +367,7 @@ impl EventQueue {
     }
 
     fn write_status(&mut self, level: u32) {
+        self.counts.statuses += 1;
         self.refresh();
         let now = clock_gettime(ClockId::Realtime);
         let (seconds, nanoseconds) = (now.tv_sec as u64, now.tv_nsec as u32);
@@ -471,7 +477,7 @@ mod tests {
             assert!(rig.queue.post(&event::<64>(mark as u8 | 1)), "event {mark}");
         }
         assert!(!rig.queue.post(&event::<16>(1)));
-        assert_eq!(rig.queue.dropped, 1);
+        assert_eq!(rig.queue.counts.dropped, 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::event_queue::EventQueue;
 use super::events::{self, Target};
 use super::lists::{Entry, Unexpected};
 use super::packet::Wire;
-use super::portal::{MAX_ENTRIES, Portals, Pte, TargetQueue, pool_use};
+use super::portal::{Portals, Pte, TargetQueue, has_place, pool_use};
 use super::rendezvous::Rest;
 use super::table::Table;
 use super::{ReturnCode, counter, matching, placement};
@@ -19,6 +19,7 @@ impl TargetQueue {
         command: &TargetCmd,
         nic: &mut Portals<'_, W>,
     ) -> Result<(), ReturnCode> {
+        let room = has_place(nic.ptes, command.ptlte_index().into(), *nic.entries);
         let pte = self.pte(command.ptlte_index(), nic.ptes)?;
         // The UNEXPECTED list is the NIC's own.
         if u32::from(command.ptl_list()) == C_PTL_LIST_UNEXPECTED {
@@ -29,7 +30,6 @@ impl TargetQueue {
             return Err(C_RC_PERM_VIOLATION);
         }
         let list = u32::from(command.ptl_list());
-        let room = *nic.entries < MAX_ENTRIES;
         if !pte.lists.in_sequence(command, room) {
             report(
                 C_EVENT_LINK,

@@ -90,9 +90,9 @@ const RECEIVE_BURST: usize = 64;
 /// Packets that found no room, tried again in one poll.
 const RETRY_BURST: usize = 16;
 
-/// Packets taken in before a NIC is buried. More than any wire holds for us, so that what it sent
-/// before it died is among them.
-const LAST_WORDS: usize = 8192;
+/// More packets than any wire holds for us. So what a NIC sent before it died is among the next as many; and who
+/// takes in so many comes to an end, however fast others send.
+const MOST_PACKETS: usize = 8192;
 
 /// A communication profile, shared by those who asked for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,9 @@ pub struct Profile {
 pub struct Lni {
     /// Its service.
     pub service: u32,
+    /// List entries and triggered operations that the service allows it.
+    pub most_entries: usize,
+    pub most_pending: usize,
     /// PIDs kept for it.
     pub reservations: Vec<Reservation>,
     pub profiles: [Option<Profile>; PROFILES],
@@ -256,7 +259,7 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
-        worked |= self.wire.holds_packets();
+        worked |= self.wire.is_about_to_receive();
         if self.waited_for > 0 {
             self.eqs.values_mut().for_each(EventQueue::tell);
         }
@@ -309,13 +312,28 @@ impl<W: Wire> Engine<W> {
             return;
         }
         // It may have answered before it went, and nobody has looked since.
-        for _ in 0..LAST_WORDS {
-            if !self.receive() {
+        self.take_in();
+        for peer in suspects {
+            self.bury(peer);
+        }
+        self.wire.flush();
+    }
+
+    /// Does all that there is to do by now, and perhaps a little more.
+    pub fn settle(&mut self) {
+        for _ in 0..MOST_PACKETS / RECEIVE_BURST {
+            if !self.poll() {
                 break;
             }
         }
-        for peer in suspects {
-            self.bury(peer);
+    }
+
+    /// Handles all packets that have come in by now, and perhaps a few more.
+    fn take_in(&mut self) {
+        for _ in 0..MOST_PACKETS {
+            if !self.receive() {
+                break;
+            }
         }
         self.wire.flush();
     }
@@ -390,7 +408,7 @@ impl<W: Wire> Engine<W> {
     /// Takes an event queue out. What is under way reports to nobody then.
     pub fn remove_event_queue(&mut self, number: usize) {
         if let Some(queue) = self.eqs.remove(number) {
-            self.retired.add_events(&queue.written);
+            self.retired.add_events(&queue.counts);
             self.waited_for -= usize::from(queue.is_waited_for());
         }
         self.counters.forget_event_queue(number);
@@ -408,11 +426,11 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// What has been counted since the device was opened.
+    /// What has been counted since the device was opened, but for what the wire counts.
     pub fn telemetry(&self) -> Telemetry {
         let mut sum = self.retired.clone();
         for (_, queue) in self.eqs.iter() {
-            sum.add_events(&queue.written);
+            sum.add_events(&queue.counts);
         }
         for (_, queue) in self.tx.iter() {
             sum.add_transmit(&queue.ring.counts);
@@ -420,6 +438,7 @@ impl<W: Wire> Engine<W> {
         for (_, queue) in self.tgt.iter() {
             sum.add_target(&queue.ring.counts);
         }
+        sum.doorbells = self.counters.doorbells;
         sum
     }
 

@@ -115,11 +115,15 @@ const RESTRICTED: u64 = 1 << 40;
 const INLINE_FLAG: u64 = 1 << 41;
 const USE_OFFSET_FOR_GET: u64 = 1 << 42;
 
+/// In the first word, with its low half: what the wire has to say about the packet, and nobody else.
+pub const OF_THE_WIRE: u64 = 1 << 43;
+
 /// Bits of a remote offset; a rendezvous id is above them.
 const OFFSET_BITS: u32 = 56;
 
 impl Packet {
-    /// The packet as the eight words of a cell's header. The low half of the first is left to the wire.
+    /// The packet as the eight words of a cell's header. The low half of the first and
+    /// [`OF_THE_WIRE`] are left to the wire.
     #[inline]
     pub fn to_words(self) -> [u64; 8] {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
@@ -276,8 +280,8 @@ pub trait Wire {
     /// Gives the place of the last arrival on `lane` back to its sender.
     fn release(&mut self, lane: usize);
 
-    /// Whether packets have come in whose time has not.
-    fn holds_packets(&self) -> bool {
+    /// Whether a packet has come in that is due in a moment.
+    fn is_about_to_receive(&self) -> bool {
         false
     }
 
@@ -318,7 +322,8 @@ mod tests {
             tail: [u64::MAX, 7],
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
-        assert_eq!(packet.to_words()[0] as u32, 0, "the wire's half");
+        let left = u64::from(u32::MAX) | OF_THE_WIRE;
+        assert_eq!(packet.to_words()[0] & left, 0, "the wire's");
         let atomic = Packet {
             kind: Kind::Atomic,
             length: 32,

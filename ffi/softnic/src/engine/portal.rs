@@ -70,6 +70,8 @@ pub struct Pte {
     pub state: c_ptlte_state,
     /// Messages refused while flow control keeps the entry disabled.
     pub drop_count: u32,
+    /// List entries that its LNI may have on all its portals: what the service allows.
+    pub most_entries: usize,
     pub lists: Lists,
 }
 
@@ -81,6 +83,7 @@ impl Pte {
             options,
             state: C_PTLTE_DISABLED,
             drop_count: 0,
+            most_entries: MAX_ENTRIES,
             lists: Lists::default(),
         }
     }
@@ -140,10 +143,10 @@ impl TargetQueue {
             let result = fetched.and_then(|command| {
                 self.execute(&command, nic)
                     .map_err(|code| (command.header, code))?;
-                Ok(command.size())
+                Ok(command.header)
             });
             match result {
-                Ok(size) => self.ring.advance(size),
+                Ok(header) => self.ring.advance(header),
                 Err((header, code)) => self.fail(number, header, code, nic.eqs),
             }
         }
@@ -236,6 +239,21 @@ impl TargetQueue {
         }
         Ok(())
     }
+}
+
+/// Whether there is a place for one more list entry of a portal: in the pool of the NIC, of whose places `entries` are
+/// in use, and in what its LNI may have of it.
+#[inline]
+pub fn has_place(ptes: &Table<Pte>, number: usize, entries: usize) -> bool {
+    let Some(pte) = ptes.get(number) else {
+        return false;
+    };
+    let own = || {
+        let portals = ptes.iter().filter(|(_, other)| other.lni == pte.lni);
+        portals.map(|(_, other)| other.lists.len()).sum::<usize>()
+    };
+    // Few services limit entries; the others need not count.
+    entries < MAX_ENTRIES && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
 }
 
 /// List entries in use and allocated, as events report them.

@@ -62,8 +62,12 @@ impl Command {
     /// Bytes that its size code stands for.
     #[inline]
     pub fn size(&self) -> usize {
-        32 << self.header.cmd_size()
+        size(self.header)
     }
+}
+
+fn size(header: CmdHeader) -> usize {
+    32 << header.cmd_size()
 }
 
 /// When the status word is written (nic.md 2.9): every `1 << shift` slots, and when the queue
@@ -223,6 +227,7 @@ impl CommandRing {
     }
 
     fn deliver(&mut self, mut slot: u32, slots: u32) {
+        self.counts.low_latency += 1;
         for _ in 0..slots {
             self.low_latency[slot as usize / 64] |= 1 << (slot % 64);
             slot = self.next(slot);
@@ -239,7 +244,7 @@ impl CommandRing {
         let at = self.read as usize * SLOT + if self.upper { 32 } else { 0 };
         let first = self.memory.word(at).load(Ordering::Relaxed);
         let header = CmdHeader::from_bytes([first as u8]);
-        let size = 32 << header.cmd_size();
+        let size = size(header);
         if !at.is_multiple_of(size) {
             return Some(Err((header, C_RC_CMD_ALIGN_ERROR)));
         }
@@ -268,10 +273,11 @@ impl CommandRing {
         self.read.is_multiple_of(2) && !self.upper
     }
 
-    /// Goes past a command of `size` bytes.
+    /// Goes past a command.
     #[inline]
-    pub fn advance(&mut self, size: usize) {
-        self.counts.success += 1;
+    pub fn advance(&mut self, header: CmdHeader) {
+        self.counts.executed(header);
+        let size = size(header);
         if size == 32 && !self.upper {
             self.upper = true;
             return;

@@ -1,7 +1,8 @@
 //! What the NIC counts for its administrators (the `C_CNTR_*` of the telemetry).
 //!
-//! Queues count for themselves, with plain additions; sums are made when somebody asks.
+//! Queues and the wire count for themselves, with plain additions; sums are made when somebody asks.
 
+use cxi_sys::records::CmdHeader;
 use cxi_sys::*;
 
 use super::ReturnCode;
@@ -9,17 +10,27 @@ use super::ReturnCode;
 /// Commands of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandCounts {
-    /// Executed, or passed over as a NOOP.
-    pub success: u64,
-    pub align_errors: u64,
-    pub op_errors: u64,
-    pub arg_errors: u64,
-    pub perm_errors: u64,
+    /// Which of four pools of counters the queue was given.
+    pub pool: usize,
+    /// Executed, or passed over as a NOOP, by type and opcode.
+    executed: [[u64; 16]; 4],
+    /// Writes to the low-latency windows.
+    pub low_latency: u64,
+    align_errors: u64,
+    op_errors: u64,
+    arg_errors: u64,
+    perm_errors: u64,
     /// Doorbells that name no slot of the ring.
     pub pointer_errors: u64,
 }
 
 impl CommandCounts {
+    /// Counts a command that was executed.
+    #[inline]
+    pub fn executed(&mut self, header: CmdHeader) {
+        self.executed[usize::from(header.cmd_type())][usize::from(header.opcode())] += 1;
+    }
+
     /// Counts a command that failed.
     pub fn failed(&mut self, code: ReturnCode) {
         match code {
@@ -30,12 +41,24 @@ impl CommandCounts {
         }
     }
 
+    fn of_type(&self, cmd_type: c_cmd_type) -> u64 {
+        self.executed[cmd_type as usize].iter().sum()
+    }
+
+    fn successes(&self) -> u64 {
+        self.executed.iter().flatten().sum()
+    }
+
     fn failures(&self) -> u64 {
         self.align_errors + self.op_errors + self.arg_errors + self.perm_errors
     }
 
     fn add(&mut self, other: &Self) {
-        self.success += other.success;
+        let counts = self.executed.iter_mut().flatten();
+        for (sum, count) in counts.zip(other.executed.iter().flatten()) {
+            *sum += count;
+        }
+        self.low_latency += other.low_latency;
         self.align_errors += other.align_errors;
         self.op_errors += other.op_errors;
         self.arg_errors += other.arg_errors;
@@ -44,49 +67,140 @@ impl CommandCounts {
     }
 }
 
-/// Sums over queues.
-#[derive(Clone, Debug, Default)]
-pub struct Telemetry {
-    transmit: CommandCounts,
-    target: CommandCounts,
-    events: [u64; 32],
+/// Events of one queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// Written, by their types.
+    pub written: [u64; 32],
+    pub dropped: u64,
+    /// Writes of the status block.
+    pub statuses: u64,
 }
 
-/// Number of the first counter of events, of which there is one for each type.
-const EVENTS: u32 = 904;
+/// Packets by their size on the link: 64 bytes, the header alone; up to 127; up to 255; ...; up to 4095.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts([u64; 7]);
 
-impl Telemetry {
-    pub fn add_transmit(&mut self, counts: &CommandCounts) {
-        self.transmit.add(counts);
-    }
-
-    pub fn add_target(&mut self, counts: &CommandCounts) {
-        self.target.add(counts);
-    }
-
-    pub fn add_events(&mut self, written: &[u64; 32]) {
-        for (sum, count) in self.events.iter_mut().zip(written) {
-            *sum += count;
+impl PacketCounts {
+    /// Counts a packet with so many bytes of payload.
+    #[inline]
+    pub fn count(&mut self, payload: u16) {
+        let class = match payload {
+            0 => 0,
+            _ => (u32::from(payload) + 64).ilog2() as usize - 5,
+        };
+        if let Some(count) = self.0.get_mut(class) {
+            *count += 1;
         }
     }
 
+    fn all(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// Sums over queues, and what the wire counts.
+#[derive(Clone, Debug, Default)]
+pub struct Telemetry {
+    /// By pool.
+    transmit: [CommandCounts; 4],
+    target: [CommandCounts; 4],
+    events: EventCounts,
+    /// Stores to the doorbells of counters.
+    pub doorbells: u64,
+    pub sent: PacketCounts,
+    pub received: PacketCounts,
+}
+
+/// Numbers of the first of several counters: of pools, opcodes, types of events, sizes of packets.
+const IDC_OF_POOL: u32 = 524;
+const DMA_OF_POOL: u32 = 528;
+const CQ_OF_POOL: u32 = 532;
+const TARGET_OF_POOL: u32 = 540;
+const DMA_BY_OPCODE: u32 = 544;
+const CQ_BY_OPCODE: u32 = 560;
+const LOW_LATENCY_SUCCESSFUL: u32 = 592;
+const LOW_LATENCY_RECEIVED: u32 = 604;
+const TRIGGERED_OF_POOL: u32 = 628;
+const CT_BY_OPCODE: u32 = 636;
+const EVENTS: u32 = 904;
+const SENT_BY_SIZE: u32 = 1546;
+const RECEIVED_BY_SIZE: u32 = 1573;
+
+impl Telemetry {
+    pub fn add_transmit(&mut self, counts: &CommandCounts) {
+        self.transmit[counts.pool].add(counts);
+    }
+
+    pub fn add_target(&mut self, counts: &CommandCounts) {
+        self.target[counts.pool].add(counts);
+    }
+
+    pub fn add_events(&mut self, counts: &EventCounts) {
+        for (sum, count) in self.events.written.iter_mut().zip(counts.written) {
+            *sum += count;
+        }
+        self.events.dropped += counts.dropped;
+        self.events.statuses += counts.statuses;
+    }
+
     /// The value of a counter, by its number in `c_cntr_type`. Those of parts that this NIC does not have, or does
-    /// not watch, stand at 0.
+    /// not watch, stand at 0. Of counters that exist once for each of several equal parts, the first counts.
     pub fn value(&self, number: u32) -> u64 {
-        let (transmit, target) = (&self.transmit, &self.target);
+        use CommandCounts as Counts;
+        let transmit = |value: fn(&Counts) -> u64| self.transmit.iter().map(value).sum::<u64>();
+        let target = |value: fn(&Counts) -> u64| self.target.iter().map(value).sum::<u64>();
+        let by_opcode = |pools: &[Counts; 4], cmd_type: c_cmd_type, opcode: u32| {
+            let counts = |pool: &Counts| pool.executed[cmd_type as usize][opcode as usize];
+            pools.iter().map(counts).sum()
+        };
+        let of_target = |opcode: c_tgt_op| by_opcode(&self.target, C_CMD_TYPE_CQ, opcode);
+        let pool = |first: u32| (number - first) as usize;
         match number {
-            480 => transmit.success,
-            481 => target.success,
-            482 => transmit.failures(),
-            483 => target.failures(),
-            488 => transmit.pointer_errors + target.pointer_errors,
-            512 => transmit.align_errors,
-            513 => transmit.op_errors,
-            514 => transmit.arg_errors,
-            515 => transmit.perm_errors,
-            516 => target.align_errors + target.op_errors + target.arg_errors,
-            517 => target.perm_errors,
-            EVENTS..936 => self.events[(number - EVENTS) as usize],
+            480 => transmit(Counts::successes),
+            481 => target(Counts::successes),
+            482 => transmit(Counts::failures),
+            483 => target(Counts::failures),
+            488 => transmit(|pool| pool.pointer_errors) + target(|pool| pool.pointer_errors),
+            512 => transmit(|pool| pool.align_errors),
+            513 => transmit(|pool| pool.op_errors),
+            514 => transmit(|pool| pool.arg_errors),
+            515 => transmit(|pool| pool.perm_errors),
+            516 => target(|pool| pool.align_errors + pool.op_errors + pool.arg_errors),
+            517 => target(|pool| pool.perm_errors),
+            IDC_OF_POOL..528 => self.transmit[pool(IDC_OF_POOL)].of_type(C_CMD_TYPE_IDC),
+            DMA_OF_POOL..532 => self.transmit[pool(DMA_OF_POOL)].of_type(C_CMD_TYPE_DMA),
+            CQ_OF_POOL..536 => self.transmit[pool(CQ_OF_POOL)].of_type(C_CMD_TYPE_CQ),
+            TARGET_OF_POOL..544 => self.target[pool(TARGET_OF_POOL)].successes(),
+            DMA_BY_OPCODE..560 => by_opcode(&self.transmit, C_CMD_TYPE_DMA, number - DMA_BY_OPCODE),
+            CQ_BY_OPCODE..576 => by_opcode(&self.transmit, C_CMD_TYPE_CQ, number - CQ_BY_OPCODE),
+            // None is ever rejected or split.
+            LOW_LATENCY_SUCCESSFUL..596 => self.transmit[pool(LOW_LATENCY_SUCCESSFUL)].low_latency,
+            LOW_LATENCY_RECEIVED..608 => self.transmit[pool(LOW_LATENCY_RECEIVED)].low_latency,
+            608 | 612 => transmit(|pool| pool.of_type(C_CMD_TYPE_CT)),
+            626 => self.doorbells,
+            TRIGGERED_OF_POOL..632 => {
+                let counts = &self.transmit[pool(TRIGGERED_OF_POOL)];
+                let opcodes = C_CMD_CT_TRIG_DMA as usize..=C_CMD_CT_TRIG_EVENT as usize;
+                counts.executed[C_CMD_TYPE_CT as usize][opcodes]
+                    .iter()
+                    .sum()
+            }
+            CT_BY_OPCODE..652 => by_opcode(&self.transmit, C_CMD_TYPE_CT, number - CT_BY_OPCODE),
+            800 => self.events.written.iter().sum(),
+            812 => self.events.dropped,
+            816 => self.events.statuses,
+            832 => self.events.written[C_EVENT_EQ_SWITCH as usize],
+            EVENTS..936 => self.events.written[(number - EVENTS) as usize],
+            1056 => of_target(C_CMD_TGT_SEARCH),
+            1059 => of_target(C_CMD_TGT_SEARCH_AND_DELETE),
+            1062 => of_target(C_CMD_TGT_UNLINK),
+            1092 => of_target(C_CMD_TGT_APPEND),
+            1100 => of_target(C_CMD_TGT_SETSTATE),
+            1537 => self.sent.all(),
+            1556 => self.received.all(),
+            SENT_BY_SIZE..1553 => self.sent.0[(number - SENT_BY_SIZE) as usize],
+            RECEIVED_BY_SIZE..1580 => self.received.0[(number - RECEIVED_BY_SIZE) as usize],
             _ => 0,
         }
     }

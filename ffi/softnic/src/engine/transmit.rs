@@ -126,10 +126,10 @@ impl TransmitQueue {
                 let done = self
                     .execute(number, &command, nic)
                     .map_err(|code| (command.header, code))?;
-                Ok((done, command.size()))
+                Ok((done, command.header))
             });
             match result {
-                Ok((Step::Done, size)) => self.ring.advance(size),
+                Ok((Step::Done, header)) => self.ring.advance(header),
                 Ok((Step::Wait, _)) => break,
                 Err((header, code)) => self.fail(number, header, code, nic.eqs),
             }

@@ -12,7 +12,8 @@ use super::events;
 use super::ring::Command;
 use super::table::Table;
 
-/// Triggered operations that one LNI may have pending: what the services allow (libcxi.md 3.2).
+/// Triggered operations that one LNI may have pending, unless its service says otherwise: those of the default service
+/// (libcxi.md 3.2).
 pub const MAX_PENDING: usize = 512;
 
 /// What is done when the time has come.
@@ -35,6 +36,8 @@ pub struct Launch {
 
 /// A triggered operation.
 pub struct Trigger {
+    /// The trigger queue that it came from, while that exists.
+    pub queue: Option<usize>,
     pub threshold: u64,
     pub action: Action,
 }
@@ -44,6 +47,8 @@ pub struct Counters {
     table: Table<Counter>,
     /// Commands whose time has come, in that order.
     launched: VecDeque<Launch>,
+    /// Stores to doorbells.
+    pub doorbells: u64,
 }
 
 impl Counters {
@@ -51,6 +56,7 @@ impl Counters {
         Self {
             table: Table::new(1, C_NUM_CTS as usize),
             launched: VecDeque::new(),
+            doorbells: 0,
         }
     }
 
@@ -90,6 +96,7 @@ impl Counters {
             let changes = self.table.get(number).map(Counter::notice);
             for change in changes.into_iter().flatten().flatten() {
                 self.change(number, change, eqs);
+                self.doorbells += 1;
                 worked = true;
             }
         }
@@ -148,7 +155,7 @@ impl Counters {
         eqs: &mut Table<EventQueue>,
     ) -> Result<(), ReturnCode> {
         let counter = self.table.get(number).ok_or(C_RC_RESOURCE_BUSY)?;
-        if trigger.threshold > counter.success && self.is_full(counter.lni) {
+        if trigger.threshold > counter.success && self.is_full(counter) {
             return Err(C_RC_RESOURCE_BUSY);
         }
         if let Some(counter) = self.table.get_mut(number) {
@@ -169,15 +176,23 @@ impl Counters {
         own.map(|(_, counter)| counter.pending.len()).sum()
     }
 
-    fn is_full(&self, lni: usize) -> bool {
+    /// Triggered operations of a trigger queue that are not done: those that wait, and those that are to be executed.
+    pub fn pending_from(&self, queue: usize) -> usize {
+        let all = self.table.iter().flat_map(|(_, counter)| &counter.pending);
+        let waiting = all.filter(|trigger| trigger.queue == Some(queue));
+        let launched = self.launched.iter().filter(|launch| launch.queue == queue);
+        waiting.count() + launched.count()
+    }
+
+    fn is_full(&self, of: &Counter) -> bool {
         let (mut ours, mut all) = (0, 0);
         for (_, counter) in self.table.iter() {
             all += counter.pending.len();
-            if counter.lni == lni {
+            if counter.lni == of.lni {
                 ours += counter.pending.len();
             }
         }
-        ours >= MAX_PENDING || all >= C_NUM_TLES as usize
+        ours >= of.most_pending || all >= C_NUM_TLES as usize
     }
 
     /// Cancels all that waits for a counter. Who would have got an event gets one that says so; the
@@ -211,9 +226,10 @@ impl Counters {
     pub fn forget_queue(&mut self, queue: usize) {
         self.launched.retain(|launch| launch.queue != queue);
         for counter in self.table.values_mut() {
-            counter.pending.retain(|trigger| match &trigger.action {
-                Action::Launch(launch) => launch.queue != queue,
-                _ => true,
+            counter.pending.retain_mut(|trigger| {
+                let is_of_queue = trigger.queue == Some(queue);
+                trigger.queue.take_if(|_| is_of_queue);
+                !(is_of_queue && matches!(trigger.action, Action::Launch(_)))
             });
         }
     }

@@ -78,7 +78,10 @@ impl Default for Settings {
 /// The link of one open device.
 pub struct Conditions {
     settings: Settings,
-    random: Random,
+    /// What happens to packets of operations, and to answers. Two streams: which of them goes first depends on the
+    /// time, and the same seed is to have the same outcome.
+    requests: Random,
+    answers: Random,
     opened: u64,
     /// When the last packet sent will have left, in nanoseconds.
     busy_until: u64,
@@ -92,9 +95,11 @@ impl Conditions {
         if settings == Settings::default() {
             return None;
         }
-        let seed = settings.faults.seed;
+        let name = u64::from(nid) << 32 | u64::from(slot);
+        let mut seeds = Random(settings.faults.seed ^ Random(name).next());
         Some(Box::new(Self {
-            random: Random(seed ^ u64::from(nid) << 40 ^ u64::from(slot) << 20),
+            requests: Random(seeds.next()),
+            answers: Random(seeds.next()),
             settings,
             opened: now(),
             busy_until: 0,
@@ -129,7 +134,7 @@ impl Conditions {
     }
 
     fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
-        let code = self.fault(packet, now);
+        let (code, late) = self.fate(packet, now);
         if code != C_RC_OK {
             packet.return_code = code as u8;
         }
@@ -139,48 +144,47 @@ impl Conditions {
             .bandwidth
             .map_or(0.0, |rate| bytes as f64 / rate * 1e9);
         self.busy_until = self.busy_until.max(now) + takes.round() as u64;
-        let faults = &self.settings.faults;
-        let mut due = self.busy_until + nanoseconds(self.settings.latency);
-        for _ in 0..self.random.losses(faults.loss) {
-            due += nanoseconds(faults.retry);
-        }
-        if let Some((probability, late)) = faults.delay
-            && self.random.happens(probability)
-        {
-            due += nanoseconds(late);
-        }
-        due
+        self.busy_until + nanoseconds(self.settings.latency + late)
     }
 
-    /// The return code that an operation ends with because of this packet, or OK.
-    fn fault(&mut self, packet: &Packet, now: u64) -> ReturnCode {
-        if !self.is_up_at(now) {
-            return C_RC_UNDELIVERABLE;
-        }
+    /// The return code that an operation ends with because of this packet, or OK, and how late the packet is. All that
+    /// is drawn or counted is so whether the link is up or not: the time changes nothing for what comes after.
+    fn fate(&mut self, packet: &Packet, now: u64) -> (ReturnCode, Duration) {
+        let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
-        // Drawn here as well as for the delay: a packet that is lost each time is rare, and one draw decides.
-        if faults.loss > 0.0 && self.random.happens(faults.loss.powi(TRIES as i32)) {
-            return C_RC_UNDELIVERABLE;
+        let random = match packet.kind {
+            Kind::Response | Kind::Reply => &mut self.answers,
+            _ => &mut self.requests,
+        };
+        let losses = random.losses(faults.loss);
+        let mut late = faults.retry * losses.min(TRIES - 1);
+        if let Some((probability, by)) = faults.delay
+            && random.happens(probability)
+        {
+            late += by;
         }
         let begins_operation = packet.offset == 0
             && matches!(
                 packet.kind,
                 Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous
             );
-        if !begins_operation {
-            return C_RC_OK;
-        }
-        self.operations += 1;
-        for error in &faults.errors {
-            let hit = match error.which {
-                Which::Number(number) => number == self.operations,
-                Which::Probability(probability) => self.random.happens(probability),
-            };
-            if hit {
-                return error.code;
+        let mut code = C_RC_OK;
+        if begins_operation {
+            self.operations += 1;
+            for error in &faults.errors {
+                let hit = match error.which {
+                    Which::Number(number) => number == self.operations,
+                    Which::Probability(probability) => random.happens(probability),
+                };
+                if hit && code == C_RC_OK {
+                    code = error.code;
+                }
             }
         }
-        C_RC_OK
+        if !is_up || losses == TRIES {
+            code = C_RC_UNDELIVERABLE;
+        }
+        (code, late)
     }
 }
 
@@ -210,9 +214,9 @@ impl Random {
         probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// How often in a row a packet is lost that arrives in the end.
+    /// How often in a row a packet is lost, up to all its tries.
     fn losses(&mut self, probability: f64) -> u32 {
-        (1..TRIES).take_while(|_| self.happens(probability)).count() as u32
+        (0..TRIES).take_while(|_| self.happens(probability)).count() as u32
     }
 }
 
@@ -332,6 +336,62 @@ mod tests {
         assert!((80..180).contains(&given_up), "{given_up} of 4000");
         let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
         assert!((800..1200).contains(&late), "{late} of 4000 lost once");
+        let lost_four_times = |(_, due): &&(u8, u64)| *due == 4_000_000;
         assert!(outcome.iter().all(|(_, due)| *due <= 4_000_000));
+        let given_up_late = outcome.iter().filter(lost_four_times);
+        assert!(given_up_late.filter(|(code, _)| *code != 0).count() == given_up);
+    }
+
+    #[test]
+    fn the_time_of_answers_changes_nothing_for_operations() {
+        let run = |answers: &[usize], down| {
+            let mut link = conditions(|settings| {
+                settings.faults.loss = 0.2;
+                settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
+                settings.faults.errors = vec![Error {
+                    code: C_RC_NO_SPACE,
+                    which: Which::Probability(0.3),
+                }];
+                settings.faults.down = down;
+            });
+            let mut outcome = Vec::new();
+            for number in 0..200 {
+                for _ in 0..answers[number % answers.len()] {
+                    let mut answer = Packet {
+                        kind: Kind::Response,
+                        ..Packet::default()
+                    };
+                    link.send_at(&mut answer, number as u64);
+                }
+                let mut packet = put(8);
+                let due = link.send_at(&mut packet, 1000 + number as u64);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let alone = run(&[0], None);
+        assert_eq!(run(&[1], None), alone);
+        assert_eq!(run(&[3, 0, 2], None), alone);
+        let (from, length) = (Duration::from_nanos(1050), Duration::from_nanos(50));
+        let interrupted = run(&[0], Some((from, Some(length))));
+        assert_eq!(interrupted[..50], alone[..50]);
+        assert_eq!(interrupted[100..], alone[100..]);
+        let undeliverable = |(code, _): &(u8, u64)| u32::from(*code) == C_RC_UNDELIVERABLE;
+        assert!(interrupted[50..100].iter().all(undeliverable));
+    }
+
+    #[test]
+    fn devices_have_faults_of_their_own() {
+        let draws = |nid, slot| {
+            let mut settings = Settings::default();
+            settings.faults.loss = 0.5;
+            let mut link = *Conditions::new(settings, nid, slot).unwrap();
+            link.opened = 0;
+            [(); 64].map(|()| link.send_at(&mut put(8), 0))
+        };
+        let first = draws(0x12, 0);
+        assert_eq!(draws(0x12, 0), first);
+        assert_ne!(draws(0x13, 0), first);
+        assert_ne!(draws(0x12, 1), first);
     }
 }

@@ -4,7 +4,7 @@
 //! life, which the kernel drops when the owner dies, however it dies. Names come and go only under
 //! the lock of the directory itself.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +20,15 @@ const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
 
 /// Begins the name of a port.
 const PREFIX: &str = "cxisoft-";
+
+/// Begins the name of the file that describes the services of a NIC.
+const SERVICES: &str = "services-";
+
+/// Ends the name of such a file while it is written.
+const UNFINISHED: &str = ".new";
+
+/// No file of services is longer.
+const MAX_SERVICES_LEN: u64 = 16 << 20;
 
 /// Path of the directory that this process uses; absolute, for a process may change its own.
 pub fn path() -> Result<PathBuf, Errno> {
@@ -82,8 +91,14 @@ impl Directory {
         })
     }
 
-    /// Removes ports whose owners are gone. A file that is none of ours stays, whatever its name.
+    /// Removes ports whose owners are gone, and descriptions of services whose writer died at it. A file that is none of
+    /// ours stays, whatever its name.
     pub fn sweep(&self) -> Result<(), Errno> {
+        for name in self.entries()? {
+            if is_unfinished(&name) {
+                remove(&self.path.join(name))?;
+            }
+        }
         for (name, _, _) in self.names()? {
             if let Ok(file) = open(&self.path.join(&name))
                 && port::is_port(&file)
@@ -141,13 +156,22 @@ impl Directory {
         (header.instance == instance && is_owned(&file)).then_some((file, header))
     }
 
-    /// The file that describes the services of a NIC; `None` where nobody has changed them.
+    /// The file that describes the services of a NIC; `None` where nobody has changed them. EIO for anything that is no
+    /// text of sensible length.
     pub fn services(&self, nid: u32) -> Result<Option<String>, Errno> {
-        match fs::read(self.services_path(nid)) {
-            Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| Errno::IO),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        // A pipe of this name must not keep us waiting.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(self.services_path(nid), flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(_) => return Err(Errno::IO),
+        };
+        let metadata = file.metadata().map_err(|_| Errno::IO)?;
+        if !metadata.is_file() || metadata.len() > MAX_SERVICES_LEN {
+            return Err(Errno::IO);
         }
+        let text = io::read_to_string(file).map_err(|_| Errno::IO)?;
+        Ok(Some(text))
     }
 
     /// Replaces that file as a whole, or removes it.
@@ -159,14 +183,14 @@ impl Directory {
                 result => result,
             };
         };
-        let new = path.with_extension("new");
+        let new = self.path.join(format!("{SERVICES}{nid:x}{UNFINISHED}"));
         fs::write(&new, text)
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     fn services_path(&self, nid: u32) -> PathBuf {
-        self.path.join(format!("services-{nid:x}"))
+        self.path.join(format!("{SERVICES}{nid:x}"))
     }
 
     /// Removes a port of the caller's, and the directory with the last one.
@@ -184,16 +208,21 @@ impl Directory {
 
     /// The ports by name: (name, nid, slot), in the order of slots. Other files are none of ours.
     fn names(&self) -> Result<Vec<(PathBuf, u32, u32)>, Errno> {
-        let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
+        for name in self.entries()? {
             if let Some((nid, slot)) = parse(&name) {
                 names.push((PathBuf::from(name), nid, slot));
             }
         }
         names.sort_by_key(|(_, nid, slot)| (*nid, *slot));
         Ok(names)
+    }
+
+    /// What is in the directory.
+    fn entries(&self) -> Result<Vec<OsString>, Errno> {
+        let entries = fs::read_dir(&self.path)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+        entries.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
 
@@ -207,6 +236,14 @@ impl Drop for Directory {
 fn parse(name: &OsStr) -> Option<(u32, u32)> {
     let (nid, slot) = name.to_str()?.strip_prefix(PREFIX)?.split_once('.')?;
     Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
+}
+
+/// Whether this is the name of a description of services that is being written.
+fn is_unfinished(name: &OsStr) -> bool {
+    let nid = (name.to_str())
+        .and_then(|name| name.strip_prefix(SERVICES)?.strip_suffix(UNFINISHED))
+        .map(|nid| u32::from_str_radix(nid, 16));
+    matches!(nid, Some(Ok(_)))
 }
 
 fn open(path: &Path) -> Result<File, Errno> {

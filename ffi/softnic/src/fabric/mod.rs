@@ -6,9 +6,11 @@
 
 mod conditions;
 mod directory;
+mod early;
 mod port;
 mod syntax;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,16 +25,21 @@ use rustix::thread::futex;
 
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Arrival, Packet, Peer, Wire};
+use crate::engine::telemetry::PacketCounts;
 use crate::fork;
 use conditions::Conditions;
 pub use directory::Directory;
 use directory::is_owned;
-use port::{CELLS, ENDPOINTS, LANES};
+use early::Earlies;
+use port::{CELLS, ENDPOINTS, LANES, TIMED};
 pub use port::{Port, Use};
 pub use syntax::from_environment as check_conditions;
 
-/// Says in the first word of a cell that its packet is not to be delivered before its time.
-const TIMED: u64 = 1 << 43;
+/// A packet that is due so soon is worth waiting for without sleep.
+const SOON: u64 = 100_000;
+
+/// VNIs that a NIC can have domains on: those that its receive unit has room for (libcxi.md 6).
+const VNIS: usize = 256;
 
 /// A port that we send to.
 struct Remote {
@@ -85,8 +92,11 @@ pub struct Fabric {
     turn: u32,
     /// What our link does to packets; nothing, where nobody asks for it.
     conditions: Option<Box<Conditions>>,
-    /// A packet has come in whose time has not.
-    holds_packets: bool,
+    early: Earlies,
+    /// When the first of the packets is due that have come in before their time, if any was seen at the last look.
+    next_due: Option<u64>,
+    pub sent: PacketCounts,
+    pub received: PacketCounts,
 }
 
 impl Fabric {
@@ -116,7 +126,10 @@ impl Fabric {
             inbound: [Inbound::default(); LANES],
             turn: 0,
             conditions: Conditions::new(settings, nid, slot),
-            holds_packets: false,
+            early: Earlies::new(),
+            next_due: None,
+            sent: PacketCounts::default(),
+            received: PacketCounts::default(),
         })
     }
 
@@ -154,22 +167,28 @@ impl Fabric {
     /// Answers the first.
     ///
     /// EEXIST if one is taken by any port of this NIC; ENOSPC if there are not so many below 510
-    /// (libcxi.md 6), or if this port serves as many endpoints as it can.
+    /// (libcxi.md 6), if the NIC has domains on as many other VNIs as it can, or if this port serves as many endpoints as
+    /// it can.
     pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let mut taken = [false; C_PID_ANY as usize];
+        let mut vnis = BTreeSet::from([vni]);
         for (_, _, header) in directory.ports(self.nid)? {
             for (of_vni, of_pid) in header
                 .endpoints
                 .iter()
                 .filter_map(|&word| port::parse_endpoint(word))
             {
+                vnis.insert(of_vni);
                 if of_vni == vni
                     && let Some(taken) = taken.get_mut(usize::from(of_pid))
                 {
                     *taken = true;
                 }
             }
+        }
+        if vnis.len() > VNIS {
+            return Err(Errno::NOSPC);
         }
         let count = usize::from(count);
         let free = |first: &u16| {
@@ -310,6 +329,52 @@ impl Fabric {
         Some(peer)
     }
 
+    /// Whether the packet that is next in a lane, whose first word this is, is due.
+    #[cold]
+    fn is_due(&mut self, lane: usize, first: u64) -> bool {
+        let head = self.inbound[lane].head;
+        let due = self.port.due(lane, head, first);
+        let is_due = due <= conditions::now();
+        if !is_due {
+            self.expect(due);
+            self.inbound[lane].head = self.early.take_in(&self.port, lane, head);
+        }
+        is_due
+    }
+
+    /// The next packet of a lane that keeps packets outside its ring, if it is due.
+    #[cold]
+    fn receive_early(&mut self, lane: usize) -> Option<Arrival> {
+        let inbound = &mut self.inbound[lane];
+        inbound.head = self.early.take_in(&self.port, lane, inbound.head);
+        let due = self.early.due(lane)?;
+        if due > conditions::now() {
+            self.expect(due);
+            return None;
+        }
+        self.early.next(lane)
+    }
+
+    /// Notes that a packet is due then.
+    fn expect(&mut self, due: u64) {
+        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+    }
+
+    /// In how many nanoseconds a packet is about to be due that has come in, if any.
+    pub fn rest(&self) -> Option<u64> {
+        let due = self.next_due?;
+        Some(due.saturating_sub(conditions::now() + SOON))
+    }
+
+    /// Whether something that a NIC sent is still to be delivered.
+    fn is_to_hear_from(&self, instance: u64) -> bool {
+        (0..LANES).any(|lane| {
+            let head = self.inbound[lane].head;
+            self.port.owner(lane).load(Ordering::Acquire) == instance
+                && (self.early.has(lane) || self.port.first_word(lane, head).is_some())
+        })
+    }
+
     /// Leaves the fabric: endpoints are given back, the port disappears, and the directory with the
     /// last port of anyone alive. Lanes need no giving back: their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
@@ -389,12 +454,13 @@ impl Wire for Fabric {
             .cell_word(remote.lane, remote.head.wrapping_sub(1), 0)
             .store(first, Ordering::Release);
         remote.touched = true;
+        self.sent.count(packet.length);
         true
     }
 
     #[inline]
     fn receive(&mut self) -> Option<Arrival> {
-        self.holds_packets = false;
+        self.next_due = None;
         let claimed = self
             .port
             .lanes()
@@ -404,47 +470,37 @@ impl Wire for Fabric {
         while rest != 0 {
             let lane = (rest.trailing_zeros() + self.turn) % LANES as u32;
             rest &= rest - 1;
-            let (lane, head) = (lane as usize, self.inbound[lane as usize].head);
-            let first = self.port.cell_word(lane, head, 0).load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) {
-                continue;
-            }
-            if first & TIMED != 0
-                && self.port.cell_due(lane, head).load(Ordering::Relaxed) > conditions::now()
-            {
-                self.holds_packets = true;
-                continue;
-            }
-            self.turn = (lane as u32 + 1) % LANES as u32;
-            let word = |index| {
-                self.port
-                    .cell_word(lane, head, index)
-                    .load(Ordering::Relaxed)
-            };
-            let words = [
-                first,
-                word(1),
-                word(2),
-                word(3),
-                word(4),
-                word(5),
-                word(6),
-                word(7),
-            ];
-            match Packet::from_words(words) {
-                Some(mut packet) => {
-                    if let Some(conditions) = &self.conditions {
-                        conditions.receive(&mut packet);
-                    }
-                    let payload = self.port.cell_payload(lane, head);
-                    return Some(Arrival {
-                        packet,
-                        payload,
-                        lane,
-                    });
+            let turn = (lane + 1) % LANES as u32;
+            let lane = lane as usize;
+            let arrival = if self.early.has(lane) {
+                self.receive_early(lane)
+            } else {
+                let head = self.inbound[lane].head;
+                let Some(first) = self.port.first_word(lane, head) else {
+                    continue;
+                };
+                if first & TIMED != 0 && !self.is_due(lane, first) {
+                    continue;
                 }
-                // Nothing that a NIC wrote. Skipped, so that it harms nobody else's packets.
-                None => self.release(lane),
+                let packet = Packet::from_words(self.port.header(lane, head, first));
+                let payload = self.port.cell_payload(lane, head);
+                if packet.is_none() {
+                    // Nothing that a NIC wrote. Skipped, so that it harms nobody else's packets.
+                    self.release(lane);
+                }
+                packet.map(|packet| Arrival {
+                    packet,
+                    payload,
+                    lane,
+                })
+            };
+            if let Some(mut arrival) = arrival {
+                self.turn = turn;
+                if let Some(conditions) = &self.conditions {
+                    conditions.receive(&mut arrival.packet);
+                }
+                self.received.count(arrival.packet.length);
+                return Some(arrival);
             }
         }
         None
@@ -465,17 +521,25 @@ impl Wire for Fabric {
 
     #[inline]
     fn release(&mut self, lane: usize) {
+        if self.early.has(lane) {
+            return self.early.release(lane);
+        }
         let head = self.inbound[lane].head.wrapping_add(1);
         self.inbound[lane].head = head;
         self.port.tail(lane).store(head, Ordering::Release);
     }
 
-    fn holds_packets(&self) -> bool {
-        self.holds_packets
+    fn is_about_to_receive(&self) -> bool {
+        self.next_due
+            .is_some_and(|due| due <= conditions::now() + SOON)
     }
 
+    /// A NIC that is gone counts as alive as long as something that it sent is under way.
     fn is_alive(&mut self, peer: Peer) -> bool {
-        matches!(self.remotes.get(peer), Some(Some(remote)) if is_owned(&remote.file))
+        let Some(Some(remote)) = self.remotes.get(peer) else {
+            return false;
+        };
+        is_owned(&remote.file) || self.is_to_hear_from(remote.instance)
     }
 
     fn forget(&mut self, peer: Peer) {

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::engine::packet::MTU;
+use crate::engine::packet::{MTU, OF_THE_WIRE};
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are left alone.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x05");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -55,6 +55,9 @@ const CELL_LEN: usize = CELL_HEADER + MTU;
 const LANE_LEN: usize = (CELLS_AT + CELLS as usize * CELL_LEN).next_multiple_of(4096);
 const PORT_LEN: usize = HEADER_LEN + LANES * LANE_LEN;
 
+/// In the first word of a cell: its packet is not to be delivered before its time.
+pub const TIMED: u64 = OF_THE_WIRE;
+
 /// Says that an endpoint word is in use; below it VNI and PID.
 const CLAIMED: u64 = 1 << 32;
 
@@ -81,6 +84,8 @@ pub struct Use {
     pub service: u32,
     /// By `CXI_RSRC_TYPE_*`.
     pub counts: [u16; 8],
+    /// Communication profiles.
+    pub profiles: u16,
 }
 
 /// What the LNIs of a port use. Bytes that nobody has written say that there are none.
@@ -97,6 +102,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
         Use {
             service: word(first) as u32,
             counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
+            profiles: word(first + 3) as u16,
         }
     };
     (0..LNIS)
@@ -174,6 +180,7 @@ impl Port {
             u64::from(used.service),
             packed as u64,
             (packed >> 64) as u64,
+            u64::from(used.profiles),
         ];
         for (index, word) in words.into_iter().enumerate() {
             let at = USE_AT + lni * USE_LEN + 8 * index;
@@ -219,7 +226,43 @@ impl Port {
         self.pages.word(cell_at(lane, position) + 8 * word)
     }
 
-    /// When the packet of a cell is due, in nanoseconds of the monotonic clock; it counts if the header says so.
+    /// The first word of a cell, if the packet of that position in the lane's history is in it.
+    #[inline]
+    pub fn first_word(&self, lane: usize, position: u32) -> Option<u64> {
+        let first = self.cell_word(lane, position, 0).load(Ordering::Acquire);
+        (first as u32 == position.wrapping_add(1)).then_some(first)
+    }
+
+    /// The header in a cell with this first word.
+    #[inline]
+    pub fn header(&self, lane: usize, position: u32, first: u64) -> [u64; 8] {
+        let word = |index| {
+            self.cell_word(lane, position, index)
+                .load(Ordering::Relaxed)
+        };
+        [
+            first,
+            word(1),
+            word(2),
+            word(3),
+            word(4),
+            word(5),
+            word(6),
+            word(7),
+        ]
+    }
+
+    /// When the packet in a cell with this first word is due, in nanoseconds of the monotonic clock: at once, unless
+    /// its sender says otherwise.
+    #[inline]
+    pub fn due(&self, lane: usize, position: u32, first: u64) -> u64 {
+        match first & TIMED {
+            0 => 0,
+            _ => self.cell_due(lane, position).load(Ordering::Relaxed),
+        }
+    }
+
+    /// Where the sender says so.
     #[inline]
     pub fn cell_due(&self, lane: usize, position: u32) -> &AtomicU64 {
         let at = lane_at(lane) + DUE_AT + 8 * (position % CELLS) as usize;

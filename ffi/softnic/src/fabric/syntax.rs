@@ -1,4 +1,4 @@
-//! `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas.
+//! `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas, each once but `error`.
 //!
 //! | item | meaning |
 //! |---|---|
@@ -8,15 +8,16 @@
 //! | `loss=0.01` | probability that a packet is lost |
 //! | `retry=1ms` | after which a lost one is sent again |
 //! | `delay=0.01:50us` | probability that a packet is late, and by how much |
-//! | `error=PT_DISABLED@100` | the 100th operation ends with this return code |
+//! | `error=PT_DISABLED@100` | the 100th operation ends with this return code, or with that of this number |
 //! | `error=NO_SPACE:0.001` | any does, with this probability |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down that long after the device was opened, for ever or for a time |
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use super::conditions::{Error, Settings, Which};
-use crate::engine::return_codes;
+use crate::engine::{ReturnCode, return_codes};
 
 /// The settings that the environment asks for. Fails with one line that names the variable.
 pub fn from_environment() -> Result<Settings, String> {
@@ -38,7 +39,7 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
         (
             "CXIDIAG_FAULTS",
             faults,
-            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE",
+            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE or its number",
             fault_item,
         ),
     ] {
@@ -46,11 +47,14 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
             continue;
         };
         let value = value.to_string_lossy();
+        let mut names = HashSet::new();
         for item in value.split(',') {
-            let applied = item
-                .split_once('=')
-                .and_then(|(name, value)| apply(&mut settings, name, value));
-            applied.ok_or_else(|| format!("{variable}: '{item}': expected {allowed}"))?;
+            let (name, value) = item.split_once('=').unwrap_or((item, ""));
+            apply(&mut settings, name, value)
+                .ok_or_else(|| format!("{variable}: '{item}': expected {allowed}"))?;
+            if !names.insert(name) && name != "error" {
+                return Err(format!("{variable}: '{item}': {name} is given twice"));
+            }
         }
     }
     Ok(settings)
@@ -95,8 +99,14 @@ fn error(value: &str) -> Option<Error> {
         let (code, chance) = value.split_once(':')?;
         (code, Which::Probability(probability(chance)?))
     };
-    let code = return_codes::of_failure(code)?;
+    let code = return_codes::of_failure(code).or_else(|| number_of_failure(code))?;
     Some(Error { code, which })
+}
+
+/// A return code by its number, of six bits, also one that has no name. Those below are no failures.
+fn number_of_failure(text: &str) -> Option<ReturnCode> {
+    let code = whole(text).filter(|code| (2..64).contains(code))?;
+    Some(code as ReturnCode)
 }
 
 fn whole(text: &str) -> Option<u64> {
@@ -152,7 +162,7 @@ mod tests {
     fn every_item() {
         let found = settings(
             "latency=2000ns,bandwidth=25.5GB/s",
-            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,down=1.5s:0.2s",
+            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
         )
         .unwrap();
         assert_eq!(found.latency, Duration::from_micros(2));
@@ -169,6 +179,7 @@ mod tests {
         let errors = [
             (C_RC_PT_DISABLED, Which::Number(100)),
             (C_RC_NO_SPACE, Which::Probability(1.0)),
+            (63, Which::Number(5)),
         ];
         let errors = errors.map(|(code, which)| Error { code, which });
         assert_eq!(faults.errors, errors);
@@ -209,6 +220,9 @@ mod tests {
             "error=NO_SPACE@0",
             "error=OK@1",
             "error=NO_EVENT@1",
+            "error=1@1",
+            "error=64@1",
+            "error=0x3f@1",
             "error=NONSENSE@1",
             "error=@1",
             "down=",
@@ -221,7 +235,67 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_given_twice_is_refused() {
+        let message = settings("latency=1ns,bandwidth=1GB/s,latency=2ns", "").unwrap_err();
+        assert_eq!(
+            message,
+            "CXIDIAG_LINK: 'latency=2ns': latency is given twice"
+        );
+        assert!(settings("", "seed=1,seed=1").is_err());
+    }
+
+    fn some_error() -> impl Strategy<Value = (String, Error)> {
+        let which = prop_oneof![
+            (1u64..).prop_map(|number| (format!("@{number}"), Which::Number(number))),
+            (0.0..=1.0).prop_map(|chance: f64| (format!(":{chance}"), Which::Probability(chance))),
+        ];
+        (2u32..64, which).prop_map(|(code, (text, which))| {
+            let error = Error { code, which };
+            (format!("error={code}{text}"), error)
+        })
+    }
+
+    fn some_time() -> impl Strategy<Value = (String, Duration)> {
+        let unit = prop_oneof![
+            Just(("ns", 1)),
+            Just(("us", 1_000)),
+            Just(("ms", 1_000_000))
+        ];
+        (0u64..3_600_000, unit).prop_map(|(value, (unit, nanoseconds))| {
+            let time = Duration::from_nanos(value * nanoseconds);
+            (format!("{value}{unit}"), time)
+        })
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            (latency, latency_is) in some_time(),
+            megabytes in 1u32..1_000_000,
+            seed: u64,
+            loss in 0.0..=1.0f64,
+            (late, late_is) in some_time(),
+            errors in proptest::collection::vec(some_error(), 0..4),
+            (from, from_is) in some_time(),
+            (length, length_is) in some_time(),
+        ) {
+            let link = format!("bandwidth={megabytes}MB/s,latency={latency}");
+            let mut faults = format!("seed={seed},loss={loss},delay={loss}:{late},down={from}:{length}");
+            for (text, _) in &errors {
+                faults += &format!(",{text}");
+            }
+            let found = settings(&link, &faults).unwrap();
+            prop_assert_eq!(found.latency, latency_is);
+            prop_assert_eq!(found.bandwidth, Some(f64::from(megabytes) * 1e6));
+            prop_assert_eq!(found.faults.seed, seed);
+            prop_assert_eq!(found.faults.loss, loss);
+            prop_assert_eq!(found.faults.delay, Some((loss, late_is)));
+            prop_assert_eq!(found.faults.down, Some((from_is, Some(length_is))));
+            let errors_are: Vec<Error> = errors.into_iter().map(|(_, error)| error).collect();
+            prop_assert_eq!(found.faults.errors, errors_are);
+        }
+
         #[test]
         fn no_text_brings_it_down(link in ".*", faults in "[a-z=@:,.0-9A-Z_]*") {
             let _ = settings(&link, &faults);

@@ -120,7 +120,9 @@ fn make(
     }
     let memory = Arc::new(memory(count as usize * C_CQ_CMD_SIZE as usize)?);
     let launch = Arc::new(Pages::anonymous(4096)?);
-    let ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
+    let mut ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
+    // As wide as the field of the hardware: there are four.
+    ring.counts.pool = opts.stat_cnt_pool as usize & 3;
     let error_eq = eq.map_or(0, |eq| eq.number as u16);
     let number = lni.nic.with(|engine| {
         let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
@@ -211,8 +213,8 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     })
 }
 
-/// How many operations of a transmit queue have no answer yet; EINVAL for a target queue, whose commands get none. The
-/// specification names the function only.
+/// How many operations of a transmit queue have no answer yet; of a trigger queue also those that wait for their
+/// counter (nic.md 9.3). EINVAL for a target queue, whose commands get none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,
@@ -227,8 +229,9 @@ pub unsafe extern "C" fn cxil_cmdq_ack_counter(
             return Err(Errno::INVAL);
         }
         *place = queue.nic.with(|engine| {
-            let queue = engine.tx.get(queue.number).ok_or(Errno::INVAL)?;
-            Ok(queue.outstanding as c_uint)
+            let unanswered = engine.tx.get(queue.number).ok_or(Errno::INVAL)?.outstanding;
+            let pending = engine.counters.pending_from(queue.number);
+            Ok((unanswered + pending) as c_uint)
         })?;
         Ok(())
     })

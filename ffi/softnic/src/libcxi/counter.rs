@@ -42,6 +42,8 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         // SAFETY: found accessible and aligned just now; C contract: it outlives the counter.
         unsafe { counter.set_write_back(address) };
         let number = lni.nic.with(|engine| {
+            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+            counter.most_pending = owner.most_pending;
             allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
                 engine.counters.insert(counter).ok_or(Errno::NOSPC)
             })

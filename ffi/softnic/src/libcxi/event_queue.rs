@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
@@ -25,8 +26,8 @@ pub struct EqHandle {
     pub nic: Arc<Nic>,
     pub lni: usize,
     pub number: usize,
-    /// Keeps the page of `public.sw_state_addr`.
-    _software: Arc<Pages>,
+    /// The page of `public.sw_state_addr`.
+    software: Arc<Pages>,
     /// Where the buffer is that the queue moves to, and its length.
     next: Option<(*mut c_void, usize)>,
 }
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             nic: lni.nic.clone(),
             lni: lni.number,
             number,
-            _software: software,
+            software,
             next: None,
         });
         Ok(())
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
 /// The rules about an event queue's attributes (nic.md 5.1).
 fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     check_buffer(attr.queue, attr.queue_len)?;
-    if attr.reserved_slots as usize > attr.queue_len / C_EE_CFG_ECB_SIZE as usize - 1 {
+    if attr.reserved_slots as usize > most_reserved(attr.queue_len) {
         return Err(Errno::INVAL);
     }
     let (base, delta, count) = (
@@ -149,6 +150,11 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
         return Err(Errno::INVAL);
     }
     Ok(())
+}
+
+/// Most slots of a buffer of `len` bytes that can be reserved: all but the status.
+fn most_reserved(len: usize) -> usize {
+    len / C_EE_CFG_ECB_SIZE as usize - 1
 }
 
 /// A buffer is whole pages, at most 4 GiB.
@@ -248,9 +254,10 @@ pub unsafe extern "C" fn cxil_evtq_resize(
             return Err(Errno::BUSY);
         }
         eq.nic.with(|engine| {
-            let flags = engine.eqs.get(eq.number).ok_or(Errno::INVAL)?.flags;
-            let passthrough = flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
-            if passthrough && queue_len > page_size() {
+            let leaving = engine.eqs.get(eq.number).ok_or(Errno::INVAL)?;
+            let passthrough = leaving.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
+            let too_small = leaving.reserved() > most_reserved(queue_len);
+            if too_small || (passthrough && queue_len > page_size()) {
                 return Err(Errno::INVAL);
             }
             let md = check_mapping(engine, eq.lni, md, passthrough, queue, queue_len)?;
@@ -268,8 +275,10 @@ pub unsafe extern "C" fn cxil_evtq_resize(
 }
 
 /// Goes over to the buffer of [`cxil_evtq_resize`], after its EQ_SWITCH was consumed: the public part of the queue is about
-/// the new buffer then, and the next acknowledgement tells the NIC. The old buffer is the caller's again. EINVAL
-/// if the queue is not moving.
+/// the new buffer then, and the old one is the caller's again. EINVAL if the queue is not moving.
+///
+/// The NIC is told at once, not by the next acknowledgement (nic.md 5.8): else, after two moves without one, what the
+/// register says of the first buffer would be taken for news of the third.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
@@ -286,8 +295,10 @@ pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
         eq.next = None;
         // SAFETY: all members of this union of C are the same 64 bits.
         let mut state = EqSwState::from_bytes(unsafe { eq.public.sw_state.qw }.to_le_bytes());
-        state.set_reading_buffer_b(in_buffer_b);
-        eq.public.sw_state.qw = u64::from_le_bytes(*state.bytes());
+        state.set_reading_buffer_b(in_buffer_b).set_rd_ptr(1);
+        let state = u64::from_le_bytes(*state.bytes());
+        eq.software.word(0).store(state, Ordering::Release);
+        eq.public.sw_state.qw = state;
         eq.public.byte_size = len as u32;
         eq.public.rd_offset = C_EE_CFG_ECB_SIZE;
         eq.public.prev_rd_offset = C_EE_CFG_ECB_SIZE;

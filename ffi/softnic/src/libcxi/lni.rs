@@ -56,6 +56,8 @@ pub unsafe extern "C" fn cxil_alloc_lni(
             books.has_room_for_lni(service)?;
             let lni = Lni {
                 service: svc_id,
+                most_entries: books.most(service, CXI_RSRC_TYPE_LE),
+                most_pending: books.most(service, CXI_RSRC_TYPE_TLE),
                 ..Lni::default()
             };
             let number = engine.lnis.insert(lni).ok_or(Errno::NOSPC)?;
@@ -162,10 +164,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
         check_class(tc, tc_type)?;
         let (lcid, vni) = lni.nic.with(|engine| {
             let books = Books::open(&engine.wire)?;
-            let (vni, service) = books.check_vni(vni)?;
-            if service.is_some_and(|service| service.restricted_tcs && !service.tcs[tc as usize]) {
-                return Err(Errno::INVAL);
-            }
+            let vni = books.check_class(vni, tc)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
             let exclusive = books.service(own).is_ok_and(|own| own.exclusive_profiles);
             let profiles = &mut engine
@@ -186,12 +185,14 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
                 .clone()
                 .find(|&lcid| profiles[lcid].is_none())
                 .ok_or(Errno::NOSPC)?;
+            books.has_room_for_profile()?;
             profiles[lcid] = Some(Profile {
                 vni,
                 tc,
                 tc_type,
                 users: 1,
             });
+            books::publish(engine, lni.number);
             Ok((lcid, vni))
         })?;
         let public = cxi_cp {
@@ -223,6 +224,7 @@ pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
             profile.users -= 1;
             if profile.users == 0 {
                 *entry = None;
+                books::publish(engine, *lni);
             }
             Ok(())
         })?;
@@ -250,7 +252,7 @@ pub unsafe extern "C" fn cxil_alloc_domain(
             _ => return Err(Errno::INVAL),
         };
         let (number, vni, pid) = lni.nic.with(|engine| {
-            let (vni, _) = Books::open(&engine.wire)?.check_vni(vni)?;
+            let vni = Books::open(&engine.wire)?.check_vni(vni)?;
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             let kept =
                 wanted.filter(|&pid| owner.reservations.iter().any(|own| own.holds(vni, pid)));
@@ -325,10 +327,7 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
         let (tc, lcid) = (cp.public.tc, cp.public.lcid as usize);
         let vni = lni.nic.with(|engine| {
             let books = Books::open(&engine.wire)?;
-            let (vni, service) = books.check_vni(vni)?;
-            if service.is_some_and(|service| service.restricted_tcs && !service.tcs[tc as usize]) {
-                return Err(Errno::INVAL);
-            }
+            let vni = books.check_class(vni, tc)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
             entry.as_mut().ok_or(Errno::INVAL)?.vni = vni;
@@ -364,7 +363,7 @@ pub unsafe extern "C" fn cxil_reserve_domain(
         }
         let count = count as u16;
         first = lni.nic.with(|engine| {
-            let (vni, _) = Books::open(&engine.wire)?.check_vni(vni)?;
+            let vni = Books::open(&engine.wire)?.check_vni(vni)?;
             let first = engine.wire.claim(vni, wanted, count)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             owner.reservations.push(Reservation { vni, first, count });

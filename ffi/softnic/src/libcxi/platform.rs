@@ -12,14 +12,14 @@ use super::{answer, handle};
 use crate::pages::page_size;
 
 /// Waits until what has come in is in memory. Here nothing is ever between the wire and memory but packets that
-/// the engine has not looked at: it looks.
+/// the engine has not looked at: it looks. What the link model still holds back has not come in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_inbound_wait(dev: *mut cxil_dev) -> c_int {
     answer(|| {
         // SAFETY: C contract.
         let device: &Device = unsafe { handle(dev) }?;
         device.nic.with(|engine| {
-            while engine.poll() {}
+            engine.settle();
             Ok(())
         })
     })
@@ -43,19 +43,16 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     })
 }
 
-/// The size of the pages behind `base`, huge pages included, in bytes; 0 for null and where nothing is mapped. It
-/// comes from `/proc/self/smaps`.
+/// The size of the pages behind `base`, huge pages included, in bytes; 0, for the result has no sign, for null and
+/// where nothing is mapped. It comes from `/proc/self/smaps`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_page_size(base: *mut c_void) -> usize {
     let mut size = 0;
-    let code = answer(|| {
-        if base.is_null() {
-            return Err(Errno::INVAL);
-        }
+    answer(|| {
         size = kernel_page_size(base.addr())?;
         Ok(())
     });
-    if code == 0 { size } else { 0 }
+    size
 }
 
 /// Size of the pages of the mapping that holds an address; EFAULT where nothing is mapped.

@@ -12,7 +12,7 @@ use super::lni::{DomainHandle, LniHandle};
 use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
 use crate::engine::packet::Kind;
-use crate::engine::portal::{MAX_ENTRIES, PortalMap, Pte, PteOptions, Signals};
+use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
@@ -77,7 +77,9 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             },
         };
         let number = lni.nic.with(|engine| {
-            let pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
+            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+            let mut pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
+            pte.most_entries = owner.most_entries;
             allocate(engine, lni.number, CXI_RSRC_TYPE_PTE, |engine| {
                 engine.ptes.insert(pte).ok_or(Errno::NOSPC)
             })
@@ -221,7 +223,7 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
             status.state = pte.state as u8;
             status.les_reserved = 0;
             status.les_allocated = entries as u16;
-            status.les_max = MAX_ENTRIES as u16;
+            status.les_max = pte.most_entries as u16;
             let headers = &pte.lists.unexpected;
             for (index, found) in headers.iter().take(status.ule_count.into()).enumerate() {
                 let offset = match found.header.kind {

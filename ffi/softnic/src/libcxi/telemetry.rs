@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::device::Device;
 use super::{answer, handle};
+use crate::engine::telemetry::Telemetry;
 
 /// The numbers of `c_cntr_type`.
 const NUMBERS: [RangeInclusive<u32>; 35] = [
@@ -51,6 +52,15 @@ const NUMBERS: [RangeInclusive<u32>; 35] = [
     1806..=1970,
 ];
 
+fn telemetry(device: &Device) -> Result<Telemetry, Errno> {
+    device.nic.with(|engine| {
+        let mut telemetry = engine.telemetry();
+        telemetry.sent = engine.wire.sent;
+        telemetry.received = engine.wire.received;
+        Ok(telemetry)
+    })
+}
+
 fn exists(number: u32) -> bool {
     NUMBERS.iter().any(|numbers| numbers.contains(&number))
 }
@@ -89,7 +99,7 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
         };
         let numbers: Option<Vec<u32>> = (0..count as usize).map(number).collect();
         let numbers = numbers.ok_or(Errno::INVAL)?;
-        let telemetry = device.nic.with(|engine| Ok(engine.telemetry()))?;
+        let telemetry = telemetry(device)?;
         for (index, &number) in numbers.iter().enumerate() {
             // SAFETY: C contract: there is room for `count` values.
             let place = unsafe { value.add(index) };
@@ -116,7 +126,7 @@ pub unsafe extern "C" fn cxil_read_all_cntrs(
         if value.is_null() {
             return Err(Errno::INVAL);
         }
-        let telemetry = device.nic.with(|engine| Ok(engine.telemetry()))?;
+        let telemetry = telemetry(device)?;
         for number in 0..C1_CNTR_SIZE {
             // SAFETY: C contract: there is room for that many values.
             let place = unsafe { value.add(number as usize) };

@@ -63,26 +63,29 @@ pub unsafe extern "C" fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> c_in
     })
 }
 
-/// The descriptor to poll: it is ready (POLLPRI and POLLIN) from an event on until it is cleared.
+/// The descriptor to poll: it is ready (POLLPRI and POLLIN) from an event on until it is cleared. A child process has
+/// no part in that of its parent (EIO).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int {
     let mut descriptor = 0;
     let code = answer(|| {
         // SAFETY: C contract.
-        let WaitHandle { object, .. } = unsafe { handle(wait) }?;
-        descriptor = object.descriptor();
+        let WaitHandle { nic, object, .. } = unsafe { handle(wait) }?;
+        descriptor = nic.with(|_| Ok(object.descriptor()))?;
         Ok(())
     });
     if code == 0 { descriptor } else { code }
 }
 
-/// Nothing for null.
+/// Nothing happens for null, and in a child process, which shares the socket of its parent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
     answer(|| {
         // SAFETY: C contract.
-        let WaitHandle { object, .. } = unsafe { handle(wait) }?;
-        object.clear();
+        let WaitHandle { nic, object, .. } = unsafe { handle(wait) }?;
+        if nic.is_ours() {
+            object.clear();
+        }
         Ok(())
     });
 }

@@ -51,6 +51,17 @@ impl EventQueue {
         len: usize,
         choose: impl FnOnce(&mut cxi_eq_attr),
     ) -> Self {
+        Self::waited_for(dev, lni, len, choose, [null_mut(); 2])
+    }
+
+    /// A queue that signals these wait objects: of events, and of its status.
+    pub fn waited_for(
+        dev: *mut cxil_dev,
+        lni: *mut cxil_lni,
+        len: usize,
+        choose: impl FnOnce(&mut cxi_eq_attr),
+        [event_wait, status_wait]: [*mut cxil_wait_obj; 2],
+    ) -> Self {
         let buffer = Buffer::new(lni, len, RW);
         let mut attributes = attributes(buffer.pages.base.cast(), len);
         choose(&mut attributes);
@@ -59,8 +70,8 @@ impl EventQueue {
             lni,
             buffer.md,
             &attributes,
-            null_mut(),
-            null_mut(),
+            event_wait,
+            status_wait,
             &mut handle
         ));
         assert_eq!(code, 0, "cxil_alloc_evtq");
@@ -75,6 +86,15 @@ impl EventQueue {
             read: SLOT,
             acknowledged: SLOT,
         }
+    }
+
+    /// Goes on reading in another buffer (nic.md 5.8).
+    pub fn go_over(&mut self, buffer: Buffer) {
+        self.buffer = buffer;
+        self.read = SLOT;
+        self.acknowledged = SLOT;
+        let other = !self.state.reading_buffer_b();
+        self.state.set_reading_buffer_b(other);
     }
 
     fn step(&self, at: usize, by: usize) -> usize {
@@ -113,6 +133,12 @@ impl EventQueue {
                 return Some(event);
             }
         }
+    }
+
+    /// Whether something is there that was not taken.
+    pub fn has_more(&self) -> bool {
+        let size = self.buffer.pages.byte(self.read + 14);
+        size.load(Ordering::Acquire) & 3 != 0
     }
 
     /// As `take`, after running the NIC.

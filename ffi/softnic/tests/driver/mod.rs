@@ -6,6 +6,8 @@
 
 #![allow(
     dead_code,
+    unused_macros,
+    unused_imports,
     missing_docs,
     reason = "each test program uses a part of it; a test's name is its documentation"
 )]
@@ -42,6 +44,16 @@ macro_rules! call {
     }};
 }
 pub(crate) use call;
+
+/// As `call`, for the functions that the table does not have: those that only other programs use.
+macro_rules! export {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        let function = cxi_sys::$function;
+        // SAFETY: the tests keep the C contract; see `call`.
+        unsafe { function($($argument),*) }
+    }};
+}
+pub(crate) use export;
 
 /// A negative errno, as the functions answer it.
 pub fn minus(errno: c_int) -> c_int {

@@ -58,6 +58,11 @@ impl Queue {
         let mut handle = null_mut();
         let code = call!(cxil_alloc_cmdq(lni, eq, &options, &mut handle));
         assert_eq!(code, 0, "cxil_alloc_cmdq");
+        Self::over(dev, handle)
+    }
+
+    /// A queue that was just made.
+    pub fn over(dev: *mut cxil_dev, handle: *mut cxi_cq) -> Self {
         // SAFETY: just made.
         let public = unsafe { &*handle };
         // SAFETY: reading the only member in use.

@@ -193,7 +193,12 @@ fn triggered_operations_of_one_nic() {
     let arm = |node: &mut Node, ct, threshold| {
         let action = Action::Event { eq: 0 };
         let Engine { counters, eqs, .. } = &mut node.engine;
-        counters.arm(ct, Trigger { threshold, action }, eqs)
+        let trigger = Trigger {
+            queue: None,
+            threshold,
+            action,
+        };
+        counters.arm(ct, trigger, eqs)
     };
     let counters: Vec<usize> = (0..5)
         .map(|lni| {

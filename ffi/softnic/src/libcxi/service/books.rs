@@ -9,9 +9,12 @@ use super::record::{KINDS, Service, TOTALS, built_in};
 use crate::engine::Engine;
 use crate::fabric::{Directory, Fabric, Use};
 
-/// First line of the file that keeps services which were changed. A file without it, or with a line that describes no
-/// service, makes calls about services fail with EIO.
-const HEADING: &str = "cxidiag services 1";
+/// Begins the file that keeps services which were changed; their number follows, then a line for each. Any other file
+/// of this name makes calls that need services fail with EIO, until somebody removes it.
+const HEADING: &str = "cxidiag services 1: ";
+
+/// Communication profiles of the NIC (libcxi.md 11).
+const PROFILES: u32 = 255;
 
 /// The numbers that services get.
 const IDS: RangeInclusive<u32> = 1..=0xffff;
@@ -59,7 +62,8 @@ impl Books {
     /// How many of a kind a service uses.
     pub fn in_use(&self, id: u32, kind: usize) -> u16 {
         let uses = self.uses.iter().filter(|used| used.service == id);
-        uses.map(|used| used.counts[kind]).sum()
+        let sum: u32 = uses.map(|used| u32::from(used.counts[kind])).sum();
+        u16::try_from(sum).unwrap_or(u16::MAX)
     }
 
     /// Whether a service may have one more of a kind: ENOSPC at its own limit, and where all that is left of the NIC's is
@@ -67,14 +71,31 @@ impl Books {
     pub fn has_room(&self, service: &Service, kind: usize) -> Result<(), Errno> {
         let (max, _) = service.limit(kind);
         let own = self.in_use(service.id, kind);
-        let others = self.services.iter().filter(|other| other.id != service.id);
-        let taken: u32 = others
-            .map(|other| u32::from(self.in_use(other.id, kind).max(other.limit(kind).1)))
-            .sum();
-        if own >= max || u32::from(own) + taken >= u32::from(TOTALS[kind]) {
+        if own >= max || own >= self.available(service.id)[kind] {
             return Err(Errno::NOSPC);
         }
         Ok(())
+    }
+
+    /// Most of a kind that a service can have, beside what others keep for themselves.
+    pub fn most(&self, service: &Service, kind: cxi_rsrc_type) -> usize {
+        let kind = kind as usize;
+        let others = self.services.iter().filter(|other| other.id != service.id);
+        let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
+        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
+        rest.min(service.limit(kind).0.into()) as usize
+    }
+
+    /// Whether there may be one more communication profile: ENOSPC when the NIC has as many as it can.
+    pub fn has_room_for_profile(&self) -> Result<(), Errno> {
+        let used: u32 = (self.uses.iter())
+            .map(|used| u32::from(used.profiles))
+            .sum();
+        if used < PROFILES {
+            Ok(())
+        } else {
+            Err(Errno::NOSPC)
+        }
     }
 
     /// Whether a service may have one more LNI: ENOSPC when all RGIDs are in use.
@@ -92,24 +113,41 @@ impl Books {
         }
     }
 
-    /// What is left of each kind for a service beside what others keep for themselves.
+    /// What is there of each kind for a service beside what others use or keep for themselves.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
         let mut left = TOTALS;
         for other in others {
             for (kind, left) in left.iter_mut().enumerate() {
-                *left = left.saturating_sub(other.limit(kind).1);
+                let taken = self.in_use(other.id, kind).max(other.limit(kind).1);
+                *left = left.saturating_sub(taken);
             }
         }
         left
     }
 
-    /// The service that lets the caller use a VNI, or none where root may have a VNI of nobody (libcxi.md 5, 6).
+    /// Whether the caller may use a VNI: then as the NIC knows it (libcxi.md 5, 6).
     ///
     /// EINVAL for 0 and beyond 16 bits; EPERM if it belongs to somebody else's service; ENOENT if it
     /// belongs to no enabled service. To root a VNI of nobody is allowed, for which the driver makes
     /// a profile on the fly: here there is nothing to make, it just works.
-    pub fn check_vni(&self, vni: u32) -> Result<(u16, Option<&Service>), Errno> {
+    pub fn check_vni(&self, vni: u32) -> Result<u16, Errno> {
+        self.admitting(vni).map(|(vni, _)| vni)
+    }
+
+    /// As `check_vni`, and whether the caller may use a traffic class there: else EINVAL.
+    pub fn check_class(&self, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
+        let (vni, services) = self.admitting(vni)?;
+        let allows = |service: &&Service| !service.restricted_tcs || service.tcs[tc as usize];
+        if services.is_empty() || services.iter().any(allows) {
+            Ok(vni)
+        } else {
+            Err(Errno::INVAL)
+        }
+    }
+
+    /// The services that let the caller use a VNI; none where it is nobody's and the caller is root.
+    fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
         let vni = u16::try_from(vni)
             .ok()
             .filter(|&vni| vni != 0)
@@ -118,15 +156,16 @@ impl Books {
         let mut services = self.services.iter().filter(having).peekable();
         if services.peek().is_none() {
             return if rustix::process::geteuid().is_root() {
-                Ok((vni, None))
+                Ok((vni, Vec::new()))
             } else {
                 Err(Errno::NOENT)
             };
         }
-        let admitting = services.find(|service| service.has_member());
-        admitting
-            .map(|service| (vni, Some(service)))
-            .ok_or(Errno::PERM)
+        let admitting: Vec<_> = services.filter(|service| service.has_member()).collect();
+        if admitting.is_empty() {
+            return Err(Errno::PERM);
+        }
+        Ok((vni, admitting))
     }
 
     /// A number that no service has; ENOSPC where all are taken.
@@ -147,7 +186,7 @@ impl Books {
 
 fn text_of(services: &[Service]) -> String {
     let lines = services.iter().map(Service::to_line);
-    [HEADING.to_owned()]
+    [format!("{HEADING}{}", services.len())]
         .into_iter()
         .chain(lines)
         .map(|line| line + "\n")
@@ -156,14 +195,14 @@ fn text_of(services: &[Service]) -> String {
 
 fn parse(text: &str) -> Option<Vec<Service>> {
     let mut lines = text.strip_suffix('\n')?.split('\n');
-    if lines.next()? != HEADING {
-        return None;
-    }
+    let count: usize = lines.next()?.strip_prefix(HEADING)?.parse().ok()?;
     let services: Vec<Service> = lines.map(Service::from_line).collect::<Option<_>>()?;
-    let mut ids: Vec<u32> = services.iter().map(|service| service.id).collect();
-    ids.dedup();
-    let valid = ids.is_sorted() && ids.len() == services.len();
-    (valid && ids.iter().all(|id| IDS.contains(id))).then_some(services)
+    let ids: Vec<u32> = services.iter().map(|service| service.id).collect();
+    // The default service is always there.
+    let valid = ids.first() == Some(&CXI_DEFAULT_SVC_ID)
+        && ids.is_sorted_by(|one, next| one < next)
+        && ids.iter().all(|id| IDS.contains(id));
+    (valid && ids.len() == count).then_some(services)
 }
 
 /// Allocates a resource of `kind` for an LNI, if its service may have one more. EKEYREVOKED if that was disabled or
@@ -217,6 +256,7 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
         Use {
             service: owner.service,
             counts: counts.map(|count| count as u16),
+            profiles: owner.profiles.iter().flatten().count() as u16,
         }
     });
     engine.wire.port().set_use(lni, used);
@@ -231,11 +271,24 @@ mod tests {
         let text = text_of(&built_in());
         assert_eq!(parse(&text), Some(built_in()));
         for (at, _) in text.char_indices() {
-            let cut = parse(&text[..at]);
-            let whole_lines = text[..at].ends_with('\n') && at > HEADING.len();
-            assert_eq!(cut.is_some(), whole_lines, "cut at {at}");
+            assert_eq!(parse(&text[..at]), None, "cut at {at}");
         }
-        let twice = format!("{text}{}\n", built_in()[3].to_line());
-        assert_eq!(parse(&twice), None);
+        let [one, two, three, four] = built_in().try_into().unwrap();
+        for wrong in [
+            vec![],
+            vec![two.clone()],
+            vec![one.clone(), one.clone()],
+            vec![one.clone(), two.clone(), two.clone()],
+            vec![one.clone(), four, three],
+            vec![
+                one,
+                Service {
+                    id: 0x1_0000,
+                    ..two
+                },
+            ],
+        ] {
+            assert_eq!(parse(&text_of(&wrong)), None, "{wrong:?}");
+        }
     }
 }

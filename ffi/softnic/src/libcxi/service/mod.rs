@@ -199,7 +199,9 @@ pub unsafe extern "C" fn cxil_destroy_svc(dev: *mut cxil_dev, svc_id: c_uint) ->
     })
 }
 
-/// Sets how many LNIs share an RGID, of which the NIC has 255. EINVAL for 0.
+/// Sets how many LNIs share an RGID, of which the NIC has 255. EINVAL for 0 and above 8, the address contexts of an RGID;
+/// the specification names the function only. LNIs that share count as one RGID; each has profiles and contexts of
+/// its own all the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_set_svc_lpr(
     dev: *mut cxil_dev,
@@ -209,7 +211,7 @@ pub unsafe extern "C" fn cxil_set_svc_lpr(
     // SAFETY: C contract, the same.
     unsafe {
         change(dev, svc_id, |service| {
-            if lnis_per_rgid == 0 {
+            if !record::can_share(lnis_per_rgid) {
                 return Err(Errno::INVAL);
             }
             service.lnis_per_rgid = lnis_per_rgid;

@@ -23,6 +23,9 @@ pub const TOTALS: [u16; KINDS] = [
 /// Trigger list entries that the default service has, and keeps for itself (libcxi.md 3.2).
 pub const DEFAULT_TLES: u16 = 512;
 
+/// Most LNIs that can share an RGID: it has so many address contexts, of which each LNI that maps memory needs one.
+const LNIS_PER_RGID: u32 = C_NUM_LACS;
+
 /// A uid that no user has: -2 of 32 bits. (-1 would mean "unchanged" to the kernel.)
 const NOBODY_AT_ALL: u32 = u32::MAX - 1;
 
@@ -53,6 +56,11 @@ pub struct Service {
     pub exclusive_profiles: bool,
     /// The network namespace that it is for; 0 is all.
     pub netns: u32,
+}
+
+/// Whether so many LNIs can share an RGID.
+pub fn can_share(lnis: u32) -> bool {
+    (1..=LNIS_PER_RGID).contains(&lnis)
 }
 
 /// The services of a NIC that nobody has administered (docs/software-nic.md).
@@ -114,8 +122,9 @@ impl Service {
 
     /// A service as a program describes it. EINVAL for what cannot be.
     pub fn described(id: u32, desc: &cxi_svc_desc) -> Result<Self, Errno> {
-        let listed = usize::from(desc.num_vld_vnis);
         let restricted_vnis = desc.restricted_vnis() != 0;
+        // Without that flag there is no list, whatever else the description says.
+        let listed = usize::from(desc.num_vld_vnis) * usize::from(restricted_vnis);
         let vnis = desc.vnis.get(..listed).ok_or(Errno::INVAL)?.to_vec();
         let members = desc.members.map(|member| {
             // SAFETY: both members of this union of C are the same unsigned number.
@@ -154,8 +163,8 @@ impl Service {
     fn is_possible(&self) -> bool {
         let known = |&(kind, _): &(cxi_svc_member_type, u32)| kind < CXI_SVC_MEMBER_MAX;
         let named = |&(kind, _): &(cxi_svc_member_type, u32)| kind != CXI_SVC_MEMBER_IGNORE;
-        let members = self.members.iter().all(known)
-            && (!self.restricted_members || self.members.iter().any(named));
+        let members = !self.restricted_members
+            || self.members.iter().all(known) && self.members.iter().any(named);
         let mut sorted = self.vnis.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -166,7 +175,11 @@ impl Service {
         let limits = !self.resource_limits
             || (self.limits.iter().zip(TOTALS))
                 .all(|(&(max, res), total)| res <= max && max <= total);
-        members && vnis && tcs && limits && self.range.0 <= self.range.1 && self.lnis_per_rgid > 0
+        let range = self.range == (0, 0)
+            || !self.restricted_vnis && self.range.0 > 0 && self.range.0 <= self.range.1;
+        let usable = self.restricted_vnis || self.range != (0, 0) || !self.enabled;
+        let shares = can_share(self.lnis_per_rgid);
+        members && vnis && tcs && limits && range && usable && shares
     }
 
     /// The description for programs.
@@ -351,5 +364,39 @@ mod tests {
         let mut broken = built_in()[0].clone();
         broken.limits[0] = (1, 2);
         assert_eq!(Service::from_line(&broken.to_line()), None);
+        let [default, ranged, _, _] = built_in().try_into().unwrap();
+        for broken in [
+            Service {
+                id: 0,
+                ..default.clone()
+            },
+            Service {
+                lnis_per_rgid: 0,
+                ..default.clone()
+            },
+            Service {
+                lnis_per_rgid: 9,
+                ..default.clone()
+            },
+            Service {
+                range: (5, 6),
+                ..default
+            },
+            Service {
+                range: (0, 6),
+                ..ranged.clone()
+            },
+            Service {
+                range: (7, 6),
+                ..ranged.clone()
+            },
+            // Enabled without a VNI.
+            Service {
+                range: (0, 0),
+                ..ranged
+            },
+        ] {
+            assert_eq!(Service::from_line(&broken.to_line()), None, "{broken:?}");
+        }
     }
 }

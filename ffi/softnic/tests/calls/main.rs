@@ -1,0 +1,11 @@
+//! The functions of libcxi that the tools do not use and other programs may.
+
+mod administration;
+#[path = "../driver/mod.rs"]
+mod driver;
+mod fork_safety;
+mod memory;
+mod queues;
+mod resize;
+mod status;
+mod waiting;

@@ -1,0 +1,291 @@
+//! Wait objects: programs that sleep in poll(2) until there is an event (libcxi.md 8.1, nic.md 5.4).
+
+use std::ptr::null_mut;
+
+use cxi_sys::*;
+use libc::{EBUSY, EINVAL, EIO, POLLIN, POLLPRI};
+
+use crate::driver::alone::alone;
+use crate::driver::event_queue::{EventQueue, attributes};
+use crate::driver::memory::PAGE;
+use crate::driver::rig::{Rig, alloc_lni};
+use crate::driver::{call, export, progress, wait_for};
+
+/// Milliseconds after which a test that sleeps has failed.
+const PATIENCE: i32 = 30_000;
+
+fn alloc(lni: *mut cxil_lni) -> *mut cxil_wait_obj {
+    let mut wait = null_mut();
+    assert_eq!(export!(cxil_alloc_wait_obj(lni, &mut wait)), 0);
+    wait
+}
+
+fn descriptor(wait: *mut cxil_wait_obj) -> i32 {
+    let descriptor = export!(cxil_get_wait_obj_fd(wait));
+    assert!(descriptor >= 0);
+    descriptor
+}
+
+fn clear(wait: *mut cxil_wait_obj) {
+    export!(cxil_clear_wait_obj(wait));
+}
+
+/// What poll(2) says of a wait object within a time.
+fn poll(wait: *mut cxil_wait_obj, timeout: i32) -> i16 {
+    let mut polled = libc::pollfd {
+        fd: descriptor(wait),
+        events: POLLPRI | POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, as said.
+    let count = unsafe { libc::poll(&mut polled, 1, timeout) };
+    assert_eq!(count != 0, polled.revents != 0);
+    polled.revents
+}
+
+fn is_ready(wait: *mut cxil_wait_obj) -> bool {
+    poll(wait, 0) != 0
+}
+
+/// A rig whose initiator's event queue signals the first wait object of events, the second of its status.
+fn rig(waits: impl FnOnce(*mut cxil_lni) -> [*mut cxil_wait_obj; 2]) -> (Rig, Vec<u8>) {
+    let mut rig = Rig::new();
+    let waits = waits(rig.lni);
+    rig.eq = EventQueue::waited_for(rig.dev, rig.lni, PAGE, |_| {}, waits);
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    rig.target(0, &sink);
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    (rig, put)
+}
+
+/// Runs the NIC as often as it may need to see all that software wrote.
+fn settle(rig: &Rig) {
+    for _ in 0..4 {
+        progress(rig.dev);
+    }
+}
+
+#[test]
+fn a_program_sleeps_until_an_event() {
+    alone(|| {
+        let mut wait = null_mut();
+        let (mut rig, put) = rig(|lni| {
+            wait = alloc(lni);
+            [wait, null_mut()]
+        });
+        for _ in 0..20 {
+            assert!(!is_ready(wait));
+            rig.tx.write(&put);
+            rig.tx.ring();
+            // From here on only the NIC's own thread works.
+            assert_ne!(poll(wait, PATIENCE) & POLLPRI, 0);
+            assert!(is_ready(wait), "until it is cleared");
+            clear(wait);
+            assert!(!is_ready(wait));
+            assert_eq!(rig.eq.take().unwrap().kind(), C_EVENT_ACK);
+            rig.eq.acknowledge();
+            settle(&rig);
+            assert!(!is_ready(wait), "what was read is no reason to wake");
+        }
+    });
+}
+
+#[test]
+fn interrupts_can_be_disabled() {
+    alone(|| {
+        let mut wait = null_mut();
+        let (mut rig, put) = rig(|lni| {
+            wait = alloc(lni);
+            [wait, null_mut()]
+        });
+        rig.eq.state.set_event_int_disable(true);
+        rig.eq.acknowledge();
+        assert_eq!(rig.code(&put), C_RC_OK);
+        settle(&rig);
+        assert!(!is_ready(wait));
+        // Enabled with nothing unread, then with something.
+        rig.eq.state.set_event_int_disable(false);
+        rig.eq.acknowledge();
+        settle(&rig);
+        assert!(!is_ready(wait));
+        rig.eq.state.set_event_int_disable(true);
+        rig.eq.store_state();
+        rig.tx.emit(&put);
+        rig.tx.ring();
+        rig.tx.drain();
+        wait_for("an event", || {
+            progress(rig.dev);
+            rig.eq.has_more().then_some(())
+        });
+        assert!(!is_ready(wait));
+        rig.eq.state.set_event_int_disable(false);
+        rig.eq.store_state();
+        assert_ne!(poll(wait, PATIENCE), 0);
+    });
+}
+
+#[test]
+fn a_queue_under_way_to_another_buffer_wakes() {
+    alone(|| {
+        let mut wait = null_mut();
+        let (mut rig, put) = rig(|lni| {
+            wait = alloc(lni);
+            [wait, null_mut()]
+        });
+        rig.eq.state.set_event_int_disable(true);
+        rig.eq.store_state();
+        let buffer = rig.buffer(PAGE);
+        let base = buffer.pages.base.cast();
+        let code = export!(cxil_evtq_resize(rig.eq.handle, base, PAGE, buffer.md));
+        assert_eq!(code, 0);
+        settle(&rig);
+        assert!(!is_ready(wait));
+        rig.eq.state.set_event_int_disable(false);
+        rig.eq.store_state();
+        assert_ne!(poll(wait, PATIENCE), 0, "EQ_SWITCH is unread");
+        clear(wait);
+        assert_eq!(rig.eq.take().unwrap().kind(), C_EVENT_EQ_SWITCH);
+        assert_eq!(export!(cxil_evtq_resize_complete(rig.eq.handle)), 0);
+        rig.eq.go_over(buffer);
+        rig.eq.acknowledge();
+        settle(&rig);
+        assert!(!is_ready(wait));
+        rig.tx.write(&put);
+        rig.tx.ring();
+        assert_ne!(poll(wait, PATIENCE), 0);
+        clear(wait);
+        assert_eq!(rig.eq.take().unwrap().kind(), C_EVENT_ACK);
+        // A move with interrupts enabled tells by itself.
+        rig.eq.acknowledge();
+        settle(&rig);
+        assert!(!is_ready(wait));
+        let buffer = rig.buffer(PAGE);
+        let base = buffer.pages.base.cast();
+        let code = export!(cxil_evtq_resize(rig.eq.handle, base, PAGE, buffer.md));
+        assert_eq!(code, 0);
+        assert!(is_ready(wait));
+    });
+}
+
+#[test]
+fn the_status_has_a_wait_object_of_its_own() {
+    alone(|| {
+        let mut waits = [null_mut(); 2];
+        let (mut rig, put) = rig(|lni| {
+            waits = [alloc(lni), alloc(lni)];
+            waits
+        });
+        let fill = |rig: &mut Rig| {
+            while !rig.eq.status().unackd_dropped_event() {
+                rig.tx.emit(&put);
+                rig.tx.ring();
+                progress(rig.dev);
+            }
+            rig.tx.drain();
+        };
+        let [events, status] = waits;
+        assert_eq!(rig.code(&put), C_RC_OK);
+        assert!(is_ready(events) && !is_ready(status));
+        clear(events);
+        fill(&mut rig);
+        assert!(is_ready(status), "an event was dropped");
+        clear(status);
+        assert!(!is_ready(status) && is_ready(events));
+        // Read all, acknowledge the drop, and let it happen again unheard.
+        while rig.eq.take().is_some() {}
+        rig.eq.clear_dropped();
+        let sequence = rig.eq.status().event_drop_seq_no();
+        rig.eq.state.set_event_drop_seq_no(sequence);
+        rig.eq.state.set_eq_sts_int_disable(true);
+        rig.eq.acknowledge();
+        fill(&mut rig);
+        assert!(!is_ready(status));
+    });
+}
+
+#[test]
+fn one_wait_object_serves_several_queues() {
+    alone(|| {
+        let rig = Rig::new();
+        let wait = alloc(rig.lni);
+        let queue = || EventQueue::waited_for(rig.dev, rig.lni, PAGE, |_| {}, [wait; 2]);
+        let queues = [queue(), queue()];
+        for eq in &queues {
+            let buffer = rig.buffer(PAGE);
+            let base = buffer.pages.base.cast();
+            assert_eq!(
+                export!(cxil_evtq_resize(eq.handle, base, PAGE, buffer.md)),
+                0
+            );
+            assert!(is_ready(wait));
+            clear(wait);
+        }
+        assert_eq!(export!(cxil_destroy_wait_obj(wait)), -EBUSY);
+        assert_eq!(call!(cxil_destroy_evtq(queues[0].handle)), 0);
+        assert_eq!(export!(cxil_destroy_wait_obj(wait)), -EBUSY);
+        assert_eq!(call!(cxil_destroy_evtq(queues[1].handle)), 0);
+        let number = descriptor(wait);
+        assert_eq!(export!(cxil_destroy_wait_obj(wait)), 0);
+        // SAFETY: asks about a number, nothing more.
+        assert_eq!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
+    });
+}
+
+#[test]
+fn wait_objects_that_cannot_be() {
+    alone(|| {
+        let rig = Rig::new();
+        let mut wait = null_mut();
+        assert_eq!(export!(cxil_alloc_wait_obj(null_mut(), &mut wait)), -EINVAL);
+        assert_eq!(export!(cxil_alloc_wait_obj(rig.lni, null_mut())), -EINVAL);
+        assert_eq!(export!(cxil_destroy_wait_obj(null_mut())), -EINVAL);
+        assert_eq!(export!(cxil_get_wait_obj_fd(null_mut())), -EINVAL);
+        clear(null_mut());
+        let lni = alloc_lni(rig.dev);
+        let wait = alloc(lni);
+        // SAFETY: asks about a descriptor, nothing more.
+        let flags = unsafe { libc::fcntl(descriptor(wait), libc::F_GETFD) };
+        assert_eq!(flags, libc::FD_CLOEXEC);
+        // It is of another interface than the queue.
+        let buffer = rig.buffer(PAGE);
+        let attributes = attributes(buffer.pages.base.cast(), PAGE);
+        for [event, status] in [[wait, null_mut()], [null_mut(), wait]] {
+            let mut eq = null_mut();
+            let (lni, md) = (rig.lni, buffer.md);
+            let code = call!(cxil_alloc_evtq(
+                lni,
+                md,
+                &attributes,
+                event,
+                status,
+                &mut eq
+            ));
+            assert_eq!(code, -EINVAL);
+        }
+        assert_eq!(call!(cxil_destroy_lni(lni)), -EBUSY);
+        assert_eq!(export!(cxil_destroy_wait_obj(wait)), 0);
+        assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+    });
+}
+
+#[test]
+fn a_child_does_not_touch_the_wait_object_of_its_parent() {
+    alone(|| {
+        let mut wait = null_mut();
+        let (mut rig, put) = rig(|lni| {
+            wait = alloc(lni);
+            [wait, null_mut()]
+        });
+        rig.tx.write(&put);
+        rig.tx.ring();
+        assert_ne!(poll(wait, PATIENCE), 0);
+        crate::fork_safety::in_child(|| {
+            clear(wait);
+            export!(cxil_get_wait_obj_fd(wait)) == -EIO
+                && export!(cxil_destroy_wait_obj(wait)) == -EIO
+        });
+        assert!(is_ready(wait));
+        clear(wait);
+        assert!(!is_ready(wait));
+    });
+}
