@@ -9,7 +9,8 @@ use super::{Fabric, finish_or_kill};
 
 /// A process of a test, with its output at hand. It does not outlive its test.
 pub struct Side {
-    child: Child,
+    /// Until it is waited for.
+    child: Option<Child>,
     stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<BufReader<ChildStderr>>,
     said: String,
@@ -29,7 +30,7 @@ impl Side {
             stdout: child.stdout.take().map(BufReader::new),
             stderr: child.stderr.take().map(BufReader::new),
             said: String::new(),
-            child,
+            child: Some(child),
         }
     }
 
@@ -50,7 +51,7 @@ impl Side {
 
     /// Lets it go on.
     pub fn go_on(&mut self) {
-        drop(self.child.stdin.take());
+        drop(self.child.as_mut().and_then(|child| child.stdin.take()));
     }
 
     /// Its next line on standard output; empty at the end.
@@ -68,18 +69,23 @@ impl Side {
 
     /// Sends a signal by name.
     pub fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
+        let id = self.id().to_string();
         let status = Command::new("kill").args(["-s", name, &id]).status();
         assert!(status.expect("kill starts").success());
     }
 
-    /// Waits for the end; the output is what has not been read yet.
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("a child").id()
+    }
+
+    /// Waits for the end, and lets it go on if it is paused; the output is what has not been read yet.
     pub fn finish(mut self) -> Output {
         let stdout = self.stdout.take();
         let stderr = self.stderr.take();
         let reading = thread::spawn(move || all(stdout));
         let saying = thread::spawn(move || all(stderr));
-        let mut output = finish_or_kill(&mut self.child);
+        let mut output = finish_or_kill(self.child.take().expect("a child"));
         output.stdout = reading.join().expect("output");
         output.stderr = std::mem::take(&mut self.said).into_bytes();
         output.stderr.extend(saying.join().expect("output"));
@@ -89,8 +95,10 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
