@@ -161,23 +161,35 @@ fn failure() -> Failure {
 /// Waits until `fd` is ready for what is `wanted`. False if it is not `within` this time; a failure
 /// if the run is to end.
 pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Result<bool, Failure> {
+    let mut polled = [PollFd::new(&fd, wanted)].into();
+    wait_for_any(&mut polled, within)
+}
+
+/// The same until any of `fds` is ready, which then says so.
+pub fn wait_for_any<'fd>(
+    fds: &mut Vec<PollFd<'fd>>,
+    within: Option<Duration>,
+) -> Result<bool, Failure> {
     let end = within.map(|within| Instant::now() + within);
-    loop {
+    let count = fds.len();
+    let woken: Option<&'fd UnixStream> = WOKEN.get();
+    fds.extend(woken.map(|woken| PollFd::new(woken, PollFlags::IN)));
+    let ready = loop {
         check()?;
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let limit = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut polled = vec![PollFd::new(&fd, wanted)];
-        polled.extend(WOKEN.get().map(|woken| PollFd::new(woken, PollFlags::IN)));
-        match poll(&mut polled, limit.as_ref()) {
-            Ok(0) => return Ok(false),
-            Ok(_) if !polled[0].revents().is_empty() => return Ok(true),
+        match poll(fds, limit.as_ref()) {
+            Ok(0) => break false,
+            Ok(_) if fds[..count].iter().any(|fd| !fd.revents().is_empty()) => break true,
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 let message = format!("cannot wait: {}", cause(&error.into()));
                 return Err(Failure::environment(message));
             }
         }
-    }
+    };
+    fds.truncate(count);
+    Ok(ready)
 }
 
 /// Makes a call that blocks, and cannot be woken, in another thread. A failure if the run is to

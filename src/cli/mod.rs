@@ -1,7 +1,7 @@
 //! Options: argument list of one tool -> what was typed; help from the same source.
 //!
 //! Syntax as the legacy tools have it (tools.md 2.1): options and address in any order, long
-//! options may be abbreviated as long as they are unambiguous, `--` ends the options, the last of
+//! options may be abbreviated as long as they are unambiguous among those of the legacy tool, or else among all, `--` ends the options, the last of
 //! several equal options counts, `--help` and `--version` act when they are reached. Numbers are
 //! strict (defect T24). Whatever is wrong is told in one line.
 
@@ -62,7 +62,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         };
         (option.set)(&mut typed, value)
             .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
-        if option.governs != Governs::ThisProcess {
+        if option.governs == Governs::Run {
             typed.run_given.push(option.long);
         }
     }
@@ -84,7 +84,11 @@ fn command(tool: &Tool) -> Command {
         .infer_long_args(true)
         .args_override_self(true)
         .version(tool.wire_version)
-        .args(tool.options.iter().map(|option| argument(option)))
+        .args(
+            tool.options
+                .iter()
+                .map(|option| argument(option).aliases(abbreviations(option, tool))),
+        )
         .arg(
             Arg::new("help")
                 .short('h')
@@ -126,11 +130,29 @@ fn argument(option: &'static OptionDef) -> Arg {
     }
 }
 
+/// The abbreviations of a legacy option by which the legacy tool knows it. clap knows these words
+/// before it looks for what a word could be the beginning of.
+fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
+    let is_own = |long| options::OWN.iter().any(|own| own.long == long);
+    if is_own(option.long) {
+        return Vec::new();
+    }
+    let legacy = tool.options.iter().map(|option| option.long);
+    let others: Vec<&str> = legacy
+        .chain(["help", "version"])
+        .filter(|long| *long != option.long && !is_own(long))
+        .collect();
+    (1..option.long.len())
+        .map(|length| &option.long[..length])
+        .filter(|start| !others.iter().any(|other| other.starts_with(start)))
+        .collect()
+}
+
 fn host(address: &OsStr) -> Result<String, Failure> {
     match address.to_str() {
         Some(host) if !host.is_empty() => Ok(host.to_owned()),
         _ => Err(Failure::usage(format!(
-            "invalid address '{}': expected a host name or an IPv4 address",
+            "invalid address '{}': expected a host name or an IP address",
             address.display()
         ))),
     }

@@ -13,8 +13,8 @@ use crate::device::DEFAULT_DEVICE;
 use crate::expect;
 use crate::outputs::Place;
 use crate::plan::{
-    Bandwidth, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE,
-    SIZES,
+    Bandwidth, DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US,
+    MAX_LIST_SIZE, MAX_SIZE, SIZES,
 };
 use crate::tool::Tool;
 
@@ -57,6 +57,23 @@ impl OptionDef {
         self.value.is_some_and(|name| name.starts_with('['))
     }
 }
+
+/// Options that the legacy tools do not have. An abbreviation that stands for an option of theirs
+/// is never taken for one of these.
+pub static OWN: &[&OptionDef] = &[
+    &PERCENTILES,
+    &JSON,
+    &CSV,
+    &HDR_LOG,
+    &EXPECT,
+    &QUIET,
+    &BIND,
+    &PERSIST,
+    &CONNECT_TIMEOUT,
+    &WAIT,
+    &LOOPBACK,
+    &LIBCXI,
+];
 
 /// `--device`
 pub static DEVICE: OptionDef = OptionDef {
@@ -504,6 +521,74 @@ pub static LOOPBACK: OptionDef = OptionDef {
         Ok(())
     },
 };
+
+/// `--bind`
+pub static BIND: OptionDef = OptionDef {
+    short: None,
+    long: "bind",
+    value: Some("ADDR"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Server: address or name of this machine to listen\non (default: all, IPv4 and IPv6)".into()
+    },
+    set: |typed, value| {
+        let host = text(value)?;
+        if host.is_empty() {
+            return Err("expected an address or a name of this machine".into());
+        }
+        typed.bind = Some(host.to_owned());
+        Ok(())
+    },
+};
+
+/// `--persist`
+pub static PERSIST: OptionDef = OptionDef {
+    short: None,
+    long: "persist",
+    value: None,
+    governs: Governs::ThisProcess,
+    help: |_| "Server: serve one client after another, until\ntold to stop".into(),
+    set: |typed, _| {
+        typed.persist = true;
+        Ok(())
+    },
+};
+
+/// `--connect-timeout`
+pub static CONNECT_TIMEOUT: OptionDef = OptionDef {
+    short: None,
+    long: "connect-timeout",
+    value: Some("SEC"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        let default = DEFAULT_CONNECT_LIMIT.as_secs();
+        format!(
+            "Client: seconds for each address of the server\nto accept the connection (default: {default})"
+        )
+    },
+    set: |typed, value| {
+        typed.connect_timeout = Some(within(text(value)?, 1..=MAX_SECONDS)? as u32);
+        Ok(())
+    },
+};
+
+/// `--wait`
+pub static WAIT: OptionDef = OptionDef {
+    short: None,
+    long: "wait",
+    value: Some("SEC"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Client: seconds to go on trying where no server\nlistens, or it serves another client (default: 0)".into()
+    },
+    set: |typed, value| {
+        typed.wait = Some(within(text(value)?, 0..=MAX_SECONDS)? as u32);
+        Ok(())
+    },
+};
+
+/// Longest wait that can be asked for: a week.
+const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// `--libcxi`
 pub static LIBCXI: OptionDef = OptionDef {

@@ -73,7 +73,7 @@ fn options(plan: &Plan) -> Options {
         libcxi: plan
             .libcxi
             .as_ref()
-            .map(|path| path.to_string_lossy().into_owned()),
+            .map(|library| library.path.to_string_lossy().into_owned()),
         iters: run.duration_s.is_none().then_some(run.iters),
         duration_s: run.duration_s,
         warmup: takes(&options::WARMUP).then_some(run.warmup),

@@ -121,7 +121,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         line(out, "Hugepages", Setting::Disabled)?;
     }
-    let Own { nic, pid, vni } = *own;
+    let Own { nic, pid, vni, .. } = *own;
     line(
         out,
         &format!("Local ({here})"),
@@ -297,6 +297,7 @@ mod tests {
                 nic,
                 pid: 0,
                 vni: 10,
+                simulated: false,
             },
             peer: Address { nic: other, pid: 0 },
         }

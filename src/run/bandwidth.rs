@@ -2,18 +2,19 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::course::{Watchful, close, cut_short, open, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, close, cut_short, longest_size, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
-use crate::bench::common::Endpoint;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Gauge, Rates};
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::{Lists, Reporter};
-use crate::session::{self, Agreed, PeerResult, Session};
+use crate::session::{self, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
@@ -26,34 +27,35 @@ const AWAITED: &str = "list of messages";
 /// Carries out `plan` with benchmark `B`.
 pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => {
-            loopback::end_with_parent()?;
-            let endpoint = open(plan)?;
-            let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, reporter)
-        }
+        Role::Server => clients::serve(plan, reporter, |meeting| run::<B>(meeting, Side::Server)),
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, reporter)
+            let meeting = Meeting {
+                plan,
+                endpoint,
+                session,
+                agreed,
+                reporter,
+            };
+            run::<B>(meeting, Side::Client)
         }
         Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan, reporter)),
     }
 }
 
-fn run<B: Bandwidth>(
-    plan: &Plan,
-    endpoint: Endpoint,
-    session: &Session,
-    agreed: &Agreed,
-    side: Side,
-    reporter: &mut Reporter,
-) -> Result<(), Failure> {
+fn run<B: Bandwidth>(meeting: Meeting, side: Side) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(reporter, plan, side, &endpoint, session, agreed)?;
-    let watch = Watchful::new(session, &endpoint, plan);
+    summarize(reporter, plan, side, &endpoint, &session, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
     let peer = Peer {
         address: agreed.peer,
         supervisor: &watch,
@@ -82,13 +84,18 @@ fn run<B: Bandwidth>(
         gauge.set(0, 0);
         reporter.begin_size(size, &gauge);
         figures.set(Figures::default());
+        let list_bytes = size.saturating_mul(lists.list_size.into());
+        let partner = Connected {
+            session: &session,
+            limit: longest_size(run, list_bytes),
+        };
         let measurement = Loop {
-            partner: session,
+            partner: &partner,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
             peer_ends_in_step: agreed.is_cxidiag,
-            patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            patience: Patience::new(&watch).for_bytes(list_bytes),
             figures: &figures,
             gauge: &gauge,
         };
@@ -100,7 +107,7 @@ fn run<B: Bandwidth>(
         reporter.bandwidth(lists_of(size, figures.take()))
     });
     if let Err(failure) = measured {
-        let failure = cut_short(session, failure);
+        let failure = cut_short(&session, failure);
         reporter.bandwidth_cut_short(lists_of(current, figures.get()), &failure);
         return Err(failure);
     }
@@ -131,17 +138,24 @@ trait Partner {
     fn speaks(&self) -> bool;
 }
 
-impl Partner for Session {
+/// The peer at the other end of the control connection.
+struct Connected<'a> {
+    session: &'a Session,
+    /// The longest that it may take for the size at hand.
+    limit: Duration,
+}
+
+impl Partner for Connected<'_> {
     fn barrier(&self, point: &str) -> Result<(), Failure> {
-        self.barrier(point, None)
+        self.session.barrier(point, self.limit)
     }
 
     fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        self.results(own)
+        self.session.results(own)
     }
 
     fn speaks(&self) -> bool {
-        self.peer_speaks()
+        self.session.peer_speaks()
     }
 }
 
@@ -514,11 +528,20 @@ mod tests {
             scripted: scripted(u64::MAX),
             peer: &peer,
         };
-        let [own, _] = legacy(&plan.run, &peer).run(&mut stuck).unwrap();
+        let told = Told::default();
+        legacy(&plan.run, &peer, &told).run(&mut stuck).unwrap();
+        let own = told.figures.get().own;
         assert_eq!((own.count, stuck.scripted.completed), (8, 1));
     }
 
-    fn legacy<'a>(run: &'a RunOptions, peer: &'a Peer) -> Loop<'a> {
+    /// What a loop tells as it goes.
+    #[derive(Default)]
+    struct Told {
+        figures: Cell<Figures>,
+        gauge: Gauge,
+    }
+
+    fn legacy<'a>(run: &'a RunOptions, peer: &'a Other, told: &'a Told) -> Loop<'a> {
         Loop {
             partner: peer,
             run,
@@ -526,6 +549,8 @@ mod tests {
             ends_with_peer: false,
             peer_ends_in_step: false,
             patience: Patience::new(&Alone),
+            figures: &told.figures,
+            gauge: &told.gauge,
         }
     }
 
@@ -534,7 +559,7 @@ mod tests {
         let all = ["-D", "1", "-s", "8:16", "-b", "-R"];
         let cleans_up = |options: &[&str]| {
             let plan = plan("send-bw", options);
-            legacy(&plan.run, &peer(0, false)).cleans_up()
+            legacy(&plan.run, &peer(0, false), &Told::default()).cleans_up()
         };
         assert!(cleans_up(&all));
         for others in [
@@ -554,7 +579,8 @@ mod tests {
         for (most, completed) in [(u64::MAX, 1), (0, 0)] {
             let peer = peer(1, true);
             let mut scripted = scripted(u64::MAX);
-            let mut measurement = legacy(&plan.run, &peer);
+            let told = Told::default();
+            let mut measurement = legacy(&plan.run, &peer, &told);
             scripted
                 .step(&MonotonicRaw, &mut Patience::new(&Alone))
                 .unwrap();

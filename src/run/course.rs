@@ -1,9 +1,10 @@
 //! What every run has in common: the device, the summary, and somebody who watches.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use super::Supervisor;
 use super::latency::{Limit, Schedule};
+use super::{Patience, Supervisor};
 use crate::backend;
 use crate::bench::common::Endpoint;
 use crate::error::{Failure, Kind};
@@ -13,7 +14,7 @@ use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions, Side};
 use crate::report::Reporter;
 use crate::report::text::Summary;
-use crate::session::{Agreed, Session};
+use crate::session::{ANSWER_LIMIT, Agreed, Session};
 
 /// The device and an address on it, with what the user should know about them.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
@@ -86,6 +87,27 @@ pub fn close(endpoint: Endpoint) -> Result<(), Failure> {
     interrupt::check()
 }
 
+/// The longest that a peer may take for one iteration, where each of its waits moves so many bytes:
+/// two waits, the pause, and the answer that both wait for.
+pub fn longest_iteration(run: &RunOptions, bytes: u64) -> Duration {
+    (Patience::longest(bytes) * 2)
+        .saturating_add(Duration::from_micros(run.gap_us))
+        .saturating_add(ANSWER_LIMIT)
+}
+
+/// The same for one size. A barrier has no other limit where one side waits for all of the
+/// other's measurement: whatever is slower has failed, or is stopped.
+pub fn longest_size(run: &RunOptions, bytes: u64) -> Duration {
+    let one = longest_iteration(run, bytes);
+    let count = match run.duration_s {
+        Some(_) => run.warmup.saturating_add(1),
+        None => run.warmup.saturating_add(run.iters),
+    };
+    let measured = run.duration_s.map_or(0, u64::from);
+    one.saturating_mul(count.try_into().unwrap_or(u32::MAX))
+        .saturating_add(Duration::from_secs(measured))
+}
+
 /// Watches the control connection while the NIC is waited for, and tells the user.
 pub struct Watchful<'a> {
     /// The control connection.
@@ -110,7 +132,7 @@ impl<'a> Watchful<'a> {
 impl Supervisor for Watchful<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
         interrupt::check()?;
-        self.session.peer_is_there(MID_RUN)
+        self.session.check_peer(MID_RUN)
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {

@@ -1,6 +1,9 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_size, open, recorder, schedule, summarize,
+};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
@@ -20,17 +23,20 @@ pub fn one_sided_latency<B: OneSidedLatency>(
     reporter: &mut Reporter,
 ) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan, reporter),
+        Role::Server => clients::serve(plan, reporter, serve::<B>),
         Role::Client { address } => measure::<B>(plan, address, reporter),
         Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: OneSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let endpoint = open(plan)?;
-    let (session, agreed) =
-        session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+fn serve<B: OneSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
     summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let peer = Peer {
         address: agreed.peer,
@@ -40,8 +46,7 @@ fn serve<B: OneSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(),
     session.ready()?;
     let served = agreed.run.sizes().try_for_each(|size| {
         enter(Phase::Measuring);
-        // The client measures for as long as it likes; its end is noticed at once.
-        session.barrier(POST_RUN, None)?;
+        session.barrier(POST_RUN, longest_size(&agreed.run, size))?;
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_target(&target, size)?;
         }
@@ -88,7 +93,7 @@ fn measure<B: OneSidedLatency>(
             B::check_initiator(&initiator, size)?;
         }
         enter(Phase::PostRun);
-        session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
+        session.barrier(POST_RUN, ANSWER_LIMIT)?;
         enter(Phase::Reporting);
         reporter.latencies(size, &recorder)
     });

@@ -1,5 +1,7 @@
 //! Waiting for the NIC: never without an end (defect T14 of tools.md).
 
+use std::time::Duration;
+
 use super::Clock;
 use crate::error::Failure;
 use crate::interrupt;
@@ -86,6 +88,11 @@ impl<'a> Patience<'a> {
             misses: 0,
             watch: None,
         }
+    }
+
+    /// The longest wait of a side that moves so many bytes before anything is heard of them.
+    pub fn longest(bytes: u64) -> Duration {
+        Duration::from_nanos(GIVE_UP.saturating_add(bytes.saturating_mul(PER_BYTE)))
     }
 
     /// The peer is still connected, or the run has failed.

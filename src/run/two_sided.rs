@@ -1,6 +1,9 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use super::course::{Watchful, close, cut_short, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
+};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
 use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
@@ -21,23 +24,27 @@ pub fn two_sided_latency<B: TwoSidedLatency>(
     reporter: &mut Reporter,
 ) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan, reporter),
+        Role::Server => clients::serve(plan, reporter, serve::<B>),
         Role::Client { address } => measure::<B>(plan, address, reporter),
         Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let endpoint = open(plan)?;
-    let (session, agreed) =
-        session::serve(plan, endpoint.address(), loopback::reach(), reporter.text())?;
+fn serve<B: TwoSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
     summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Server, watch);
     let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
     session.ready()?;
-    let mut recorder = recorder(&agreed.run)?;
+    // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
+    let mut recorder = Recorder::new(None)?;
     let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
         enter(Phase::Reporting);
@@ -118,10 +125,11 @@ impl<'a> Course<'a> {
         recorder: &mut Recorder,
     ) -> Result<(), Failure> {
         recorder.clear();
+        let limit = longest_iteration(&self.agreed.run, size);
         let measurement = Loop {
             sync: &|| {
                 enter(Phase::Sync);
-                self.session.barrier(SYNC, None)
+                self.session.barrier(SYNC, limit)
             },
             schedule: schedule(&self.agreed.run),
             side: self.side,
@@ -133,7 +141,7 @@ impl<'a> Course<'a> {
             B::check(resources, size)?;
         }
         enter(Phase::PostRun);
-        self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
+        self.session.barrier(POST_RUN, ANSWER_LIMIT)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod legacy;
+pub mod paused;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

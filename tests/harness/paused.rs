@@ -1,0 +1,138 @@
+//! Both sides of a run, one of which stops at a phase by name (debug builds; src/phase.rs), to be ended
+//! there.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::thread;
+
+use super::{Fabric, finish_or_kill};
+
+/// A process of a test, with its output at hand. It does not outlive its test.
+pub struct Side {
+    /// Until it is waited for.
+    child: Option<Child>,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<BufReader<ChildStderr>>,
+    said: String,
+}
+
+impl Side {
+    /// Starts `command`; it stops at `pause`, a phase with or without a number.
+    pub fn start(mut command: Command, pause: Option<&str>) -> Self {
+        if let Some(pause) = pause {
+            command.env("CXIDIAG_TEST_PAUSE_AT", pause);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cxidiag starts");
+        Self {
+            stdout: child.stdout.take().map(BufReader::new),
+            stderr: child.stderr.take().map(BufReader::new),
+            said: String::new(),
+            child: Some(child),
+        }
+    }
+
+    /// Waits until it has stopped at its phase.
+    #[track_caller]
+    pub fn wait_for_pause(&mut self) {
+        let stderr = self.stderr.as_mut().expect("a pipe");
+        loop {
+            let mut line = String::new();
+            let read = stderr.read_line(&mut line).expect("a pipe");
+            assert!(read > 0, "it did not pause: {:?}", self.said);
+            if line.starts_with("paused at ") {
+                return;
+            }
+            self.said += &line;
+        }
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&mut self) {
+        drop(self.child.as_mut().and_then(|child| child.stdin.take()));
+    }
+
+    /// Its next line on standard output; empty at the end.
+    pub fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().expect("a pipe");
+        stdout.read_line(&mut line).expect("a pipe");
+        line
+    }
+
+    /// Nobody reads its standard output any more.
+    pub fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(status.expect("kill starts").success());
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("a child").id()
+    }
+
+    /// Waits for the end, and lets it go on if it is paused; the output is what has not been read yet.
+    pub fn finish(mut self) -> Output {
+        let stdout = self.stdout.take();
+        let stderr = self.stderr.take();
+        let reading = thread::spawn(move || all(stdout));
+        let saying = thread::spawn(move || all(stderr));
+        let mut output = finish_or_kill(self.child.take().expect("a child"));
+        output.stdout = reading.join().expect("output");
+        output.stderr = std::mem::take(&mut self.said).into_bytes();
+        output.stderr.extend(saying.join().expect("output"));
+        output
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).expect("a pipe");
+    }
+    bytes
+}
+
+/// A server of `tool` that listens, unless it stops before.
+pub fn server(fabric: &Fabric, tool: &str, pause: Option<&str>) -> Side {
+    Side::start(fabric.command(&[tool, "-d", "soft0", "-p", "0"]), pause)
+}
+
+/// The port in the next line of a server.
+#[track_caller]
+pub fn port(server: &mut Side) -> String {
+    let line = server.next_line();
+    let port = line
+        .strip_prefix("Listening on port ")
+        .and_then(|rest| rest.split(' ').next());
+    port.expect("a port").to_owned()
+}
+
+/// A client of `tool`.
+pub fn client(
+    fabric: &Fabric,
+    tool: &str,
+    port: &str,
+    options: &[&str],
+    pause: Option<&str>,
+) -> Side {
+    let args = [tool, "127.0.0.1", "-p", port, "-d", "soft1"];
+    Side::start(fabric.command(&[&args[..], options].concat()), pause)
+}
