@@ -224,7 +224,11 @@ impl<'a> Handshake<'a> {
         }
         self.about.reachable(self.us, theirs, host)?;
         match self.run {
-            Some(run) => Ok(Agreed { run, peer: theirs }),
+            Some(run) => Ok(Agreed {
+                run,
+                peer: theirs,
+                is_cxidiag: self.about.is_cxidiag,
+            }),
             None => Err(Failure::environment("the peer sent no options")),
         }
     }
@@ -273,6 +277,7 @@ fn number(version: &str) -> Option<(u32, u32)> {
 /// What another cxidiag announced with its version; nothing of a legacy peer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Announced {
+    is_cxidiag: bool,
     vni: Option<u32>,
     /// Its machine, and whether its NIC is a software NIC, as far as it is of a release that says so.
     host: Option<String>,
@@ -289,6 +294,7 @@ impl Announced {
         {
             return announced;
         }
+        announced.is_cxidiag = true;
         for word in words {
             match word.split_once('=') {
                 Some(("vni", vni)) => announced.vni = vni.parse().ok(),

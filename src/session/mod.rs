@@ -77,6 +77,9 @@ pub struct Agreed {
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, and ends a duration in step. A
+    /// legacy tool does neither.
+    pub is_cxidiag: bool,
 }
 
 /// The connection to a peer that has the same tool and the same options.

@@ -163,6 +163,7 @@ fn two_sides_agree_on_the_options_of_the_client() {
     let (_, client) = client(port, &["-s", "4:16", "-n", "5", "--no-idc"], CLIENT).unwrap();
     let (_, server) = server.join().unwrap().unwrap();
     assert_eq!(server.run, client.run);
+    assert!(server.is_cxidiag && client.is_cxidiag);
     assert_eq!(
         (server.run.iters, server.run.max_size, server.run.use_idc),
         (5, 16, false)
@@ -198,6 +199,7 @@ fn a_legacy_client_is_understood_in_single_bytes() {
     let (_, agreed) = met.unwrap();
     assert_eq!(agreed.peer, Address { nic: 0x13, pid: 0 });
     assert_eq!(agreed.run, plan(&[HOST]).run);
+    assert!(!agreed.is_cxidiag);
 }
 
 #[test]
