@@ -524,6 +524,19 @@ fn an_old_client_waits_for_the_server_and_is_told_apart() {
     assert!(notes.contains("SHS 12.0"), "{notes}");
 }
 
+#[test]
+fn a_silent_stranger_is_let_go() {
+    let notes = noted(|mut script| {
+        // What old clients wait for.
+        assert_eq!(script.hear(), string("cxi_write_lat"));
+        script.ended();
+    });
+    assert!(
+        notes.contains("said nothing for 5 s without naming itself"),
+        "{notes}"
+    );
+}
+
 /// More of them than there is room for, and none of them is in the way of a client.
 #[test]
 fn silent_strangers_keep_nobody_waiting() {
