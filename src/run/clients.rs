@@ -53,7 +53,7 @@ pub fn serve<W: Write>(
         match outcome {
             Ok(()) => {}
             Err(failure) if failure.kind == Kind::OutputClosed => return Err(failure),
-            Err(failure) => return Err(failure),
+            Err(failure) => failure.report(&plan.program, &mut io::stderr()),
         }
     }
 }
