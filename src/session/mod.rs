@@ -83,8 +83,8 @@ pub struct Agreed {
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
-    /// The peer is a cxidiag: it numbers the bytes that it sends, and understands a farewell. A
-    /// legacy tool does neither.
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
+    /// duration in step. A legacy tool does none of that.
     pub is_cxidiag: bool,
 }
 

@@ -163,6 +163,7 @@ fn two_sides_agree_on_the_options_of_the_client() {
     let (_, client) = client(port, &["-s", "4:16", "-n", "5", "--no-idc"], CLIENT).unwrap();
     let (_, server) = server.join().unwrap().unwrap();
     assert_eq!(server.run, client.run);
+    assert!(server.is_cxidiag && client.is_cxidiag);
     assert_eq!(
         (server.run.iters, server.run.max_size, server.run.use_idc),
         (5, 16, false)
@@ -198,6 +199,7 @@ fn a_legacy_client_is_understood_in_single_bytes() {
     let (_, agreed) = met.unwrap();
     assert_eq!(agreed.peer, Address { nic: 0x13, pid: 0 });
     assert_eq!(agreed.run, plan(&[HOST]).run);
+    assert!(!agreed.is_cxidiag);
 }
 
 #[test]
@@ -561,6 +563,19 @@ fn an_old_client_waits_for_the_server_and_is_told_apart() {
     });
     assert!(notes.contains("2.4.0 here, 2.2.0 at the peer"), "{notes}");
     assert!(notes.contains("SHS 12.0"), "{notes}");
+}
+
+#[test]
+fn a_silent_stranger_is_let_go() {
+    let notes = noted(|mut script| {
+        // What old clients wait for.
+        assert_eq!(script.hear(), string("cxi_write_lat"));
+        script.ended();
+    });
+    assert!(
+        notes.contains("said nothing for 5 s without naming itself"),
+        "{notes}"
+    );
 }
 
 /// More of them than there is room for, and none of them is in the way of a client.
