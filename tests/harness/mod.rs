@@ -4,6 +4,7 @@
 
 pub mod legacy;
 pub mod paused;
+pub mod relay;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
