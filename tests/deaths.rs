@@ -70,7 +70,7 @@ const BANDWIDTH: [&str; 9] = [
 enum Blow {
     /// SIGKILL.
     Kill,
-    /// SIGINT.
+    /// SIGTERM: where tests run in the background, SIGINT is ignored.
     Interrupt,
     /// SIGSTOP, for longer than the other side waits.
     Stop,
@@ -138,7 +138,7 @@ impl Case {
         victim.wait_for_pause();
         match self.blow {
             Blow::Kill => victim.signal("KILL"),
-            Blow::Interrupt => victim.signal("INT"),
+            Blow::Interrupt => victim.signal("TERM"),
             Blow::Stop => victim.signal("STOP"),
             Blow::Close => {
                 relay.expect("a relay").close();
@@ -183,7 +183,7 @@ impl Case {
         first.wait_for_pause();
         match self.blow {
             Blow::Kill => first.signal("KILL"),
-            Blow::Interrupt => first.signal("INT"),
+            Blow::Interrupt => first.signal("TERM"),
             _ => first.signal("STOP"),
         }
         let next = Case {
@@ -208,7 +208,7 @@ impl Case {
             Blow::Kill => assert_eq!(victim.status.code(), None, "{self:?}"),
             Blow::Interrupt => {
                 assert_eq!(victim.status.code(), Some(130), "{self:?}: {victim:?}");
-                let line = format!("cxidiag {}: interrupted by SIGINT\n", self.tool);
+                let line = format!("cxidiag {}: interrupted by SIGTERM\n", self.tool);
                 assert_eq!(stderr(victim), line, "{self:?}");
                 self.says_partial(victim, "Interrupted");
             }
@@ -457,7 +457,7 @@ fn a_side_without_a_peer_ends_in_any_phase() {
                     Victim::Client => case.client(&fabric, "1"),
                 };
                 side.wait_for_pause();
-                side.signal(if blow == Blow::Kill { "KILL" } else { "INT" });
+                side.signal(if blow == Blow::Kill { "KILL" } else { "TERM" });
                 case.ended(&side.finish());
                 if blow == Blow::Interrupt {
                     fabric.assert_nothing_left();

@@ -2,7 +2,7 @@
 //! there.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -81,6 +81,15 @@ impl Side {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("a child").id()
+    }
+
+    /// Waits for the end while nobody reads its output.
+    pub fn wait_without_reading(&mut self) -> ExitStatus {
+        self.child
+            .as_mut()
+            .expect("a child")
+            .wait()
+            .expect("an exit status")
     }
 
     /// Waits for the end; the output is what has not been read yet.
