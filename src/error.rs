@@ -4,7 +4,7 @@
 //! is known, a second line that says what to check and do:
 //!
 //! ```text
-//! cxidiag write-lat: nobody listens at 10.1.1.8 port 49194
+//! cxidiag write-lat: error: nobody listens at 10.1.1.8 port 49194
 //! hint: start the server first; --port must be the same on both sides
 //! ```
 
@@ -148,7 +148,12 @@ impl Failure {
         if self.kind == Kind::OutputClosed {
             return;
         }
-        let mut text = format!("{program}: {}\n", self.message);
+        let what = match self.kind {
+            Kind::Usage | Kind::Environment | Kind::Nic | Kind::Peer => "error: ",
+            // Somebody wanted it so, or it is the answer to what was asked.
+            Kind::Interrupted | Kind::OutputClosed | Kind::Unmet => "",
+        };
+        let mut text = format!("{program}: {what}{}\n", self.message);
         if let Some(hint) = &self.hint {
             text += &format!("hint: {hint}\n");
         }
@@ -210,11 +215,11 @@ mod tests {
     #[test]
     fn one_line_and_perhaps_a_hint() {
         let failure = Failure::environment("no answer");
-        assert_eq!(told(&failure), "cxidiag write-lat: no answer\n");
+        assert_eq!(told(&failure), "cxidiag write-lat: error: no answer\n");
         let failure = failure.with_hint("ask again");
         assert_eq!(
             told(&failure),
-            "cxidiag write-lat: no answer\nhint: ask again\n"
+            "cxidiag write-lat: error: no answer\nhint: ask again\n"
         );
     }
 

@@ -66,7 +66,7 @@ fn refused(outcome: &Outcome, program: &str, words: &[&str]) {
         [_, hint] => assert!(hint.starts_with("hint: "), "{}", outcome.stderr),
         _ => panic!("{:?}", outcome.stderr),
     }
-    let rest = lines[0].strip_prefix(&format!("{program}: "));
+    let rest = lines[0].strip_prefix(&format!("{program}: error: "));
     let rest = rest.unwrap_or_else(|| panic!("{:?}", outcome.stderr));
     for word in words {
         assert!(rest.contains(word), "no {word:?} in {rest:?}");

@@ -241,7 +241,7 @@ impl Case {
         let [line, hint] = lines[..] else {
             panic!("{self:?}: {said}");
         };
-        let program = format!("cxidiag {}: ", self.tool);
+        let program = format!("cxidiag {}: error: ", self.tool);
         assert!(line.starts_with(&program), "{self:?}: {said}");
         // The last half of the handshake is the server's.
         let is_told = self.blow == Blow::Interrupt && !HANDSHAKE[..3].contains(&self.phase);

@@ -209,7 +209,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
-            said.starts_with(&format!("cxidiag write-lat: {line}")),
+            said.starts_with(&format!("cxidiag write-lat: error: {line}")),
             "{said}"
         );
         assert_eq!(said.lines().count(), 1, "{said}");

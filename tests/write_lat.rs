@@ -275,7 +275,7 @@ fn t14_a_killed_server_ends_the_client() {
     let client = client.wait_with_output().expect("a pipe");
     assert_eq!(client.status.code(), Some(1));
     assert!(
-        stderr(&client).starts_with("cxidiag write-lat: "),
+        stderr(&client).starts_with("cxidiag write-lat: error: "),
         "{}",
         stderr(&client)
     );
@@ -312,7 +312,7 @@ fn t14_a_killed_client_ends_the_server() {
     let server = server.finish();
     assert_eq!(server.status.code(), Some(1));
     assert!(
-        stderr(&server).starts_with("cxidiag write-lat: "),
+        stderr(&server).starts_with("cxidiag write-lat: error: "),
         "{}",
         stderr(&server)
     );
@@ -418,7 +418,7 @@ fn what_the_environment_refuses() {
         let (first, second) = said.split_once("\nhint: ").expect("a line and a hint");
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert_eq!(stdout(&output), "");
-        assert!(first.starts_with("cxidiag write-lat: "), "{said}");
+        assert!(first.starts_with("cxidiag write-lat: error: "), "{said}");
         assert!(
             first.contains(&named(line)) && !first.contains('\n'),
             "{said}"
@@ -451,7 +451,7 @@ fn an_unresolvable_host() {
     let output = fabric.run(&["write-lat", "host.invalid", "-d", "soft0"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).starts_with("cxidiag write-lat: cannot resolve 'host.invalid': "),
+        stderr(&output).starts_with("cxidiag write-lat: error: cannot resolve 'host.invalid': "),
         "{}",
         stderr(&output)
     );

@@ -206,6 +206,7 @@ fn server_failed(said: &str) -> Failure {
     let message = last
         .split_once(": ")
         .map_or(last, |(_program, message)| message);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
     let failure = Failure::environment(format!("the server of the loopback run failed: {message}"));
     match hint {
         Some(hint) => failure.with_hint(hint),
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn what_the_server_said_is_passed_on() {
         let failure =
-            server_failed("cxidiag write-lat: cannot open device soft0: full\nhint: look\n");
+            server_failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
         assert_eq!(
             failure.message,
             "the server of the loopback run failed: cannot open device soft0: full"
