@@ -9,7 +9,7 @@ use cxi_sys::{cxil_dev, cxil_device_list, cxil_devinfo};
 use crate::error::{Error, check};
 use crate::library::{Library, Progress};
 use crate::owned::{Release, close};
-use crate::service::Service;
+use crate::service::{self, Service};
 
 /// What a NIC says about itself, as of the moment it was opened or listed
 /// (libcxi.md 2.2). `nid`, `link_up` and `retry_handler_eq` may change later.
@@ -168,6 +168,17 @@ impl Device {
     /// The service `id` of this NIC. EINVAL: there is none (libcxi.md 3.1).
     pub fn service(&self, id: u32) -> Result<Service, Error> {
         Service::read(&self.handle, id)
+    }
+
+    /// All services of this NIC, by number. `None` from a library too old to tell (libcxi.md 1).
+    pub fn services(&self) -> Result<Option<Vec<Service>>, Error> {
+        Service::list(&self.handle)
+    }
+
+    /// What processes use of a service now, in the order of [`RESOURCES`](crate::RESOURCES). `None` from a
+    /// library too old to tell. EINVAL: there is no such service.
+    pub fn in_use(&self, service: u32) -> Result<Option<[u16; 8]>, Error> {
+        service::in_use(&self.handle, service)
     }
 
     /// Closes the NIC. EBUSY while objects on it exist; it is closed after the last.

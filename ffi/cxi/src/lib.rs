@@ -72,5 +72,5 @@ pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::{MemoryRegion, Pages};
 pub use portal::PortalTableEntry;
-pub use service::{Member, Service};
+pub use service::{Limit, Member, RESOURCES, Service};
 pub use trigger_queue::{TriggerBatch, TriggerQueue};

@@ -2,10 +2,11 @@
 
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
+use std::ptr;
 
 use cxi_sys::{
-    CXI_SVC_MEMBER_GID, CXI_SVC_MEMBER_IGNORE, CXI_SVC_MEMBER_UID, cxi_svc_desc,
-    cxi_svc_desc__bindgen_ty_1,
+    CXI_SVC_MEMBER_GID, CXI_SVC_MEMBER_IGNORE, CXI_SVC_MEMBER_NET_NS, CXI_SVC_MEMBER_UID,
+    cxi_rsrc_use, cxi_svc_desc, cxi_svc_desc__bindgen_ty_1, cxil_svc_list,
 };
 
 use crate::device::DeviceHandle;
@@ -18,8 +19,23 @@ pub enum Member {
     User(u32),
     /// A group.
     Group(u32),
+    /// A network namespace, by its inode number.
+    NetworkNamespace(u32),
     /// Another kind, by its number (`CXI_SVC_MEMBER_*`).
     Other(u32),
+}
+
+/// What a service limits, in the order of its limits (`CXI_RSRC_TYPE_*`): portals table entries, transmit
+/// and target command queues, event queues, counters, list entries, trigger list entries, address contexts.
+pub const RESOURCES: [&str; 8] = ["PTE", "TXQ", "TGQ", "EQ", "CT", "LE", "TLE", "AC"];
+
+/// How much of one resource the users of a service may have together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// At the most.
+    pub max: u16,
+    /// Kept for them.
+    pub reserved: u16,
 }
 
 /// A service: the right to use a NIC, with limits (libcxi.md 3).
@@ -44,6 +60,10 @@ pub struct Service {
     pub traffic_classes: [bool; 5],
     /// Whether it is the driver's own.
     pub system: bool,
+    /// Whether `limits` holds. Otherwise the limits are those of the NIC.
+    pub limited: bool,
+    /// Limits in the order of [`RESOURCES`].
+    pub limits: [Limit; 8],
     vni_range: Result<Option<RangeInclusive<u16>>, Error>,
 }
 
@@ -56,8 +76,43 @@ impl Service {
         })?;
         // SAFETY: all zeroes is a valid descriptor, and so is what the function wrote.
         let c = unsafe { c.assume_init() };
+        Self::from_c(device, &c)
+    }
+
+    pub(crate) fn list(device: &DeviceHandle) -> Result<Option<Vec<Self>>, Error> {
+        const CALL: &str = "cxil_get_svc_list";
+        let api = device.library().api();
+        let (Some(get), Some(free)) = (api.cxil_get_svc_list, api.cxil_free_svc_list) else {
+            return Ok(None);
+        };
+        let mut list: *mut cxil_svc_list = ptr::null_mut();
+        // SAFETY: the device is open, and the argument points to a pointer that the function fills.
+        check(CALL, unsafe { get(device.as_ptr(), &raw mut list) })?;
+        if list.is_null() {
+            return Err(Error::new(CALL, libc::EFAULT));
+        }
+        // SAFETY: the list is alive until it is freed below.
+        let count = unsafe { (*list).count } as usize;
+        // SAFETY: the list is alive, so the place of its first element is inside it or one past it.
+        let first = unsafe { &raw const (*list).descs }.cast::<cxi_svc_desc>();
+        let services = (0..count)
+            .map(|index| {
+                // SAFETY: the list holds `count` elements.
+                let desc = unsafe { &*first.wrapping_add(index) };
+                Self::from_c(device, desc)
+            })
+            .collect();
+        // SAFETY: the list came from cxil_get_svc_list and is not used again.
+        unsafe { free(list) };
+        Some(services).transpose()
+    }
+
+    fn from_c(device: &DeviceHandle, c: &cxi_svc_desc) -> Result<Self, Error> {
+        // SAFETY: both members of the union are the same eight pairs.
+        let limits = unsafe { c.limits.__bindgen_anon_1.type_ };
+        let id = c.svc_id;
         Ok(Self {
-            id: c.svc_id,
+            id,
             enabled: c.enable() != 0,
             restricted_members: c.restricted_members() != 0,
             members: c.members.iter().filter_map(member).collect(),
@@ -66,6 +121,11 @@ impl Service {
             restricted_traffic_classes: c.restricted_tcs() != 0,
             traffic_classes: c.tcs,
             system: c.is_system_svc() != 0,
+            limited: c.resource_limits() != 0,
+            limits: limits.map(|limit| Limit {
+                max: limit.max,
+                reserved: limit.res,
+            }),
             vni_range: match c.restricted_vnis() {
                 0 => vni_range(device, id),
                 _ => Ok(None),
@@ -78,6 +138,20 @@ impl Service {
     pub fn vni_range(&self) -> Result<Option<RangeInclusive<u16>>, Error> {
         self.vni_range.clone()
     }
+}
+
+/// See [`Device::in_use`](crate::Device::in_use).
+pub(crate) fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
+    let Some(get) = device.library().api().cxil_get_svc_rsrc_use else {
+        return Ok(None);
+    };
+    let mut found = MaybeUninit::<cxi_rsrc_use>::zeroed();
+    // SAFETY: the device is open, and the place is there to be filled.
+    check("cxil_get_svc_rsrc_use", unsafe {
+        get(device.as_ptr(), id, found.as_mut_ptr())
+    })?;
+    // SAFETY: all zeroes is a valid value, and so is what the function wrote.
+    Ok(Some(unsafe { found.assume_init() }.in_use))
 }
 
 fn vni_range(device: &DeviceHandle, id: u32) -> Result<Option<RangeInclusive<u16>>, Error> {
@@ -99,6 +173,7 @@ fn member(c: &cxi_svc_desc__bindgen_ty_1) -> Option<Member> {
         CXI_SVC_MEMBER_IGNORE => None,
         CXI_SVC_MEMBER_UID => Some(Member::User(id)),
         CXI_SVC_MEMBER_GID => Some(Member::Group(id)),
+        CXI_SVC_MEMBER_NET_NS => Some(Member::NetworkNamespace(id)),
         kind => Some(Member::Other(kind)),
     }
 }
