@@ -31,16 +31,19 @@ pub mod advice;
 pub mod atomic;
 mod backend;
 pub mod bench;
+pub mod buffers;
 pub mod cli;
 pub mod command;
 pub mod device;
 pub mod error;
 pub mod expect;
 mod interrupt;
+pub mod machine;
 pub mod measure;
 pub mod multicall;
 pub mod outputs;
 pub mod phase;
+pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -142,8 +145,11 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     let result = reporter
         .open()
         .and_then(|()| backend::check(plan))
-        .and_then(|()| interrupt::watch())
-        .and_then(|()| (plan.tool.run)(plan, &mut reporter));
+        .and_then(|()| run::place(plan))
+        .and_then(|plan| {
+            interrupt::watch()?;
+            (plan.tool.run)(&plan, &mut reporter)
+        });
     reporter.finish(result)
 }
 

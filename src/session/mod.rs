@@ -180,6 +180,7 @@ fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
         LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host does not answer any more".into(),
         LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
@@ -277,6 +278,17 @@ impl Session {
             Ok(()) => failure,
             Err(cause) => cause,
         }
+    }
+
+    /// Tells the peer why this side has failed before it was ready, if it understands that; to a
+    /// legacy peer the connection ends without a reason (defect T33 of tools.md). Returns the failure.
+    pub fn tell(&self, failure: Failure) -> Failure {
+        let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
+        if is_own && self.owes_farewell.get() {
+            self.finish();
+            self.connection.refuse(&failure.message);
+        }
+        failure
     }
 
     /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end
