@@ -182,7 +182,7 @@ fn provide(
     flags: u32,
 ) -> Result<Option<(usize, usize)>, Errno> {
     check_access(start, end, flags)?;
-    populate(start, end - start, flags);
+    populate(start, end - start, flags)?;
     let marking = nic.marking;
     if !marking.pages {
         return Ok(None);
@@ -245,16 +245,20 @@ fn parse(line: &str) -> Option<(usize, usize, &str)> {
     ))
 }
 
-/// Brings the pages in, as pinning does, so that the first puts meet no page faults. Kernels before
-/// 5.14 cannot; there the faults come when they come.
-fn populate(start: usize, len: usize, flags: u32) {
+/// Brings the pages in, as pinning does, so that the first puts meet no page faults. EFAULT where one is
+/// not to be had, as a huge page beyond the limit of a control group: whoever touched it would get SIGBUS.
+/// Kernels before 5.14 cannot; there the faults come when they come.
+fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
     let advice = if flags & CXI_MAP_WRITE != 0 {
         Advice::LinuxPopulateWrite
     } else {
         Advice::LinuxPopulateRead
     };
     // SAFETY: populating changes no contents; the range was found mapped.
-    let _ = unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) };
+    match unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) } {
+        Err(Errno::FAULT | Errno::NOMEM | Errno::HWPOISON) => Err(Errno::FAULT),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
