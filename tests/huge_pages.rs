@@ -205,6 +205,39 @@ fn t33_a_client_is_told_what_its_server_lacks() {
     }
 }
 
+/// A legacy client may ask for them, too. One whose server has too few sees the connection end, as with a
+/// legacy server. (The stand-in without a NIC plays the control connection alone, and leaves.)
+#[test]
+fn a_legacy_client_is_served_or_sees_the_end() {
+    let Some(_pages) = HugePages::make(2048, 1, 1) else {
+        return;
+    };
+    let fabric = Fabric::new();
+    let rich = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
+    let poor = MadeUp::with_huge_pages([0, 0]);
+    let poor_server = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
+    for (server, is_rich) in [(rich, true), (poor.seen_by(poor_server), false)] {
+        let server = Server::start(server);
+        let args = [
+            "cxi_write_lat",
+            "127.0.0.1",
+            "-p",
+            &server.port,
+            "-d",
+            "cxi1",
+        ];
+        let client = fabric.peer(&[&args[..], &["-n", "3", "--use-hp", "2M"]].concat());
+        let client = { client }.output().expect("python3 starts");
+        let server = server.finish();
+        let said = (stderr(&client), stderr(&server));
+        assert_eq!(client.status.success(), is_rich, "{said:?}");
+        match is_rich {
+            true => assert!(stdout(&server).contains("Enabled (2M - 1 pages)\n")),
+            false => assert!(said.1.contains(&too_few(1, 0)), "{said:?}"),
+        }
+    }
+}
+
 /// Pages that others have reserved are not free, and those of another node are of no use.
 #[test]
 fn t33_pages_are_counted_where_they_are_needed() {
