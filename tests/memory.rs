@@ -5,7 +5,7 @@ mod harness;
 use std::path::Path;
 
 use harness::machine::MadeUp;
-use harness::{CXIDIAG, Fabric, Server, assert_success, stderr, stdout};
+use harness::{CXIDIAG, Fabric, Server, assert_success, stderr};
 
 const SMALL: (&str, &str) = (
     "proc/meminfo",
@@ -134,32 +134,50 @@ fn a_refused_client_does_not_end_a_persistent_server() {
     assert_success(&fabric.client("write-lat", &server, &["-d", "soft1", "-n", "1"]));
 }
 
-/// What the look at the machine does not find out, the allocation does.
+/// What the look at the machine does not find out, the allocation does, on either side; the other is told.
 #[test]
 fn t13_an_allocation_that_fails_is_an_error_and_no_crash() {
-    let fabric = Fabric::new();
-    let server = fabric.server("write-lat", &["-d", "soft0"]);
-    let client = format!(
-        "ulimit -v 400000; exec {CXIDIAG} write-lat 127.0.0.1 -d {} -p {} -s 536870912",
-        harness::named("soft1"),
-        server.port
-    );
-    let client = fabric
-        .command_of(Path::new("sh"), &["-c", &client])
-        .output();
-    let client = client.expect("a shell");
-    let server = server.finish();
-    let said = stderr(&client);
-    assert_eq!(client.status.code(), Some(1), "{said}");
-    let what =
-        "cannot get a buffer of 536870912 bytes: mmap: Cannot allocate memory (errno 12)\nhint: ";
-    assert!(said.contains(what), "{said}");
-    let told = stderr(&server);
-    assert!(
-        told.contains(" cannot take part: cannot get a buffer of"),
-        "{told}"
-    );
-    assert_eq!(server.status.code(), Some(1));
-    assert!(!stdout(&client).contains("WriteNum"));
-    fabric.assert_nothing_left();
+    for (tool, options) in [
+        ("write-lat", "-s 536870912"),
+        ("read-lat", "-s 536870912"),
+        ("send-lat", "-s 536870912"),
+        ("send-bw", "-s 536870912 -l 1"),
+    ] {
+        for limited in ["server", "client"] {
+            let fabric = Fabric::new();
+            let command = |side: &str, arguments: &str| {
+                let limit = match side == limited {
+                    true => "ulimit -v 400000;",
+                    false => "",
+                };
+                let line = format!(
+                    "{limit} exec {CXIDIAG} {tool} {}",
+                    harness::named(arguments)
+                );
+                fabric.command_of(Path::new("sh"), &["-c", &line])
+            };
+            let server = Server::start(command("server", "-p 0 -d soft0"));
+            let arguments = format!("127.0.0.1 -d soft1 -p {} {options}", server.port);
+            let client = command("client", &arguments).output().expect("a shell");
+            let server = server.finish();
+            let (fails, told) = match limited {
+                "client" => (&client, &server),
+                _ => (&server, &client),
+            };
+            for output in [fails, told] {
+                assert_eq!(output.status.code(), Some(1), "{tool}: {}", stderr(output));
+            }
+            let why =
+                "cannot get a buffer of 536870912 bytes: mmap: Cannot allocate memory (errno 12)\n";
+            let said = stderr(fails);
+            let begin = format!("cxidiag {tool}: {why}hint: ");
+            assert!(said.starts_with(&begin), "{tool}, {limited}: {said}");
+            let said = stderr(told);
+            assert!(
+                said.contains(&format!(" cannot take part: {why}")),
+                "{tool}, {limited}: {said}"
+            );
+            fabric.assert_nothing_left();
+        }
+    }
 }
