@@ -33,7 +33,7 @@ fn t13_buffers_beyond_memory_are_refused_before_anything_is_opened() {
     let fabric = Fabric::new();
     let machine = MadeUp::new(&[SMALL]);
     for (tool, options, buffers) in [
-        ("write-lat", &["-s", "4294967295"][..], 2_u64 << 32),
+        ("write-lat", &["-s", "67108864"][..], 2_u64 << 26),
         ("read-lat", &["-s", "33554432"], 2 << 25),
         ("send-lat", &["-s", "16777216"], 4 << 24),
         (

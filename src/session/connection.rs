@@ -17,7 +17,7 @@ use rustix::net::sockopt;
 use super::ANSWER_LIMIT;
 use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, REFUSAL, TooLong, message};
 use crate::error::{Failure, cause};
-use crate::interrupt;
+use crate::{interrupt, limit};
 
 /// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
 /// two seconds at the latest, then ends the wait.
@@ -175,6 +175,8 @@ impl Connection {
         most: usize,
         limit: Duration,
     ) -> Result<Vec<u8>, LinkError> {
+        // A run that is to end has nothing more to say here.
+        interrupt::check()?;
         if self.leads {
             self.send(mine)?;
             self.receive(most, limit)
@@ -264,6 +266,7 @@ impl Connection {
     }
 
     fn receive_message(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
+        let limit = limit::in_effect(limit);
         let since = Instant::now();
         let mut incoming = Incoming::new(most);
         loop {

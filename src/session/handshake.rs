@@ -84,6 +84,10 @@ pub struct Handshake<'a> {
     step: Step,
     about: Announced,
     run: Option<RunOptions>,
+    /// What is wrong with the peer's options. It is told behind the exchange of addresses: a legacy client
+    /// sends its address in any case, and one that sends to a closed connection may die of SIGPIPE
+    /// without a word (wire.md 10).
+    refused: Option<Failure>,
 }
 
 impl<'a> Handshake<'a> {
@@ -95,6 +99,7 @@ impl<'a> Handshake<'a> {
             step: Step::Name,
             about: Announced::default(),
             run: us.run,
+            refused: None,
         }
     }
 
@@ -137,6 +142,12 @@ impl<'a> Handshake<'a> {
             Step::Options => "during the handshake (options)",
             Step::Address => "during the handshake (address)",
         }
+    }
+
+    /// The failure to tell where an exchange has failed with `otherwise`: what was wrong with the options comes
+    /// first.
+    pub fn failure(&mut self, otherwise: Failure) -> Failure {
+        self.refused.take().unwrap_or(otherwise)
     }
 
     /// Judges the peer's payload of this exchange, and goes on to the next; behind the last one
@@ -208,23 +219,21 @@ impl<'a> Handshake<'a> {
         let bytes: &[u8; OPTIONS_SIZE] = self.exactly(payload, "options")?;
         let block = OptionBlock::decode(bytes);
         let (peer, tool) = (self.peer, self.us.tool);
-        match self.us.run {
-            None => {
-                let run = terms::from_block(tool, &block);
-                self.run = Some(run.map_err(|reason| {
-                    Failure::environment(format!(
-                        "the client ({peer}) asks for what cannot be: {reason}"
-                    ))
-                })?);
-            }
-            Some(_) => terms::check_host(&block.host).map_err(|reason| {
-                Failure::environment(format!("the server ({peer}) sent what cannot be: {reason}"))
-            })?,
-        }
+        let judged = match self.us.run {
+            None => terms::from_block(tool, &block)
+                .map(|run| self.run = Some(run))
+                .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
+            Some(_) => terms::check_host(&block.host)
+                .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
+        };
+        self.refused = judged.err().map(Failure::environment);
         Ok(())
     }
 
-    fn judge_address(&self, payload: &[u8]) -> Result<Agreed, Failure> {
+    fn judge_address(&mut self, payload: &[u8]) -> Result<Agreed, Failure> {
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         let bytes: &[u8; ADDRESS_SIZE] = self.exactly(payload, "address")?;
         let (host, theirs) = (self.peer, Address::decode(bytes));
         if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {

@@ -167,7 +167,10 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
                 (error, false) => Refusal::Stranger(unnamed(&error)),
-                (error, true) => Refusal::Failed(error.into_failure(connection.peer(), doing)),
+                (error, true) => {
+                    let failure = error.into_failure(connection.peer(), doing);
+                    Refusal::Failed(handshake.failure(failure))
+                }
             })?;
         if let Some(agreed) = handshake.judge(&payload)? {
             return Ok(agreed);
@@ -242,7 +245,7 @@ impl Session {
 
     /// Exchanges the results of one size.
     pub fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        let doing = "for the results of the peer";
+        let doing = "while results were exchanged";
         let exchanged = self
             .connection
             .exchange(&own.encode(), RESULT_SIZE, ANSWER_LIMIT);
