@@ -31,6 +31,7 @@ pub mod advice;
 pub mod atomic;
 mod backend;
 pub mod bench;
+pub mod buffers;
 pub mod cli;
 pub mod command;
 pub mod device;
@@ -38,10 +39,12 @@ pub mod error;
 pub mod expect;
 mod interrupt;
 pub mod limit;
+pub mod machine;
 pub mod measure;
 pub mod multicall;
 pub mod outputs;
 pub mod phase;
+pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -143,8 +146,11 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     let result = reporter
         .open()
         .and_then(|()| backend::check(plan))
-        .and_then(|()| interrupt::watch())
-        .and_then(|()| (plan.tool.run)(plan, &mut reporter));
+        .and_then(|()| run::place(plan))
+        .and_then(|plan| {
+            interrupt::watch()?;
+            (plan.tool.run)(&plan, &mut reporter)
+        });
     reporter.finish(result)
 }
 

@@ -9,12 +9,15 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cxi::HugePage;
+
 use crate::atomic::{Atomic, AtomicOp};
 use crate::cli::options::LIBCXI_VARIABLE;
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
 use crate::outputs::Outputs;
+use crate::placement::{Cpus, Placement};
 use crate::tool::Tool;
 
 /// Service that a NIC offers to everybody, unless its administrator says otherwise (libcxi.md 3.2).
@@ -96,6 +99,8 @@ pub struct RunOptions {
     pub atomic: Option<Atomic>,
     /// Rendezvous puts, in the send tools; never together with immediate data commands.
     pub rdzv: bool,
+    /// Pages of the buffers; the usual ones where there is none.
+    pub huge_page: Option<HugePage>,
     /// Lists and buffers, in the bandwidth tools.
     pub bandwidth: Option<Bandwidth>,
 }
@@ -304,6 +309,10 @@ pub struct Plan {
     pub port: u16,
     /// Library to load for a hardware device, where not the system's `libcxi.so.1`.
     pub libcxi: Option<LibraryFile>,
+    /// The CPUs that the user asks for.
+    pub cpus: Cpus,
+    /// Where the measuring thread is to run, as chosen on this machine.
+    pub placement: Placement,
     /// How a server listens.
     pub listening: Listening,
     /// How a client reaches its server.
@@ -380,6 +389,8 @@ impl Plan {
                 Some(path) => Some(library(path, "--libcxi")),
                 None => libcxi.map(|path| library(path, LIBCXI_VARIABLE)),
             },
+            cpus: typed.cpus,
+            placement: Placement::default(),
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,
@@ -423,6 +434,9 @@ impl Plan {
             && library.named_by != LIBCXI_VARIABLE
         {
             arguments.push(library.to_os_string());
+        }
+        if self.cpus != Cpus::Any {
+            arguments.push(format!("--cpu={}", self.cpus).into());
         }
         arguments
     }
@@ -692,6 +706,8 @@ mod tests {
             "7",
             "--libcxi",
             "/a b",
+            "--cpu",
+            "4,0-2",
             "-n",
             "9",
         ];
@@ -709,6 +725,7 @@ mod tests {
             (plan.device, 7, 0)
         );
         assert_eq!(server.libcxi, plan.libcxi);
+        assert_eq!(server.cpus, plan.cpus);
         assert_eq!(server.note(), None);
     }
 

@@ -16,6 +16,14 @@ pub enum Situation {
     NoLibrary,
     /// The software NICs cannot meet in their directory.
     NoFabric,
+    /// The machine has too few huge pages left.
+    NoHugePages,
+    /// The kernel has no huge pages of a size.
+    NoSuchHugePages,
+    /// The machine has too little memory left.
+    NoMemory,
+    /// A CPU may not be used.
+    CpuForbidden,
     /// The link of the NIC is down.
     LinkDown,
     /// The service is disabled.
@@ -58,6 +66,10 @@ impl fmt::Display for Situation {
             NoHardware => "no NIC",
             NoLibrary => "no libcxi",
             NoFabric => "a software NIC cannot be opened",
+            NoHugePages => "not enough huge pages",
+            NoSuchHugePages => "no huge pages of a size",
+            NoMemory => "not enough memory for the buffers",
+            CpuForbidden => "a CPU cannot be used",
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",
@@ -151,7 +163,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Call(&["cxil_map"], &[libc::EFAULT, libc::ENOMEM]),
-        "the memory cannot be pinned",
+        "the memory cannot be pinned, or huge pages that were reserved are not there (limit of the control group, memory policy)",
         "compare the size with 'ulimit -l' and the free memory",
     ),
     row(
@@ -185,6 +197,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "look for other users of the NIC",
     ),
     row(
+        Call(&["sched_setaffinity"], &[libc::EINVAL]),
+        "none of the CPUs runs, or the control group (cpuset) of this process excludes them all",
+        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+    ),
+    row(
         Call(&[], &[libc::ENOSPC]),
         "the service's limit or the NIC's total is reached",
         "look for other users of the NIC, and at the limits of the service",
@@ -196,8 +213,8 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Call(&["mmap"], &[libc::ENOMEM]),
-        "not enough memory",
-        "use a smaller --size",
+        "not enough memory, or not enough huge pages",
+        "use a smaller --size, --list-size or --buf-sz, and look at 'ulimit -v'",
     ),
     row(
         Call(&[], &[libc::ENOMEM]),
@@ -343,6 +360,26 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(NoFabric),
         "software NICs meet in the directory $CXIDIAG_FABRIC_DIR, or else /dev/shm/cxidiag-UID",
         "it must be yours, and nobody else's to write to",
+    ),
+    row(
+        Found(NoHugePages),
+        "huge pages are set aside beforehand; these are too few, in use, or beyond the limit of the control group",
+        "as root, write a larger number to the file named, and read it back (scattered memory may not allow it); or use a smaller --size, --list-size or --buf-sz",
+    ),
+    row(
+        Found(NoSuchHugePages),
+        "the kernel or the CPU does not offer this size (/sys/kernel/mm/hugepages shows those that it does)",
+        "choose the other size with --use-hp",
+    ),
+    row(
+        Found(NoMemory),
+        "buffers are pinned: they must fit the memory that is free, on the NUMA node of --cpu and within the limit of the control group",
+        "use a smaller --size, --list-size or --buf-sz",
+    ),
+    row(
+        Found(CpuForbidden),
+        "the control group (cpuset) of this process excludes some of the CPUs",
+        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
     ),
     row(
         Found(LinkDown),

@@ -13,6 +13,7 @@ use super::common::{
     initial_target, measure,
 };
 use crate::atomic::Atomic;
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::RunOptions;
 
@@ -36,7 +37,7 @@ impl OneSidedLatency for AtomicLat {
     ) -> Result<Initiator, Failure> {
         let fetching = atomic(run)?.fetching;
         let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-        let mut initiator = Initiator::new(endpoint, peer.address, length)?;
+        let mut initiator = Initiator::new(endpoint, peer.address, Buffer::small(length))?;
         if run.idc().is_on() {
             initiator.set_idc_context(IdcContext {
                 restricted: run.restricted().is_on(),
@@ -64,7 +65,7 @@ impl OneSidedLatency for AtomicLat {
             relaxed: true,
             buffer_id: 0,
         };
-        Target::new(endpoint, ELEMENT, &contents, entry)
+        Target::new(endpoint, Buffer::small(ELEMENT), &contents, entry)
     }
 
     fn measure<M: Measurement>(

@@ -12,6 +12,7 @@ pub(crate) mod testing;
 pub(crate) mod write_lat;
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use crate::buffers;
 use crate::cli::options;
 use crate::plan::{Bandwidth, RunOptions};
 use crate::run::{bandwidth_run, one_sided_latency, two_sided_latency};
@@ -41,6 +42,7 @@ pub static TOOLS: &[Tool] = &[
             &options::NO_IDC,
             &options::NO_LL,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -52,9 +54,11 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: LATENCY,
+        buffers: buffers::one_each,
         run: one_sided_latency::<write_lat::WriteLat>,
     },
     Tool {
@@ -78,6 +82,7 @@ pub static TOOLS: &[Tool] = &[
             &options::UNRESTRICTED,
             &options::NO_LL,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -89,12 +94,14 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
             use_idc: false,
             ..LATENCY
         },
+        buffers: buffers::one_each,
         run: one_sided_latency::<read_lat::ReadLat>,
     },
     Tool {
@@ -134,12 +141,14 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
             atomic: Some(SUM),
             ..LATENCY
         },
+        buffers: buffers::none,
         run: one_sided_latency::<atomic_lat::AtomicLat>,
     },
     Tool {
@@ -164,6 +173,7 @@ pub static TOOLS: &[Tool] = &[
             &options::NO_LL,
             &options::RDZV,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -175,9 +185,11 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: LATENCY,
+        buffers: buffers::both,
         run: two_sided_latency::<send_lat::SendLat>,
     },
     Tool {
@@ -202,6 +214,7 @@ pub static TOOLS: &[Tool] = &[
             &options::RDZV,
             &options::BUF_SZ,
             &options::BUF_ALIGN,
+            &options::USE_HP,
             &options::JSON,
             &options::CSV,
             &options::EXPECT,
@@ -211,6 +224,7 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
@@ -223,6 +237,7 @@ pub static TOOLS: &[Tool] = &[
             bandwidth: Some(LISTS),
             ..LATENCY
         },
+        buffers: buffers::by_direction,
         run: bandwidth_run::<send_bw::SendBw>,
     },
 ];
@@ -241,6 +256,7 @@ const LATENCY: RunOptions = RunOptions {
     report_all: false,
     atomic: None,
     rdzv: false,
+    huge_page: None,
     bandwidth: None,
 };
 

@@ -11,6 +11,7 @@ use super::common::{
     Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
     measure,
 };
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::RunOptions;
 
@@ -31,7 +32,7 @@ impl OneSidedLatency for ReadLat {
         peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        Initiator::new(endpoint, peer.address, run.max_size)
+        Initiator::new(endpoint, peer.address, Buffer::full(run))
     }
 
     fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
@@ -43,7 +44,7 @@ impl OneSidedLatency for ReadLat {
             relaxed: true,
             buffer_id: 0,
         };
-        let target = Target::new(endpoint, run.max_size, &[], entry)?;
+        let target = Target::new(endpoint, Buffer::full(run), &[], entry)?;
         target.fill_numbered(peer.supervisor)?;
         Ok(target)
     }

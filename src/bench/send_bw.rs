@@ -21,6 +21,7 @@ use super::common::{
     portals,
 };
 use crate::advice;
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
@@ -92,14 +93,14 @@ impl Bandwidth for SendBw {
             receives: lists.bidirectional || side == Side::Server,
         };
         let list_size = u32::from(lists.list_size);
-        let length = |is_used| match is_used {
-            true => lists.buffer(run.max_size),
-            false => UNUSED_BUFFER,
+        let buffer = |is_used| match is_used {
+            true => Buffer::full(run),
+            false => Buffer::small(UNUSED_BUFFER),
         };
         let mut initiator = Initiator::with_queues(
             endpoint,
             peer.address,
-            length(part.sends),
+            buffer(part.sends),
             SLOTS_PER_MESSAGE * list_size + FURTHER_SLOTS,
             list_size + 1,
         )?;
@@ -115,7 +116,7 @@ impl Bandwidth for SendBw {
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
         let arrived = Tally::new(endpoint, &initiator, &portals.events)?;
-        let buffer = map(endpoint.lni(), length(part.receives))?;
+        let buffer = map(endpoint.lni(), buffer(part.receives))?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, true)?;
         let entry = Entry {
             put: true,

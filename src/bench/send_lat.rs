@@ -20,6 +20,7 @@ use super::common::{
     Direction, Endpoint, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, portals,
 };
 use crate::advice;
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
@@ -75,7 +76,7 @@ impl TwoSidedLatency for SendLat {
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
-        let initiator = Initiator::new(endpoint, peer.address, run.max_size)?;
+        let initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
         memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         let receiver = Receiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
@@ -185,7 +186,7 @@ impl Resources {
 impl Receiver {
     fn new(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint.lni(), run.max_size)?;
+        let buffer = map(endpoint.lni(), Buffer::full(run))?;
         let entry = Entry {
             put: true,
             get: false,

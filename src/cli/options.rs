@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use cxi::HugePage;
+
 use super::number::within;
 use super::typed::Typed;
 use crate::atomic::{self, Atomic};
@@ -509,6 +511,36 @@ pub static QUIET: OptionDef = OptionDef {
     },
 };
 
+/// `--use-hp`
+pub static USE_HP: OptionDef = OptionDef {
+    short: None,
+    long: "use-hp",
+    value: Some("SIZE"),
+    governs: Governs::Run,
+    help: |_| "Use huge pages for the data buffers: 2M or 1G".into(),
+    set: |typed, value| {
+        typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
+        Ok(())
+    },
+};
+
+/// `--cpu`
+pub static CPU: OptionDef = OptionDef {
+    short: None,
+    long: "cpu",
+    value: Some("LIST|auto"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Run on these CPUs (such as 2 or 0-3,8) and have the\n\
+         buffers on their NUMA node; auto: one near the NIC"
+            .into()
+    },
+    set: |typed, value| {
+        typed.cpus = text(value)?.parse()?;
+        Ok(())
+    },
+};
+
 /// `--loopback`
 pub static LOOPBACK: OptionDef = OptionDef {
     short: None,
@@ -645,6 +677,13 @@ fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
 
 fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "expected plain text".into())
+}
+
+/// Names of sizes, in any case.
+fn huge_page(text: &str) -> Option<HugePage> {
+    let sizes = [HugePage::Mib2, HugePage::Gib1];
+    let is_named = |size: &HugePage| size.to_string().eq_ignore_ascii_case(text);
+    sizes.into_iter().find(is_named)
 }
 
 /// `MIN` or `MIN:MAX`.

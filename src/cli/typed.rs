@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::device::DeviceName;
 use crate::outputs::Outputs;
+use crate::placement::Cpus;
 use crate::plan::{Role, RunOptions};
 
 /// The command line of one tool, option by option.
@@ -29,6 +30,8 @@ pub struct Typed {
     pub wait: Option<u32>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
+    /// `--cpu`.
+    pub cpus: Cpus,
     /// The tool's defaults, changed by what was typed.
     pub run: RunOptions,
     /// What is made of the results.
@@ -51,6 +54,7 @@ impl Typed {
             connect_timeout: None,
             wait: None,
             libcxi: None,
+            cpus: Cpus::Any,
             run: defaults,
             outputs: Outputs::default(),
             run_given: Vec::new(),

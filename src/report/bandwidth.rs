@@ -4,18 +4,15 @@
 use std::io::{self, Write};
 
 use super::text::{self, line, separator};
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::measure::Rates;
-use crate::plan::{Bandwidth, Setting};
+use crate::plan::{Bandwidth, RunOptions, Setting};
 use crate::tool::Tool;
 
-/// Bytes to which a buffer is rounded up, for the summary: a page of the platforms that the
-/// documents know.
-const PAGE: u64 = 4096;
-
 /// The lines of the summary block between IDC and Hugepages.
-pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, max_size: u64) -> io::Result<()> {
-    let used = lists.buffer(max_size).next_multiple_of(PAGE);
+pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, run: &RunOptions) -> io::Result<()> {
+    let used = Buffer::full(run).allocated();
     line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
     line(
         out,

@@ -7,6 +7,7 @@
 use std::io::{self, BufWriter, Write};
 
 use super::bandwidth;
+use crate::buffers::Need;
 use crate::cli::options;
 use crate::device::DeviceName;
 use crate::error::{Failure, Kind};
@@ -116,10 +117,16 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         line(out, "Results Reported", reported)?;
     }
     if let Some(lists) = run.bandwidth {
-        bandwidth::lists(out, lists, run.max_size)?;
+        bandwidth::lists(out, lists, run)?;
     }
     if has_buffers {
-        line(out, "Hugepages", Setting::Disabled)?;
+        match Need::of(tool, run, &[summary.side]).huge_pages() {
+            None => line(out, "Hugepages", Setting::Disabled)?,
+            Some((size, count)) => {
+                let pages = format_args!("Enabled ({size} - {count} pages)");
+                line(out, "Hugepages", pages)?;
+            }
+        }
     }
     let Own { nic, pid, vni, .. } = *own;
     line(

@@ -15,7 +15,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::ANSWER_LIMIT;
-use super::wire::{self, FAREWELL, Incoming, TooLong, message};
+use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, TooLong, message};
 use crate::error::{Failure, cause};
 use crate::{interrupt, limit};
 
@@ -42,6 +42,8 @@ pub enum LinkError {
     Closed,
     /// The peer was interrupted, and said so.
     Farewell,
+    /// The peer cannot take part, for this reason.
+    Refusal(String),
     /// This side was interrupted.
     Interrupted(Failure),
     /// The peer's host, or the network in between, has gone.
@@ -66,6 +68,9 @@ impl LinkError {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
+            Self::Refusal(reason) => {
+                Failure::peer(format!("the peer ({peer}) cannot take part: {reason}"))
+            }
             Self::Farewell => Failure::peer(format!("the peer ({peer}) was interrupted {doing}")),
             Self::Interrupted(failure) => failure,
             Self::Silent => silent(peer, doing),
@@ -214,6 +219,11 @@ impl Connection {
         let _ = (&self.stream).write_all(&FAREWELL.to_le_bytes());
     }
 
+    /// Tells a peer that understands it why this side cannot take part.
+    pub fn refuse(&self, reason: &str) {
+        let _ = (&self.stream).write_all(&wire::refusal(reason));
+    }
+
     /// Bytes that can be read at once; 0 at the end of the connection.
     fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
@@ -262,6 +272,17 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// The reason of a refusal, which follows its announcement.
+    pub fn refusal(&self) -> LinkError {
+        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT) {
+            Ok(reason) => {
+                let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
+                LinkError::Refusal(reason.to_owned())
+            }
+            Err(error) => error,
         }
     }
 

@@ -39,7 +39,7 @@ use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
 use notes::Notes;
 pub use wire::{Address, PeerResult};
-use wire::{MAX_PAYLOAD, RESULT_SIZE};
+use wire::{MAX_PAYLOAD, REFUSAL, RESULT_SIZE};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ pub struct Agreed {
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
-    /// The peer is to be told if this side is interrupted.
+    /// The peer understands what is told out of turn, and is to be told if this side is interrupted.
     owes_farewell: Cell<bool>,
 }
 
@@ -183,6 +183,7 @@ fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
         LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host does not answer any more".into(),
         LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
@@ -227,6 +228,14 @@ impl Session {
                 // wire.md 9.1: one byte came in barriers of latency tools for a few months, under
                 // a version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
+                let error = match error {
+                    LinkError::TooLong { length, .. }
+                        if length == REFUSAL && self.owes_farewell.get() =>
+                    {
+                        self.connection.refusal()
+                    }
+                    other => other,
+                };
                 let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
                 Err(match is_unreleased {
                     true => failure.with_hint(handshake::release(Some((2, 3)))),
@@ -280,6 +289,17 @@ impl Session {
             Ok(()) => failure,
             Err(cause) => cause,
         }
+    }
+
+    /// Tells the peer why this side has failed before it was ready, if it understands that; to a
+    /// legacy peer the connection ends without a reason (defect T33 of tools.md). Returns the failure.
+    pub fn tell(&self, failure: Failure) -> Failure {
+        let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
+        if is_own && self.owes_farewell.get() {
+            self.finish();
+            self.connection.refuse(&failure.message);
+        }
+        failure
     }
 
     /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end

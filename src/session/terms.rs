@@ -1,5 +1,7 @@
 //! The terms of a run: run options <-> option block.
 
+use cxi::HugePage;
+
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
@@ -14,7 +16,6 @@ const GPU_TYPE_OF_ATOMICS: i8 = 0;
 
 /// Largest number in use on the wire (wire.md 4.2 and 4.4).
 const MAX_CLOCK: u32 = 1;
-const MAX_HUGEPAGES: u8 = 2;
 const MAX_GPU_TYPE: i8 = 2;
 
 /// What this side announces; `port` is the TCP port in use.
@@ -40,7 +41,11 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
         report_all: run.report_all,
         print_gbits: false,
         emu_mode: false,
-        hugepages: 0,
+        hugepages: match run.huge_page {
+            None => 0,
+            Some(HugePage::Mib2) => 1,
+            Some(HugePage::Gib1) => 2,
+        },
         min_size,
         max_size,
         max_buf_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.max_buffer),
@@ -89,9 +94,12 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
     if block.clock > MAX_CLOCK {
         return Err(no_such("clock"));
     }
-    if block.hugepages > MAX_HUGEPAGES {
-        return Err(no_such("hugepages"));
-    }
+    let huge_page = match block.hugepages {
+        0 => None,
+        1 => Some(HugePage::Mib2),
+        2 => Some(HugePage::Gib1),
+        _ => return Err(no_such("hugepages")),
+    };
     check_host(&block.host)?;
     let atomic = Atomic {
         op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
@@ -106,9 +114,6 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         max_buffer: block.max_buf_size,
         alignment: block.buf_align,
     };
-    if block.hugepages != 0 {
-        return Err("this version has no huge pages".into());
-    }
     RunOptions {
         iters: block.iters,
         duration_s: (block.duration != 0).then_some(block.duration),
@@ -122,6 +127,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
         rdzv: block.use_rdzv && tool.takes(&options::RDZV),
+        huge_page: huge_page.filter(|_| tool.takes(&options::USE_HP)),
         bandwidth: tool.defaults.bandwidth.map(|_| bandwidth),
     }
     .checked()
@@ -197,6 +203,8 @@ mod tests {
                 "-v",
                 "7",
             ],
+            &["h", "--use-hp=2M"],
+            &["h", "--use-hp=1g"],
         ] {
             let plan = plan(arguments);
             assert_eq!(
@@ -253,10 +261,6 @@ mod tests {
                 ..asked()
             },
             OptionBlock {
-                hugepages: 1,
-                ..asked()
-            },
-            OptionBlock {
                 atomic_op: 3,
                 ..asked()
             },
@@ -306,6 +310,23 @@ mod tests {
             ..asked()
         };
         assert!(from_block(&TOOLS[0], &block).unwrap().report_all);
+    }
+
+    /// Atomic operations have no buffers that they could be for.
+    #[test]
+    fn huge_pages_are_for_tools_that_take_them() {
+        let plan = crate::bench::testing::plan("atomic-lat", &[]);
+        let block = OptionBlock {
+            hugepages: 1,
+            ..to_block(&plan, 1)
+        };
+        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
+        let with = OptionBlock {
+            hugepages: 2,
+            ..asked()
+        };
+        let run = from_block(&TOOLS[0], &with).unwrap();
+        assert_eq!(run.huge_page, Some(HugePage::Gib1));
     }
 
     #[test]

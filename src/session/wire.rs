@@ -14,6 +14,19 @@ pub const HEADER_SIZE: usize = 4;
 /// out of turn. A legacy peer is not told.
 pub const FAREWELL: u32 = u32::MAX;
 
+/// Another length of no message: one cxidiag tells another that it cannot take part, out of turn. A
+/// message follows with the reason, a string.
+pub const REFUSAL: u32 = u32::MAX - 1;
+
+/// A refusal for this reason, of which as much is told as fits.
+pub fn refusal(reason: &str) -> Vec<u8> {
+    let plain = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
+    let reason: String = reason.chars().map(plain).take(MAX_PAYLOAD - 1).collect();
+    let mut bytes = REFUSAL.to_le_bytes().to_vec();
+    bytes.extend(message(&string(&reason)));
+    bytes
+}
+
 /// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
 pub fn holds_farewell(bytes: &[u8]) -> bool {
     let mut rest = bytes;
@@ -214,6 +227,21 @@ mod tests {
             b"\xff\0",
         ] {
             assert_eq!(parse_string(payload), None, "{payload:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_a_message_behind_a_length_of_none() {
+        let bytes = refusal("full");
+        assert_eq!(
+            bytes,
+            [&REFUSAL.to_le_bytes()[..], &message(b"full\0")].concat()
+        );
+        let longest = refusal(&"x".repeat(5000));
+        assert_eq!(longest.len(), 2 * HEADER_SIZE + MAX_PAYLOAD);
+        for bytes in [bytes, longest] {
+            assert!(parse_string(&bytes[2 * HEADER_SIZE..]).is_some());
+            assert!(!holds_farewell(&bytes));
         }
     }
 

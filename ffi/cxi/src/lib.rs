@@ -6,13 +6,14 @@
 //! | [`Library`] | the table of libcxi functions |
 //! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
 //! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
-//! | [`Pages`], [`MemoryRegion`] | memory that the NIC reads and writes |
+//! | [`Pages`], [`HugePage`], [`MemoryRegion`] | memory that the NIC reads and writes |
 //! | [`EventQueue`], [`Event`] | what the NIC reports |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
 //! | [`Counter`], [`TriggerQueue`] | what the NIC counts, and what waits for that |
 //! | [`PortalTableEntry`] | where operations arrive |
 //! | [`address`] | fabric addresses and match ids |
 //! | [`clock`] | the clock of the measurements |
+//! | [`placement`] | the CPUs of a thread, and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
@@ -47,11 +48,13 @@ mod error;
 mod event;
 mod event_queue;
 mod fence;
+mod huge_page;
 mod launch;
 mod library;
 mod lni;
 mod memory;
 mod owned;
+pub mod placement;
 mod portal;
 mod queue_handle;
 mod ring;
@@ -68,6 +71,7 @@ pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
 pub use event::{Event, Record, Target};
 pub use event_queue::EventQueue;
+pub use huge_page::HugePage;
 pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::{MemoryRegion, Pages};

@@ -5,6 +5,8 @@ use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice::{self, Situation};
 use crate::error::Failure;
+use crate::machine::Machine;
+use crate::placement::{self, Taken};
 use crate::plan::Plan;
 use crate::session::Own;
 
@@ -14,11 +16,17 @@ pub struct Endpoint {
     device: Device,
     lni: Lni,
     domain: Domain,
+    /// Where this thread runs; taken before anything is allocated.
+    place: Taken,
+    /// What the user should know of that place.
+    hint: Option<String>,
 }
 
 impl Endpoint {
     /// Takes an address on `device`, in the service of the plan.
     pub fn new(plan: &Plan, device: Device) -> Result<Self, Failure> {
+        let place = plan.placement.take()?;
+        let hint = placement::hint(plan, &Machine::this());
         if !device.info().link_up {
             let message = format!("the link of {} is down", plan.device);
             return Err(advice::found(Situation::LinkDown, message));
@@ -45,6 +53,8 @@ impl Endpoint {
             device,
             lni,
             domain,
+            place,
+            hint,
         })
     }
 
@@ -83,6 +93,8 @@ impl Endpoint {
                 info.name
             ));
         }
+        warnings.extend(self.place.complaint.clone());
+        warnings.extend(self.hint.clone());
         warnings
     }
 

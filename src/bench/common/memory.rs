@@ -4,6 +4,7 @@ use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{Lni, MemoryRegion, Pages};
 
 use crate::advice;
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::run::Supervisor;
 
@@ -11,13 +12,19 @@ use crate::run::Supervisor;
 /// time, and the smallest queue, one page, holds more.
 pub const EVENT_PAGE: u32 = 1;
 
-/// `length` bytes of zeroed system memory, rounded up to pages, pinned for the NIC to read and
-/// write.
-pub fn map(lni: &Lni, length: u64) -> Result<MemoryRegion, Failure> {
-    let pages = usize::try_from(length)
-        .map(Pages::anonymous)
-        .unwrap_or_else(|_| Pages::anonymous(usize::MAX));
-    let pages = pages.map_err(refused(&format!("get a buffer of {length} bytes")))?;
+/// Zeroed system memory for `buffer`, in whole pages, pinned for the NIC to read and write.
+pub fn map(lni: &Lni, buffer: Buffer) -> Result<MemoryRegion, Failure> {
+    let length = buffer.length;
+    let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    let pages = match buffer.huge_page {
+        None => {
+            Pages::anonymous(bytes).map_err(refused(&format!("get a buffer of {length} bytes")))?
+        }
+        Some(size) => Pages::huge(bytes, size).map_err(refused(&format!(
+            "get a buffer of {length} bytes in huge pages of {size}"
+        )))?,
+    };
+    // No hints: the driver finds out the size of the pages itself (libcxi.md 7.2).
     MemoryRegion::map(lni, pages, CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE).map_err(refused(
         &format!("map a buffer of {length} bytes for the NIC"),
     ))

@@ -5,6 +5,7 @@ use cxi::{MemoryRegion, PortalTableEntry};
 use super::memory::{self, EVENT_PAGE, map, refused};
 use super::portals::{self, Entry, Portals};
 use super::{Endpoint, PORTAL_INDEX};
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::run::Supervisor;
 
@@ -16,16 +17,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates a buffer of `length` bytes, rounded up to pages, and opens it through `entry`. It
-    /// begins with `contents`; the rest is zero.
+    /// Allocates `buffer` and opens it through `entry`. It begins with `contents`; the rest is zero.
     pub fn new(
         endpoint: &Endpoint,
-        length: u64,
+        buffer: Buffer,
         contents: &[u8],
         entry: Entry,
     ) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint.lni(), length)?;
+        let buffer = map(endpoint.lni(), buffer)?;
         buffer.copy_in(0, contents);
         let mut portal = portals.open(endpoint, PORTAL_INDEX, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
