@@ -6,9 +6,10 @@ use std::path::Path;
 use cxi::{Device, Library};
 
 use crate::advice::{self, Situation};
-use crate::device::{DeviceKind, DeviceName};
+use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
-use crate::plan::Plan;
+use crate::machine::Machine;
+use crate::plan::{LibraryFile, Plan};
 
 /// The library of the first libcxi release and of all that followed.
 const LIBCXI: &str = "libcxi.so.1";
@@ -26,35 +27,94 @@ pub fn check(plan: &Plan) -> Result<(), Failure> {
 
 /// Opens the device of the plan.
 pub fn open(plan: &Plan) -> Result<Device, Failure> {
-    let library = match plan.device.kind {
-        DeviceKind::Software => Library::from_api(softnic::api()),
-        DeviceKind::Hardware => load(plan)?,
-    };
-    Device::open(&library, plan.device.index)
-        .map_err(|error| cannot_open(&library, plan.device, error))
+    open_device(plan.device, plan.libcxi.as_ref())
 }
 
-fn load(plan: &Plan) -> Result<Library, Failure> {
-    let path = plan
-        .libcxi
-        .as_ref()
-        .map_or(OsStr::new(LIBCXI), |library| library.path.as_os_str());
+/// Opens a device; `libcxi` is the library that the user has named.
+fn open_device(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
+    let library = match device.kind {
+        DeviceKind::Software => Library::from_api(softnic::api()),
+        DeviceKind::Hardware => load(device, libcxi)?,
+    };
+    Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
+}
+
+/// A device that is there, or was asked for.
+pub struct Found {
+    /// Its name.
+    pub name: DeviceName,
+    /// The device, or why it cannot be opened.
+    pub opened: Result<Device, Failure>,
+}
+
+/// The devices of this machine, opened, hardware first; or those with these `names`.
+pub fn devices(
+    names: &[DeviceName],
+    libcxi: Option<&LibraryFile>,
+    machine: &Machine,
+) -> Result<Vec<Found>, Failure> {
+    softnic::check_environment().map_err(Failure::usage)?;
+    let names = match names {
+        [] => [hardware(libcxi, machine)?, software()].concat(),
+        names => names.to_vec(),
+    };
+    let open = |name: DeviceName| Found {
+        name,
+        opened: open_device(name, libcxi),
+    };
+    Ok(names.into_iter().map(open).collect())
+}
+
+/// What the driver shows, and what the library knows: it leaves out what it cannot open
+/// (libcxi.md 2.3).
+fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> Result<Vec<DeviceName>, Failure> {
+    let mut names: Vec<DeviceName> = machine
+        .cxi_devices()
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    match load(DEFAULT_DEVICE, libcxi) {
+        Ok(library) => names.extend(listed(&library, DeviceKind::Hardware)),
+        // Each device will say so, if there is any.
+        Err(_) if libcxi.is_none() => {}
+        Err(failure) => return Err(failure),
+    }
+    names.sort_by_key(|name| name.index);
+    names.dedup();
+    Ok(names)
+}
+
+fn software() -> Vec<DeviceName> {
+    listed(&Library::from_api(softnic::api()), DeviceKind::Software)
+}
+
+fn listed(library: &Library, kind: DeviceKind) -> Vec<DeviceName> {
+    let infos = cxi::devices(library).into_iter().flatten();
+    infos
+        .map(|info| DeviceName {
+            kind,
+            index: info.id,
+        })
+        .collect()
+}
+
+fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Failure> {
+    let path = libcxi.map_or(OsStr::new(LIBCXI), |library| library.path.as_os_str());
     Library::load(path).map_err(|error| {
         let situation = match hardware_is_missing() {
             true => Situation::NoHardware,
             false => Situation::NoLibrary,
         };
         // A library that the user has named is their choice, whatever this machine has.
-        match &plan.libcxi {
+        match libcxi {
             Some(library) => Failure::environment(format!(
-                "cannot open device {}: {}: {error}",
-                plan.device,
+                "cannot open device {device}: {}: {error}",
                 library.to_os_string().display()
             ))
             .with_hint("it has to be a libcxi.so.1 of this machine's architecture"),
             None => advice::found(
                 situation,
-                format!("cannot open device {}: no libcxi: {error}", plan.device),
+                format!("cannot open device {device}: no libcxi: {error}"),
             ),
         }
     })

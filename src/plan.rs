@@ -265,6 +265,11 @@ pub struct LibraryFile {
 }
 
 impl LibraryFile {
+    /// The library at `path`, which this option or variable names.
+    pub fn new(path: PathBuf, named_by: &'static str) -> Self {
+        Self { path, named_by }
+    }
+
     /// As the user wrote it: with the option or variable in front.
     pub fn to_os_string(&self) -> OsString {
         let mut text = OsString::from(self.named_by);
@@ -377,7 +382,6 @@ impl Plan {
         let seconds = |typed: Option<u32>, default| {
             typed.map_or(default, |seconds| Duration::from_secs(seconds.into()))
         };
-        let library = |path, named_by| LibraryFile { path, named_by };
         Ok(Self {
             tool,
             program,
@@ -386,8 +390,8 @@ impl Plan {
             svc_id: typed.svc_id.unwrap_or(DEFAULT_SVC_ID),
             port,
             libcxi: match typed.libcxi {
-                Some(path) => Some(library(path, "--libcxi")),
-                None => libcxi.map(|path| library(path, LIBCXI_VARIABLE)),
+                Some(path) => Some(LibraryFile::new(path, "--libcxi")),
+                None => libcxi.map(|path| LibraryFile::new(path, LIBCXI_VARIABLE)),
             },
             cpus: typed.cpus,
             placement: Placement::default(),

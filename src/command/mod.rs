@@ -1,12 +1,13 @@
 //! What the program does beside measuring: one `mod` line and one entry for each command.
 
 mod compare;
+mod devices;
 
 use std::ffi::OsString;
 
 use crate::error::Failure;
 
-/// One subcommand that is not a tool: it opens no NIC and has no peer.
+/// One subcommand that is not a tool: it has no peer.
 #[derive(Debug)]
 pub struct Command {
     /// Name as a subcommand of `cxidiag`: `compare`.
@@ -20,9 +21,17 @@ pub struct Command {
 }
 
 /// All commands, in the order of listings.
-pub static COMMANDS: &[Command] = &[Command {
-    name: "compare",
-    about: "Compare the results of two runs",
-    help: compare::help,
-    run: compare::run,
-}];
+pub static COMMANDS: &[Command] = &[
+    Command {
+        name: "devices",
+        about: "List the NICs of this machine",
+        help: devices::help,
+        run: devices::run,
+    },
+    Command {
+        name: "compare",
+        about: "Compare the results of two runs",
+        help: compare::help,
+        run: compare::run,
+    },
+];

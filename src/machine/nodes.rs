@@ -17,6 +17,23 @@ impl Machine {
         u32::try_from(self.number(path)?).ok()
     }
 
+    /// The NICs that the driver shows, by name.
+    pub fn cxi_devices(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join("sys/class/cxi"));
+        let names = entries.into_iter().flatten().flatten();
+        names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
+    }
+
+    /// The MAC address of a NIC; `None` where its network interface is not there.
+    pub fn mac_of_device(&self, device: &str) -> Option<String> {
+        let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
+        let first = fs::read_dir(interfaces).ok()?.flatten().next()?;
+        let address = fs::read_to_string(first.path().join("address")).ok()?;
+        Some(address.trim().to_owned())
+    }
+
     /// The CPUs of a NUMA node, in order.
     pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
         let text = self.read(format!("{NODES}/node{node}/cpulist"));
@@ -57,6 +74,10 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
+            (
+                "sys/class/cxi/cxi0/device/net/hsn0/address",
+                "02:00:00:00:00:12\n",
+            ),
             ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
             ("sys/devices/system/node/node1/cpulist", "4-7\n"),
             // A node of memory alone.
@@ -74,5 +95,13 @@ mod tests {
         assert_eq!(machine.node_of_cpu(4), Some(1));
         assert_eq!(machine.node_of_cpu(12), None);
         assert_eq!(machine.online_cpus().len(), 12);
+        let mut names = machine.cxi_devices();
+        names.sort_unstable();
+        assert_eq!(names, ["cxi0", "cxi1"]);
+        assert_eq!(
+            machine.mac_of_device("cxi0").as_deref(),
+            Some("02:00:00:00:00:12")
+        );
+        assert_eq!(machine.mac_of_device("cxi1"), None);
     }
 }

@@ -5,6 +5,7 @@
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
 //! * `output`: standard output, where no wait for its reader is endless.
 //! * `comparison`: two outcomes side by side.
+//! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `progress`: how far a size has come, on a terminal.
 //! * `reporter`: takes what a run finds out, and hands it to these.
 
@@ -12,6 +13,7 @@ pub mod bandwidth;
 pub mod comparison;
 mod csv;
 mod destination;
+pub mod devices;
 mod extra;
 mod facts;
 mod hdr_log;
@@ -22,5 +24,6 @@ mod progress;
 mod reporter;
 pub mod text;
 
+pub use destination::Destination;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{Lists, Reporter, refused};

@@ -1,0 +1,140 @@
+//! `devices`: what NICs there are, and who may use them (docs/devices.md).
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, value_parser};
+
+use crate::backend;
+use crate::cli::help::entry;
+use crate::cli::options::{LEFT_OUT, LIBCXI_VARIABLE};
+use crate::device::DeviceName;
+use crate::error::Failure;
+use crate::machine::Machine;
+use crate::outputs::Place;
+use crate::plan::{LibraryFile, invalid};
+use crate::report::Destination;
+use crate::report::devices::{self, Inventory};
+
+/// Help for the command.
+pub fn help() -> String {
+    let mut text = String::from(
+        "List the NICs of this machine, and who may use them\n\n\
+         Usage:\n  cxidiag devices [DEVICE...] [OPTIONS]\n\n\
+         DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without one, all\n\
+         that there are.\n\nOptions:\n",
+    );
+    text += &entry(
+        "    --json[=FILE]",
+        "One JSON document instead of the text, or to FILE",
+    );
+    text += &entry(
+        "    --libcxi=FILE",
+        &format!("libcxi to use for hardware (default: {LIBCXI_VARIABLE},\nthen libcxi.so.1)"),
+    );
+    text += &entry("-h, --help", "Print this help and exit");
+    text += "\nExit status 1 if a NIC that is there, or was asked for, cannot be opened.\n";
+    text
+}
+
+/// Carries it out.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = parse(arguments)? else {
+        return crate::print(&help());
+    };
+    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
+    let machine = Machine::this();
+    let found = backend::devices(&asked.devices, asked.libcxi.as_ref(), &machine)?;
+    let inventory = Inventory::of(found, &machine);
+    if asked.json != Some(Place::Stdout) {
+        let mut text = Vec::new();
+        if asked.devices.is_empty() && !inventory.has_hardware() {
+            text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
+        }
+        devices::write(&mut text, &inventory)
+            .and_then(|()| io::stdout().write_all(&text))
+            .map_err(Failure::output)?;
+    }
+    if let Some(destination) = destination {
+        destination.write(&devices::document(&inventory)?)?;
+    }
+    inventory.result()
+}
+
+/// What was asked for.
+#[derive(Debug)]
+struct Asked {
+    devices: Vec<DeviceName>,
+    json: Option<Place>,
+    libcxi: Option<LibraryFile>,
+}
+
+/// Reads the arguments; nothing if they ask for help.
+fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let matches = clap::Command::new("devices")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .infer_long_args(true)
+        .args_override_self(true)
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(LEFT_OUT)
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            Arg::new("libcxi")
+                .long("libcxi")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(Arg::new("DEVICE").num_args(0..))
+        .try_get_matches_from(arguments)
+        .map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.strip_prefix("error: ").unwrap_or(line);
+            Failure::usage(format!("{line} (see cxidiag devices --help)"))
+        })?;
+    if matches.get_flag("help") {
+        return Ok(None);
+    }
+    let devices = matches
+        .get_many::<String>("DEVICE")
+        .into_iter()
+        .flatten()
+        .map(|name| {
+            let allowed = |why: &str| Failure::usage(format!("invalid device '{name}': {why}"));
+            name.parse().map_err(allowed)
+        })
+        .collect::<Result<_, _>>()?;
+    let json = matches
+        .get_one::<PathBuf>("json")
+        .map(|path| match path.as_os_str() == LEFT_OUT {
+            true => Place::Stdout,
+            false => Place::File(path.clone()),
+        });
+    let libcxi = match matches.get_one::<PathBuf>("libcxi") {
+        Some(path) if path.as_os_str().is_empty() => {
+            return Err(Failure::usage(invalid("libcxi", "", "expected a file")));
+        }
+        Some(path) => Some(LibraryFile::new(path.clone(), "--libcxi")),
+        None => env::var_os(LIBCXI_VARIABLE)
+            .filter(|path| !path.is_empty())
+            .map(|path| LibraryFile::new(path.into(), LIBCXI_VARIABLE)),
+    };
+    Ok(Some(Asked {
+        devices,
+        json,
+        libcxi,
+    }))
+}
