@@ -84,6 +84,11 @@ fn of(situation: Situation) -> &'static Explanation {
     row.expect("every situation has its row; a test counts them")
 }
 
+/// What to check and do in a situation, where the message says the cause already.
+pub fn remedy(situation: Situation) -> &'static str {
+    of(situation).remedy
+}
+
 /// A failure of the environment that the program found out by itself; `message` says what is seen.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
     Failure::environment(message).with_hint(of(situation).hint())

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Explanation, What};
+use crate::error::SEE_PEER;
 
 use Situation::*;
 use What::{Call, Code, Found};
@@ -44,16 +45,26 @@ pub enum Situation {
     PortInUse,
     /// The port to listen on is reserved.
     PortReserved,
+    /// The address to listen on is another machine's.
+    NotOurAddress,
     /// The other side is another tool.
     OtherTool,
     /// The other side is of another version.
     OtherVersion,
+    /// The other side is of a version with another control connection.
+    OldVersion,
+    /// The other side is of a version that was never released.
+    UnreleasedVersion,
     /// The other side uses another VNI.
     OtherVni,
     /// The other side is no CXI diagnostic.
     NoDiagnostic,
-    /// The two NICs cannot reach each other.
-    Apart,
+    /// Only one of the NICs is a software NIC.
+    OtherKind,
+    /// Software NICs on two machines.
+    SoftwareApart,
+    /// Two machines have the same NIC address.
+    SameAddress,
     /// The other side ended early.
     PeerEnded,
     /// The other side's host is gone.
@@ -80,11 +91,16 @@ impl fmt::Display for Situation {
             UnknownHost => "the host name cannot be resolved",
             PortInUse => "the port is in use",
             PortReserved => "no right to listen on the port",
+            NotOurAddress => "the address to listen on is not here",
             OtherTool => "different tools",
             OtherVersion => "different versions",
+            OldVersion => "the other side is of SHS 12.0 or older",
+            UnreleasedVersion => "the other side is of an unreleased version",
             OtherVni => "different VNIs",
             NoDiagnostic => "not the answers of a CXI diagnostic",
-            Apart => "no packet would pass between the NICs",
+            OtherKind => "a software NIC on one side only",
+            SoftwareApart => "software NICs on two machines",
+            SameAddress => "the same NIC address on two machines",
             PeerEnded => "the peer closed the connection",
             PeerGone => "the peer's host does not answer",
         })
@@ -409,7 +425,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NobodyListens),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, and give both sides the same --port; --wait=SEC waits for a server",
+        "start the server first, and give both sides the same --port; --wait=SEC waits for a server that starts, or serves another client",
     ),
     row(
         Found(NoConnection),
@@ -418,18 +434,23 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(UnknownHost),
-        "the name is wrong, or no name service knows it; this has nothing to do with the NIC",
-        "check the name, or give the address",
+        "the name is wrong, or no name service knows it",
+        "check the name, or give the IP address; this has nothing to do with the NIC",
     ),
     row(
         Found(PortInUse),
         "another program listens there, perhaps a server left from before",
-        "end it, or give both sides another --port (0 on a server: any free one)",
+        "end the server that was left there, or give both sides another --port (0 on a server: any free one)",
     ),
     row(
         Found(PortReserved),
-        "ports below 1024 are reserved",
-        "choose another with --port",
+        "only root may listen there",
+        "ports below 1024 are reserved; choose another with --port",
+    ),
+    row(
+        Found(NotOurAddress),
+        "--bind names an address that this machine does not have",
+        "--bind takes an address of this machine; 'ip address' lists them",
     ),
     row(
         Found(OtherTool),
@@ -439,7 +460,17 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(OtherVersion),
         "the sides are of different releases",
-        "install the same release on both nodes",
+        "use the same release of the tool on both sides",
+    ),
+    row(
+        Found(OldVersion),
+        "the peer's tool is of SHS 12.0 or older, whose control connection is another one",
+        "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag",
+    ),
+    row(
+        Found(UnreleasedVersion),
+        "the peer's tool was built between SHS 12.0 and 13.0",
+        "the peer's tool is of an unreleased state between SHS 12.0 and 13.0; update it, or use cxidiag",
     ),
     row(
         Found(OtherVni),
@@ -449,22 +480,32 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoDiagnostic),
         "what answers there is no CXI diagnostic, or one of another release",
-        "check address and --port",
+        "check address and --port; see what the other side printed",
     ),
     row(
-        Found(Apart),
-        "only one of the NICs is a software NIC, software NICs are on two machines, or NICs of two machines have the same address: the fabrics are two, or the algorithmic MAC address is not applied",
-        "choose devices of one kind and fabric; look at the MAC addresses (02:...)",
+        Found(OtherKind),
+        "one of the NICs is a software NIC, the other one hardware",
+        "choose devices of one kind by --device on both sides",
+    ),
+    row(
+        Found(SoftwareApart),
+        "software NICs are on two machines",
+        "software NICs reach only their own machine",
+    ),
+    row(
+        Found(SameAddress),
+        "NICs of two machines have the same address",
+        "the nodes are of two fabrics, or the algorithmic MAC address (02:...) of a NIC is not applied",
     ),
     row(
         Found(PeerEnded),
         "the other side failed, was interrupted or killed",
-        "see what the other side printed",
+        SEE_PEER,
     ),
     row(
         Found(PeerGone),
-        "the peer's node or the network between the nodes is gone; this is the TCP control connection, not the NIC",
-        "is its node up, and the network between the nodes?",
+        "the peer's node or the network between the nodes is gone",
+        "is its node up, and the network between the nodes? This is the TCP control connection, not the NIC",
     ),
 ];
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::latency::{Limit, Schedule};
 use super::{Patience, Supervisor, loopback};
+use crate::advice::{Situation, remedy};
 use crate::backend;
 use crate::bench::common::Endpoint;
 use crate::buffers::Need;
@@ -155,6 +156,16 @@ impl<'a> Watchful<'a> {
     }
 }
 
+impl Watchful<'_> {
+    fn device(&self) -> &str {
+        &self.endpoint.device().info().name
+    }
+
+    fn retry_handler_runs(&self) -> bool {
+        self.endpoint.device().info().retry_handler_eq != 0
+    }
+}
+
 impl Supervisor for Watchful<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
         interrupt::check()?;
@@ -162,24 +173,29 @@ impl Supervisor for Watchful<'_> {
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        let handler = match self.retry_handler_runs() {
+            true => String::new(),
+            false => format!(" (the retry handler of {} is not running)", self.device()),
+        };
         let _ = writeln!(
             io::stderr(),
-            "{}: no answer to a {operation} for {waited} s; giving up after {limit} s",
+            "{}: no answer to a {operation} for {waited} s{handler}; giving up after {limit} s",
             self.program
         );
     }
 
     fn no_answer(&self, operation: &str, waited: u64) -> Failure {
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
-        let info = self.endpoint.device().info();
-        failure.with_hint(if info.retry_handler_eq == 0 {
-            format!(
-                "the retry handler is not running: start the service cxi_rh@{}",
-                info.name
-            )
-        } else {
-            "check the links of both NICs, the switch, and whether the peer's node still runs"
-                .into()
+        failure.with_hint(match self.retry_handler_runs() {
+            true => remedy(Situation::NoAnswer).to_owned(),
+            false => {
+                let remedy = remedy(Situation::NoRetryHandler);
+                format!(
+                    "the retry handler of {0} is not running: {1}",
+                    self.device(),
+                    remedy.replace("cxiN", self.device())
+                )
+            }
         })
     }
 }

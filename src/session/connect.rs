@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind, cause};
 use crate::interrupt;
 use crate::plan::{Plan, Reaching};
@@ -110,16 +111,13 @@ impl<'a> Search<'a> {
         };
         match error.kind() {
             ErrorKind::ConnectionRefused => {
-                Failure::environment(format!("nobody listens at {place}{others}")).with_hint(
-                    "start the server first, and give both sides the same --port; --wait=SEC waits for a server that starts, or serves another client",
-                )
+                Failure::environment(format!("nobody listens at {place}{others}"))
+                    .with_hint(remedy(Situation::NobodyListens))
             }
             ErrorKind::TimedOut => {
                 let limit = self.reaching.limit.as_secs();
                 Failure::environment(format!("no answer from {place} within {limit} s{others}"))
-                    .with_hint(
-                        "is this the right host, is it up, and does every firewall let this port through?",
-                    )
+                    .with_hint(remedy(Situation::NoConnection))
             }
             _ => Failure::environment(format!(
                 "cannot connect to {place}: {}{others}",
@@ -151,9 +149,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
         match host.contains(':') {
             true => failure.with_hint("the address stands alone: give the port with --port"),
-            false => failure.with_hint(
-                "check the name, or give the IP address; this has nothing to do with the NIC",
-            ),
+            false => failure.with_hint(remedy(Situation::UnknownHost)),
         }
     })?;
     Ok(addresses.collect())

@@ -16,6 +16,7 @@ use rustix::net::sockopt;
 
 use super::ANSWER_LIMIT;
 use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, TooLong, message};
+use crate::advice::{Situation, remedy};
 use crate::error::{Failure, cause};
 use crate::{interrupt, limit};
 
@@ -79,12 +80,12 @@ impl LinkError {
                 Failure::environment(format!(
                     "the peer ({peer}) did not answer {doing} within {limit} s"
                 ))
-                .with_hint("see what the other side printed")
+                .with_hint(remedy(Situation::PeerEnded))
             }
             Self::TooLong { length, most } => Failure::environment(format!(
                 "the peer ({peer}) announced {length} bytes {doing}, where {most} are the most"
             ))
-            .with_hint("it is no CXI benchmark, or one of another release"),
+            .with_hint(remedy(Situation::NoDiagnostic)),
             Self::Io(error) => Failure::environment(format!(
                 "the connection to the peer ({peer}) failed {doing}: {}",
                 cause(&error)
@@ -95,8 +96,10 @@ impl LinkError {
 
 /// A peer of which nothing is heard any more.
 fn silent(peer: SocketAddr, doing: &str) -> Failure {
-    Failure::environment(format!("lost the connection to the peer ({peer}) {doing}: its host does not answer"))
-        .with_hint("is its node up, and the network between the nodes? This is the TCP control connection, not the NIC")
+    Failure::environment(format!(
+        "lost the connection to the peer ({peer}) {doing}: its host does not answer"
+    ))
+    .with_hint(remedy(Situation::PeerGone))
 }
 
 impl From<io::Error> for LinkError {

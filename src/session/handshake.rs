@@ -10,6 +10,7 @@ use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::terms;
 use super::wire::{self, ADDRESS_SIZE, Address};
 use super::{Agreed, Own};
+use crate::advice::{Situation, remedy};
 use crate::error::Failure;
 use crate::phase::Phase;
 use crate::plan::{Plan, Role, RunOptions};
@@ -184,7 +185,7 @@ impl<'a> Handshake<'a> {
             shown(name),
             self.peer
         ))
-        .with_hint("start the same tool on both sides")
+        .with_hint(remedy(Situation::OtherTool))
         .into())
     }
 
@@ -208,7 +209,7 @@ impl<'a> Handshake<'a> {
             Some(other) if other != vni => Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}); no packet would pass between them"
             ))
-            .with_hint("choose services with the same VNI by --svc-id on both sides")),
+            .with_hint(remedy(Situation::OtherVni))),
             _ => Ok(()),
         }
     }
@@ -348,20 +349,20 @@ impl Announced {
             return Err(Failure::environment(format!(
                 "{here} here, {there} at the peer ({peer}); no packet would pass between them"
             ))
-            .with_hint("choose devices of one kind by --device on both sides"));
+            .with_hint(remedy(Situation::OtherKind)));
         }
         if own.simulated && apart {
             return Err(Failure::environment(format!(
                 "the software NIC of the peer ({peer}) is on another machine; no packet would pass between them"
             ))
-            .with_hint("software NICs reach only their own machine"));
+            .with_hint(remedy(Situation::SoftwareApart)));
         }
         if own.nic == theirs.nic && apart {
             return Err(Failure::environment(format!(
                 "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
                 own.nic
             ))
-            .with_hint("the nodes are of two fabrics, or the algorithmic MAC address of a NIC is not applied"));
+            .with_hint(remedy(Situation::SameAddress)));
         }
         Ok(())
     }
@@ -369,15 +370,11 @@ impl Announced {
 
 /// Where a version comes from (wire.md 9.1), and what follows.
 pub fn release(number: Option<(u32, u32)>) -> &'static str {
-    match number {
-        Some((2, 0..=2)) => {
-            "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag"
-        }
-        Some((2, 3)) => {
-            "the peer's tool is of an unreleased state between SHS 12.0 and 13.0; update it, or use cxidiag"
-        }
-        _ => "use the same release of the tool on both sides",
-    }
+    remedy(match number {
+        Some((2, 0..=2)) => Situation::OldVersion,
+        Some((2, 3)) => Situation::UnreleasedVersion,
+        _ => Situation::OtherVersion,
+    })
 }
 
 #[cfg(test)]

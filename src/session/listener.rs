@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 use super::Reach;
 use super::connect::resolution;
+use crate::advice::{Situation, remedy};
 use crate::error::{Failure, cause};
 
 /// Connections that the kernel keeps until they are accepted: as many as it allows.
@@ -55,15 +56,10 @@ impl Listener {
         let error = first_error.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into());
         let failure = cannot(at, port, &cause(&error));
         Err(match error.kind() {
-            ErrorKind::AddrInUse => cannot(at, port, "another program listens there").with_hint(
-                "end the server that was left there, or give both sides another --port (0 on a server: any free one)",
-            ),
-            ErrorKind::PermissionDenied => {
-                failure.with_hint("ports below 1024 are reserved; choose another with --port")
-            }
-            ErrorKind::AddrNotAvailable => {
-                failure.with_hint("--bind takes an address of this machine; 'ip address' lists them")
-            }
+            ErrorKind::AddrInUse => cannot(at, port, "another program listens there")
+                .with_hint(remedy(Situation::PortInUse)),
+            ErrorKind::PermissionDenied => failure.with_hint(remedy(Situation::PortReserved)),
+            ErrorKind::AddrNotAvailable => failure.with_hint(remedy(Situation::NotOurAddress)),
             _ => failure,
         })
     }

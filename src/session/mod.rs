@@ -29,6 +29,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind, cause};
 use crate::interrupt;
 use crate::phase::{Phase, enter};
@@ -146,7 +147,7 @@ pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Fail
                 let failure = Failure::environment(format!(
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
                 ))
-                .with_hint("check address and --port; see what the other side printed");
+                .with_hint(remedy(Situation::NoDiagnostic));
                 // A server that has just found another client ends our connection like that.
                 if !search.pause(&failure) {
                     return Err(failure);

@@ -87,12 +87,6 @@ impl Endpoint {
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
         let mut warnings = Vec::new();
-        if !info.link_up {
-            warnings.push(format!(
-                "warning: the link of {} is down: no packet leaves or reaches it",
-                info.name
-            ));
-        }
         if info.retry_handler_eq == 0 {
             warnings.push(format!(
                 "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not repeated",
