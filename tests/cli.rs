@@ -188,7 +188,7 @@ fn unknown_options() {
     write_lat_refuses(&["-x"], &["unknown option", "'-x'"]);
     write_lat_refuses(&["-n5x"], &["'5x'", "--iters"]);
     // Options of other tools and of later versions.
-    write_lat_refuses(&["--use-hp=2M"], &["unknown option", "'--use-hp'"]);
+    write_lat_refuses(&["--buf-sz=8"], &["unknown option", "'--buf-sz'"]);
     write_lat_refuses(&["-t", "0"], &["unknown option", "'-t'"]);
 }
 
@@ -230,7 +230,7 @@ fn ambiguous_abbreviations() {
 }
 
 /// What stands for an option of the legacy tool there stands for it here, too, whatever options
-/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`.
+/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`, `--cpu`.
 #[test]
 fn abbreviations_of_the_legacy_tools() {
     for (tool, abbreviations) in [

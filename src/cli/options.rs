@@ -74,6 +74,7 @@ pub static OWN: &[&OptionDef] = &[
     &CONNECT_TIMEOUT,
     &WAIT,
     &LOOPBACK,
+    &CPU,
     &LIBCXI,
 ];
 
