@@ -7,6 +7,7 @@
 //! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
 //! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
 //! | [`Pages`], [`MemoryRegion`] | memory that the NIC reads and writes |
+//! | [`gpu`] | the same on GPUs |
 //! | [`EventQueue`], [`Event`] | what the NIC reports |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
 //! | [`Counter`], [`TriggerQueue`] | what the NIC counts, and what waits for that |
@@ -37,6 +38,7 @@
 //! ```
 
 pub mod address;
+mod backing;
 mod bus;
 pub mod clock;
 mod command_queue;
@@ -47,6 +49,7 @@ mod error;
 mod event;
 mod event_queue;
 mod fence;
+pub mod gpu;
 mod launch;
 mod library;
 mod lni;
@@ -58,6 +61,7 @@ mod ring;
 mod service;
 mod trigger_queue;
 
+pub use backing::Backing;
 pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys as sys;
