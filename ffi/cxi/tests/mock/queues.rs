@@ -299,7 +299,10 @@ fn memory_is_filled_and_copied() {
 #[should_panic(expected = "not inside the region")]
 fn memory_outside_is_out_of_reach() {
     let world = hardware();
-    world.buffer.copy_out(world.buffer.len() - 1, &mut [0; 2]).unwrap();
+    world
+        .buffer
+        .copy_out(world.buffer.len() - 1, &mut [0; 2])
+        .unwrap();
 }
 
 #[test]

@@ -12,6 +12,7 @@ use cxi_sys::*;
 
 use super::event_queue::EventQueue;
 use super::lists::Entry;
+use super::location::Location;
 use super::packet::{Arrival, Packet, Peer, Wire};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
@@ -271,7 +272,7 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
         users: 1,
     });
     let va = memory.at(0, len).expose_provenance();
-    let (lac, iova) = lni.space.map(va, len, RW).unwrap();
+    let (lac, iova) = lni.space.map(Location { va, gpu: None }, len, RW).unwrap();
     (engine.lnis.insert(lni).unwrap(), lac, iova)
 }
 

@@ -11,9 +11,11 @@ use super::lni::LniHandle;
 use super::platform::kernel_page_size;
 use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
+use crate::engine::location::Location;
 use crate::engine::{Engine, Md};
 use crate::fabric::Fabric;
 use crate::fork_marks;
+use crate::gpu::{self, DmaBuf, Import};
 use crate::nic::Nic;
 use crate::pages::page_size;
 
@@ -25,11 +27,13 @@ pub struct MdHandle {
     pub number: usize,
     /// Ranges of memory kept from children.
     marked: Vec<(usize, usize)>,
+    /// Memory of a GPU that was taken over for the mapping; given back with it.
+    _import: Option<Import>,
 }
 
-/// Maps host memory. Hints are accepted and not needed.
+/// Maps memory: of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Of the hints, the dma-buf counts.
 ///
-/// Only pinned host memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
+/// Only pinned memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
 /// [`cxil_update_md`]): on-demand paging and address translation services answer EOPNOTSUPP, as a driver without
 /// them does.
 #[unsafe(no_mangle)]
@@ -38,7 +42,7 @@ pub unsafe extern "C" fn cxil_map(
     va: *mut c_void,
     len: usize,
     flags: u32,
-    _hints: *mut cxi_md_hints,
+    hints: *mut cxi_md_hints,
     md: *mut *mut cxi_md,
 ) -> c_int {
     answer(|| {
@@ -52,16 +56,30 @@ pub unsafe extern "C" fn cxil_map(
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
-        let marked = match reserves {
-            true => None,
-            false => provide(&lni.nic, start, end, flags)?,
-        };
+        let (mut location, mut import) = (
+            Location {
+                va: start,
+                gpu: None,
+            },
+            None,
+        );
+        let mut marked = None;
+        if flags & CXI_MAP_DEVICE != 0 {
+            // SAFETY: C contract: null or hints.
+            let hints = unsafe { hints.as_ref() };
+            let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
+            location.va = found.address.wrapping_sub(va.addr() - start);
+            location.gpu = Some(found.gpu);
+            import = found.import;
+        } else if !reserves {
+            marked = provide(&lni.nic, start, end, flags)?;
+        }
         let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
             let flags = flags & !CXI_MAP_ALLOC_MD;
             let given = match reserves {
                 true => space.reserve(end - start, flags),
-                false => space.map(start, end - start, flags),
+                false => space.map(location, end - start, flags),
             };
             let (lac, iova) = given.ok_or(Errno::NOSPC)?;
             let md = Md {
@@ -100,6 +118,7 @@ pub unsafe extern "C" fn cxil_map(
             nic: lni.nic.clone(),
             number,
             marked: marked.into_iter().collect(),
+            _import: import,
         });
         Ok(())
     })
@@ -137,7 +156,7 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
 
 /// Puts memory behind part of a mapping: the pages of `len` bytes at `va`, which lie in its range. For a mapping that only
 /// reserved addresses this is the first memory; for others, what the process has there now is looked at again.
-/// EINVAL beyond the range, or for rights that the mapping does not have; EFAULT as in [`cxil_map`].
+/// EINVAL beyond the range, for rights that the mapping does not have, or for memory of a GPU; EFAULT as in [`cxil_map`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_md(
     md: *mut cxi_md,
@@ -158,14 +177,19 @@ pub unsafe extern "C" fn cxil_update_md(
             .with(|engine| engine.mds.get(handle.number).copied().ok_or(Errno::INVAL))?;
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
         let inside = start >= of.va && end <= of.va + of.len;
-        if !inside || flags & rights & !of.flags != 0 {
+        let device = (flags | of.flags) & CXI_MAP_DEVICE != 0;
+        if !inside || device || flags & rights & !of.flags != 0 {
             return Err(Errno::INVAL);
         }
         let marked = provide(&handle.nic, start, end, of.flags)?;
         handle.nic.with(|engine| {
             let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
             let iova = of.iova + (start - of.va) as u64;
-            lni.space.place(of.lac, iova, start, end - start);
+            let location = Location {
+                va: start,
+                gpu: None,
+            };
+            lni.space.place(of.lac, iova, location, end - start);
             Ok(())
         })?;
         handle.marked.extend(marked);
@@ -196,14 +220,23 @@ fn provide(
     Ok(Some((start, end)))
 }
 
+/// The dma-buf of hints, if there is one.
+fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
+    hints.dmabuf_valid.then_some(DmaBuf {
+        fd: hints.dmabuf_fd,
+        offset: hints.dmabuf_offset as usize,
+    })
+}
+
 fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
     let on_demand = CXI_MAP_FAULT | CXI_MAP_PREFETCH;
     if len == 0 || (flags & CXI_MAP_PIN != 0 && flags & on_demand != 0) {
         return Err(Errno::INVAL);
     }
-    let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN | CXI_MAP_DEVICE;
+    let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN;
     let brings_memory = flags & (CXI_MAP_PIN | CXI_MAP_ALLOC_MD) != 0;
-    if !brings_memory || flags & elsewhere != 0 {
+    let reserves_device = flags & CXI_MAP_DEVICE != 0 && flags & CXI_MAP_ALLOC_MD != 0;
+    if !brings_memory || reserves_device || flags & elsewhere != 0 {
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())
