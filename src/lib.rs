@@ -10,6 +10,7 @@
 //! * [`cli`]: options -> what was typed; help from the same definitions.
 //! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
 //! * [`device`]: device names.
+//! * [`gpu`]: which buffers lie on a GPU, and the runtime that holds them.
 //! * [`atomic`]: atomic operations: names, sizes, which combinations exist.
 //! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
 //! * `backend`: hardware library or software NIC.
@@ -31,16 +32,20 @@ pub mod advice;
 pub mod atomic;
 mod backend;
 pub mod bench;
+pub mod buffers;
 pub mod cli;
 pub mod command;
 pub mod device;
 pub mod error;
 pub mod expect;
+pub mod gpu;
 mod interrupt;
+pub mod machine;
 pub mod measure;
 pub mod multicall;
 pub mod outputs;
 pub mod phase;
+pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -142,8 +147,11 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     let result = reporter
         .open()
         .and_then(|()| backend::check(plan))
-        .and_then(|()| interrupt::watch())
-        .and_then(|()| (plan.tool.run)(plan, &mut reporter));
+        .and_then(|()| run::place(plan))
+        .and_then(|plan| {
+            interrupt::watch()?;
+            (plan.tool.run)(&plan, &mut reporter)
+        });
     reporter.finish(result)
 }
 

@@ -9,12 +9,16 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cxi::HugePage;
+
 use crate::atomic::{Atomic, AtomicOp};
 use crate::cli::options::LIBCXI_VARIABLE;
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::outputs::Outputs;
+use crate::placement::{Cpus, Placement};
 use crate::tool::Tool;
 
 /// Service that a NIC offers to everybody, unless its administrator says otherwise (libcxi.md 3.2).
@@ -96,6 +100,8 @@ pub struct RunOptions {
     pub atomic: Option<Atomic>,
     /// Rendezvous puts, in the send tools; never together with immediate data commands.
     pub rdzv: bool,
+    /// Pages of the buffers; the usual ones where there is none.
+    pub huge_page: Option<HugePage>,
     /// Lists and buffers, in the bandwidth tools.
     pub bandwidth: Option<Bandwidth>,
 }
@@ -304,6 +310,12 @@ pub struct Plan {
     pub port: u16,
     /// Library to load for a hardware device, where not the system's `libcxi.so.1`.
     pub libcxi: Option<LibraryFile>,
+    /// This side's buffers that lie on GPUs.
+    pub gpus: OnGpus,
+    /// The CPUs that the user asks for.
+    pub cpus: Cpus,
+    /// Where the measuring thread is to run, as chosen on this machine.
+    pub placement: Placement,
     /// How a server listens.
     pub listening: Listening,
     /// How a client reaches its server.
@@ -380,6 +392,9 @@ impl Plan {
                 Some(path) => Some(library(path, "--libcxi")),
                 None => libcxi.map(|path| library(path, LIBCXI_VARIABLE)),
             },
+            gpus: typed.gpus,
+            cpus: typed.cpus,
+            placement: Placement::default(),
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,
@@ -423,6 +438,14 @@ impl Plan {
             && library.named_by != LIBCXI_VARIABLE
         {
             arguments.push(library.to_os_string());
+        }
+        let OnGpus { kind, tx, rx } = self.gpus;
+        for (long, index) in [("tx-gpu", tx), ("rx-gpu", rx)] {
+            arguments.extend(index.map(|index| format!("--{long}={index}").into()));
+        }
+        arguments.extend(kind.map(|kind| format!("--gpu-type={kind}").into()));
+        if self.cpus != Cpus::Any {
+            arguments.push(format!("--cpu={}", self.cpus).into());
         }
         arguments
     }

@@ -3,9 +3,10 @@
 //! A room of its own because dispatch, options, plan, session and report all read it, while
 //! only `bench` may know which tools there are.
 
+use crate::buffers::Held;
 use crate::cli::options::OptionDef;
 use crate::error::Failure;
-use crate::plan::{Plan, RunOptions};
+use crate::plan::{Plan, RunOptions, Side};
 use crate::report::Reporter;
 
 /// One benchmark, as the rest of the program sees it.
@@ -32,6 +33,8 @@ pub struct Tool {
     pub options: &'static [&'static OptionDef],
     /// Run options where the user asks for nothing else.
     pub defaults: RunOptions,
+    /// The full data buffers that each side holds.
+    pub buffers: fn(&RunOptions, Side) -> Held,
     /// Carries a plan out, and tells what it finds out.
     pub run: fn(&Plan, &mut Reporter) -> Result<(), Failure>,
 }

@@ -16,6 +16,24 @@ pub enum Situation {
     NoLibrary,
     /// The software NICs cannot meet in their directory.
     NoFabric,
+    /// The machine has too few huge pages left.
+    NoHugePages,
+    /// The kernel has no huge pages of a size.
+    NoSuchHugePages,
+    /// The machine has too little memory left.
+    NoMemory,
+    /// A CPU may not be used.
+    CpuForbidden,
+    /// The runtime of the GPUs cannot be loaded.
+    NoGpuRuntime,
+    /// The runtime of the GPUs does not work.
+    GpuRuntimeFails,
+    /// The runtime finds no GPU.
+    NoGpu,
+    /// There is no GPU of this number.
+    NoSuchGpu,
+    /// The NIC cannot reach the memory of the GPU.
+    NoPeerToPeer,
     /// The link of the NIC is down.
     LinkDown,
     /// The service is disabled.
@@ -58,6 +76,15 @@ impl fmt::Display for Situation {
             NoHardware => "no NIC",
             NoLibrary => "no libcxi",
             NoFabric => "a software NIC cannot be opened",
+            NoHugePages => "not enough huge pages",
+            NoSuchHugePages => "no huge pages of a size",
+            NoMemory => "not enough memory for the buffers",
+            CpuForbidden => "a CPU cannot be used",
+            NoGpuRuntime => "no GPU runtime",
+            GpuRuntimeFails => "a GPU runtime does not work",
+            NoGpu => "no GPU",
+            NoSuchGpu => "no GPU of this number",
+            NoPeerToPeer => "the NIC cannot map the memory of a GPU",
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",
@@ -151,7 +178,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Call(&["cxil_map"], &[libc::EFAULT, libc::ENOMEM]),
-        "the memory cannot be pinned",
+        "the memory cannot be pinned, or huge pages that were reserved are not there (limit of the control group, memory policy)",
         "compare the size with 'ulimit -l' and the free memory",
     ),
     row(
@@ -185,6 +212,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "look for other users of the NIC",
     ),
     row(
+        Call(&["sched_setaffinity"], &[libc::EINVAL]),
+        "none of the CPUs runs, or the control group (cpuset) of this process excludes them all",
+        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+    ),
+    row(
         Call(&[], &[libc::ENOSPC]),
         "the service's limit or the NIC's total is reached",
         "look for other users of the NIC, and at the limits of the service",
@@ -195,9 +227,17 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "ask who administers the NIC, and run again",
     ),
     row(
+        Call(
+            &["cuMemAlloc_v2", "hipMalloc", "zeMemAllocDevice"],
+            &[libc::ENOMEM],
+        ),
+        "the GPU has not enough free memory",
+        "use a smaller --size, --list-size or --buf-sz, or another GPU",
+    ),
+    row(
         Call(&["mmap"], &[libc::ENOMEM]),
-        "not enough memory",
-        "use a smaller --size",
+        "not enough memory, or not enough huge pages",
+        "use a smaller --size, --list-size or --buf-sz, and look at 'ulimit -v'",
     ),
     row(
         Call(&[], &[libc::ENOMEM]),
@@ -343,6 +383,51 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(NoFabric),
         "software NICs meet in the directory $CXIDIAG_FABRIC_DIR, or else /dev/shm/cxidiag-UID",
         "it must be yours, and nobody else's to write to",
+    ),
+    row(
+        Found(NoHugePages),
+        "huge pages are set aside beforehand; these are too few, in use, or beyond the limit of the control group",
+        "as root, write a larger number to the file named, and read it back (scattered memory may not allow it); or use a smaller --size, --list-size or --buf-sz",
+    ),
+    row(
+        Found(NoSuchHugePages),
+        "the kernel or the CPU does not offer this size (/sys/kernel/mm/hugepages shows those that it does)",
+        "choose the other size with --use-hp",
+    ),
+    row(
+        Found(NoMemory),
+        "buffers are pinned: they must fit the memory that is free, on the NUMA node of --cpu and within the limit of the control group",
+        "use a smaller --size, --list-size or --buf-sz",
+    ),
+    row(
+        Found(CpuForbidden),
+        "the control group (cpuset) of this process excludes some of the CPUs",
+        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+    ),
+    row(
+        Found(NoGpuRuntime),
+        "the runtime of the GPUs is not installed, or not where the dynamic linker looks",
+        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; look at --gpu-type",
+    ),
+    row(
+        Found(GpuRuntimeFails),
+        "the driver of the GPUs is not loaded, of another release than the runtime, or out of your reach",
+        "look at what nvidia-smi, rocm-smi or xpu-smi says, and whether your user is in the groups video and render",
+    ),
+    row(
+        Found(NoGpu),
+        "the machine has no GPU of this type, its driver is not loaded, or your user may not use it",
+        "look at what nvidia-smi, rocm-smi or xpu-smi says, at the groups video and render, and at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK",
+    ),
+    row(
+        Found(NoSuchGpu),
+        "GPUs are numbered from 0, in the order of their runtime",
+        "choose another with --tx-gpu and --rx-gpu; CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK hide some",
+    ),
+    row(
+        Found(NoPeerToPeer),
+        "the peer-to-peer module of the GPU is not loaded, its driver exports no dma-buf, or IOMMU or ACS keep GPU and NIC apart",
+        "load the module of the vendor (nvidia-peermem, amdgpu), or use a driver and runtime that export dma-bufs",
     ),
     row(
         Found(LinkDown),

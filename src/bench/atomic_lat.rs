@@ -12,7 +12,9 @@ use super::common::{
     Command, Completion, Endpoint, Entry, IdcContext, Initiator, Match, Operands, Reports, Target,
     initial_target, measure,
 };
+use crate::advice;
 use crate::atomic::Atomic;
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::RunOptions;
 
@@ -36,7 +38,7 @@ impl OneSidedLatency for AtomicLat {
     ) -> Result<Initiator, Failure> {
         let fetching = atomic(run)?.fetching;
         let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-        let mut initiator = Initiator::new(endpoint, peer.address, length)?;
+        let mut initiator = Initiator::new(endpoint, peer.address, Buffer::small(length))?;
         if run.idc().is_on() {
             initiator.set_idc_context(IdcContext {
                 restricted: run.restricted().is_on(),
@@ -64,7 +66,7 @@ impl OneSidedLatency for AtomicLat {
             relaxed: true,
             buffer_id: 0,
         };
-        Target::new(endpoint, ELEMENT, &contents, entry)
+        Target::new(endpoint, Buffer::small(ELEMENT), &contents, entry)
     }
 
     fn measure<M: Measurement>(
@@ -87,7 +89,7 @@ impl OneSidedLatency for AtomicLat {
             let command = IdcAmo::new(initiator, atomic, operands);
             measure(initiator, command, completion, run.use_ll, measurement)
         } else {
-            let command = DmaAmo::new(initiator, run, atomic, operands);
+            let command = DmaAmo::new(initiator, run, atomic, operands)?;
             measure(initiator, command, completion, run.use_ll, measurement)
         }
     }
@@ -152,9 +154,10 @@ impl Command for IdcAmo {
     }
 
     #[inline]
-    fn advance(&mut self, _: &mut MemoryRegion) {
+    fn advance(&mut self, _: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
         self.set_operands();
+        Ok(())
     }
 }
 
@@ -171,7 +174,7 @@ impl DmaAmo {
         run: &RunOptions,
         atomic: Atomic,
         operands: Operands,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let mut command = DmaAmoCmd::new();
         command
             .set_index_ext(initiator.index_ext())
@@ -197,17 +200,19 @@ impl DmaAmo {
             fetching: atomic.fetching,
             operands,
         };
-        amo.set_operands(&mut initiator.buffer);
-        amo
+        amo.set_operands(&mut initiator.buffer)?;
+        Ok(amo)
     }
 
     #[inline]
-    fn set_operands(&mut self, buffer: &mut MemoryRegion) {
-        buffer.copy_in(0, &self.operands.first.to_le_bytes());
+    fn set_operands(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
+        let copied = buffer.copy_in(0, &self.operands.first.to_le_bytes());
+        copied.map_err(|error| advice::refused("set the operand", error))?;
         let second = words(self.operands.second);
         self.command
             .set_op2_word1(second[0])
             .set_op2_word2(second[1]);
+        Ok(())
     }
 }
 
@@ -218,9 +223,9 @@ impl Command for DmaAmo {
     }
 
     #[inline]
-    fn advance(&mut self, buffer: &mut MemoryRegion) {
+    fn advance(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
-        self.set_operands(buffer);
+        self.set_operands(buffer)
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod testing;
 pub(crate) mod write_lat;
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use crate::buffers;
 use crate::cli::options;
 use crate::plan::{Bandwidth, RunOptions};
 use crate::run::{bandwidth_run, one_sided_latency, two_sided_latency};
@@ -32,6 +33,9 @@ pub static TOOLS: &[Tool] = &[
             &options::DEVICE,
             &options::SVC_ID,
             &options::PORT,
+            &options::TX_GPU,
+            &options::RX_GPU,
+            &options::GPU_TYPE,
             &options::ITERS,
             &options::DURATION,
             &options::WARMUP,
@@ -41,6 +45,7 @@ pub static TOOLS: &[Tool] = &[
             &options::NO_IDC,
             &options::NO_LL,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -52,9 +57,11 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: LATENCY,
+        buffers: buffers::one_each,
         run: one_sided_latency::<write_lat::WriteLat>,
     },
     Tool {
@@ -70,6 +77,9 @@ pub static TOOLS: &[Tool] = &[
             &options::DEVICE,
             &options::SVC_ID,
             &options::PORT,
+            &options::TX_GPU,
+            &options::RX_GPU,
+            &options::GPU_TYPE,
             &options::ITERS,
             &options::DURATION,
             &options::WARMUP,
@@ -78,6 +88,7 @@ pub static TOOLS: &[Tool] = &[
             &options::UNRESTRICTED,
             &options::NO_LL,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -89,12 +100,14 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
             use_idc: false,
             ..LATENCY
         },
+        buffers: buffers::one_each,
         run: one_sided_latency::<read_lat::ReadLat>,
     },
     Tool {
@@ -134,12 +147,14 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
             atomic: Some(SUM),
             ..LATENCY
         },
+        buffers: buffers::none,
         run: one_sided_latency::<atomic_lat::AtomicLat>,
     },
     Tool {
@@ -155,6 +170,9 @@ pub static TOOLS: &[Tool] = &[
             &options::DEVICE,
             &options::SVC_ID,
             &options::PORT,
+            &options::TX_GPU,
+            &options::RX_GPU,
+            &options::GPU_TYPE,
             &options::ITERS,
             &options::DURATION,
             &options::WARMUP,
@@ -164,6 +182,7 @@ pub static TOOLS: &[Tool] = &[
             &options::NO_LL,
             &options::RDZV,
             &options::REPORT_ALL,
+            &options::USE_HP,
             &options::PERCENTILES,
             &options::JSON,
             &options::CSV,
@@ -175,9 +194,11 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: LATENCY,
+        buffers: buffers::both,
         run: two_sided_latency::<send_lat::SendLat>,
     },
     Tool {
@@ -193,6 +214,9 @@ pub static TOOLS: &[Tool] = &[
             &options::DEVICE,
             &options::SVC_ID,
             &options::PORT,
+            &options::TX_GPU,
+            &options::RX_GPU,
+            &options::GPU_TYPE,
             &options::ITERS,
             &options::DURATION,
             &options::SIZE,
@@ -202,6 +226,7 @@ pub static TOOLS: &[Tool] = &[
             &options::RDZV,
             &options::BUF_SZ,
             &options::BUF_ALIGN,
+            &options::USE_HP,
             &options::JSON,
             &options::CSV,
             &options::EXPECT,
@@ -211,6 +236,7 @@ pub static TOOLS: &[Tool] = &[
             &options::PERSIST,
             &options::WAIT,
             &options::CONNECT_TIMEOUT,
+            &options::CPU,
             &options::LIBCXI,
         ],
         defaults: RunOptions {
@@ -223,6 +249,7 @@ pub static TOOLS: &[Tool] = &[
             bandwidth: Some(LISTS),
             ..LATENCY
         },
+        buffers: buffers::by_direction,
         run: bandwidth_run::<send_bw::SendBw>,
     },
 ];
@@ -241,6 +268,7 @@ const LATENCY: RunOptions = RunOptions {
     report_all: false,
     atomic: None,
     rdzv: false,
+    huge_page: None,
     bandwidth: None,
 };
 

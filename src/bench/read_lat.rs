@@ -11,6 +11,7 @@ use super::common::{
     Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
     measure,
 };
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::RunOptions;
 
@@ -31,7 +32,7 @@ impl OneSidedLatency for ReadLat {
         peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        Initiator::new(endpoint, peer.address, run.max_size)
+        Initiator::new(endpoint, peer.address, Buffer::full(run))
     }
 
     fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
@@ -43,7 +44,7 @@ impl OneSidedLatency for ReadLat {
             relaxed: true,
             buffer_id: 0,
         };
-        let target = Target::new(endpoint, run.max_size, &[], entry)?;
+        let target = Target::new(endpoint, Buffer::full(run), &[], entry)?;
         target.fill_numbered(peer.supervisor)?;
         Ok(target)
     }
@@ -91,10 +92,10 @@ mod tests {
             let endpoint = endpoint(&plan);
             let (mut initiator, target) = both_ends::<ReadLat>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
-                initiator.buffer.fill(0);
+                memory::clear(&initiator.buffer).unwrap();
                 ReadLat::measure(&mut initiator, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
-                initiator.buffer.copy_out(0, &mut bytes);
+                initiator.buffer.copy_out(0, &mut bytes).unwrap();
                 let (read, rest) = bytes.split_at(size as usize);
                 let numbers: Vec<u8> = (0..size).map(memory::numbered).collect();
                 assert_eq!(read, numbers, "{size} {options:?}");

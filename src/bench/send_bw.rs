@@ -21,7 +21,9 @@ use super::common::{
     portals,
 };
 use crate::advice;
+use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 
@@ -92,14 +94,14 @@ impl Bandwidth for SendBw {
             receives: lists.bidirectional || side == Side::Server,
         };
         let list_size = u32::from(lists.list_size);
-        let length = |is_used| match is_used {
-            true => lists.buffer(run.max_size),
-            false => UNUSED_BUFFER,
+        let buffer = |is_used| match is_used {
+            true => Buffer::full(run),
+            false => Buffer::small(UNUSED_BUFFER),
         };
         let mut initiator = Initiator::with_queues(
             endpoint,
             peer.address,
-            length(part.sends),
+            buffer(part.sends),
             SLOTS_PER_MESSAGE * list_size + FURTHER_SLOTS,
             list_size + 1,
         )?;
@@ -115,7 +117,7 @@ impl Bandwidth for SendBw {
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
         let arrived = Tally::new(endpoint, &initiator, &portals.events)?;
-        let buffer = map(endpoint.lni(), length(part.receives))?;
+        let buffer = map(endpoint, Use::Receive, buffer(part.receives))?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, true)?;
         let entry = Entry {
             put: true,
@@ -236,8 +238,7 @@ impl Bandwidth for SendBw {
             memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
         }
         // What the next size does not write is to be missed.
-        resources.receiver.buffer.fill(0);
-        Ok(())
+        memory::clear(&resources.receiver.buffer)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {

@@ -20,7 +20,9 @@ use super::common::{
     Direction, Endpoint, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, portals,
 };
 use crate::advice;
+use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 use crate::session::Address;
@@ -75,7 +77,7 @@ impl TwoSidedLatency for SendLat {
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
-        let initiator = Initiator::new(endpoint, peer.address, run.max_size)?;
+        let initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
         memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         let receiver = Receiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
@@ -135,8 +137,7 @@ impl TwoSidedLatency for SendLat {
         let buffer = &resources.receiver.buffer;
         memory::is_numbered(buffer, "the receiving buffer", 0, size)?;
         // What the next size does not write is to be missed.
-        buffer.fill(0);
-        Ok(())
+        memory::clear(buffer)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -185,7 +186,7 @@ impl Resources {
 impl Receiver {
     fn new(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint.lni(), run.max_size)?;
+        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
         let entry = Entry {
             put: true,
             get: false,

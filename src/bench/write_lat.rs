@@ -12,6 +12,7 @@ use super::common::{
     Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
     Reports, Target, measure,
 };
+use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::plan::RunOptions;
 
@@ -32,7 +33,7 @@ impl OneSidedLatency for WriteLat {
         peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        let mut initiator = Initiator::new(endpoint, peer.address, run.max_size)?;
+        let mut initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
         memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         if run.use_idc {
             initiator.set_idc_context(IdcContext {
@@ -54,7 +55,7 @@ impl OneSidedLatency for WriteLat {
             relaxed: true,
             buffer_id: 0,
         };
-        Target::new(endpoint, run.max_size, &[], entry)
+        Target::new(endpoint, Buffer::full(run), &[], entry)
     }
 
     fn measure<M: Measurement>(

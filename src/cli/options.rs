@@ -6,11 +6,14 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use cxi::HugePage;
+
 use super::number::within;
 use super::typed::Typed;
 use crate::atomic::{self, Atomic};
 use crate::device::DEFAULT_DEVICE;
 use crate::expect;
+use crate::gpu;
 use crate::outputs::Place;
 use crate::plan::{
     Bandwidth, DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US,
@@ -509,6 +512,79 @@ pub static QUIET: OptionDef = OptionDef {
     },
 };
 
+/// `--tx-gpu`
+pub static TX_GPU: OptionDef = OptionDef {
+    short: Some('t'),
+    long: "tx-gpu",
+    value: Some("GPU"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "GPU that holds the transmit buffer of this side\n(default: system memory); implies --no-idc".into()
+    },
+    set: |typed, value| {
+        typed.gpus.tx = Some(gpu_index(value)?);
+        // The CPU, which would put the data into the command, cannot read it.
+        typed.run.use_idc = false;
+        Ok(())
+    },
+};
+
+/// `--rx-gpu`
+pub static RX_GPU: OptionDef = OptionDef {
+    short: Some('r'),
+    long: "rx-gpu",
+    value: Some("GPU"),
+    governs: Governs::ThisProcess,
+    help: |_| "GPU that holds the receive buffer of this side\n(default: system memory)".into(),
+    set: |typed, value| {
+        typed.gpus.rx = Some(gpu_index(value)?);
+        Ok(())
+    },
+};
+
+/// `--gpu-type`
+pub static GPU_TYPE: OptionDef = OptionDef {
+    short: Some('g'),
+    long: "gpu-type",
+    value: Some("TYPE"),
+    governs: Governs::ThisProcess,
+    help: |_| "AMD, NVIDIA or INTEL (default: what is found)".into(),
+    set: |typed, value| {
+        typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
+        Ok(())
+    },
+};
+
+/// `--use-hp`
+pub static USE_HP: OptionDef = OptionDef {
+    short: None,
+    long: "use-hp",
+    value: Some("SIZE"),
+    governs: Governs::Run,
+    help: |_| "Use huge pages for the data buffers: 2M or 1G".into(),
+    set: |typed, value| {
+        typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
+        Ok(())
+    },
+};
+
+/// `--cpu`
+pub static CPU: OptionDef = OptionDef {
+    short: None,
+    long: "cpu",
+    value: Some("LIST|auto"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Run on these CPUs (such as 2 or 0-3,8) and have the\n\
+         buffers on their NUMA node; auto: one near the NIC"
+            .into()
+    },
+    set: |typed, value| {
+        typed.cpus = text(value)?.parse()?;
+        Ok(())
+    },
+};
+
 /// `--loopback`
 pub static LOOPBACK: OptionDef = OptionDef {
     short: None,
@@ -645,6 +721,18 @@ fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
 
 fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "expected plain text".into())
+}
+
+/// The number of a GPU, which has eight bits on the control connection (wire.md 4.2).
+fn gpu_index(value: &OsStr) -> Result<u8, String> {
+    within(text(value)?, 0..=u8::MAX.into()).map(|index| index as u8)
+}
+
+/// Names of sizes, in any case.
+fn huge_page(text: &str) -> Option<HugePage> {
+    let sizes = [HugePage::Mib2, HugePage::Gib1];
+    let is_named = |size: &HugePage| size.to_string().eq_ignore_ascii_case(text);
+    sizes.into_iter().find(is_named)
 }
 
 /// `MIN` or `MIN:MAX`.

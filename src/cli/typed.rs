@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceName;
+use crate::gpu::OnGpus;
 use crate::outputs::Outputs;
+use crate::placement::Cpus;
 use crate::plan::{Role, RunOptions};
 
 /// The command line of one tool, option by option.
@@ -29,6 +31,10 @@ pub struct Typed {
     pub wait: Option<u32>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
+    /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
+    pub gpus: OnGpus,
+    /// `--cpu`.
+    pub cpus: Cpus,
     /// The tool's defaults, changed by what was typed.
     pub run: RunOptions,
     /// What is made of the results.
@@ -51,6 +57,8 @@ impl Typed {
             connect_timeout: None,
             wait: None,
             libcxi: None,
+            gpus: OnGpus::default(),
+            cpus: Cpus::Any,
             run: defaults,
             outputs: Outputs::default(),
             run_given: Vec::new(),

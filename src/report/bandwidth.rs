@@ -9,13 +9,9 @@ use crate::measure::Rates;
 use crate::plan::{Bandwidth, Setting};
 use crate::tool::Tool;
 
-/// Bytes to which a buffer is rounded up, for the summary: a page of the platforms that the
-/// documents know.
-const PAGE: u64 = 4096;
-
 /// The lines of the summary block between IDC and Hugepages.
-pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, max_size: u64) -> io::Result<()> {
-    let used = lists.buffer(max_size).next_multiple_of(PAGE);
+/// A buffer takes `used` bytes.
+pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, used: u64) -> io::Result<()> {
     line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
     line(
         out,

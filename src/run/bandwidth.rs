@@ -60,7 +60,8 @@ fn run<B: Bandwidth>(meeting: Meeting, side: Side) -> Result<(), Failure> {
         address: agreed.peer,
         supervisor: &watch,
     };
-    let mut resources = B::resources(&endpoint, peer, run, side)?;
+    let mut resources =
+        B::resources(&endpoint, peer, run, side).map_err(|failure| session.tell(failure))?;
     session.ready()?;
     reporter.begin_bandwidth()?;
     let is_loopback = agreed.peer.nic == endpoint.address().nic;

@@ -4,17 +4,38 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::latency::{Limit, Schedule};
-use super::{Patience, Supervisor};
+use super::{Patience, Supervisor, loopback};
 use crate::backend;
 use crate::bench::common::Endpoint;
+use crate::buffers::Need;
 use crate::error::{Failure, Kind};
 use crate::interrupt;
+use crate::machine::Machine;
 use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, RunOptions, Side};
+use crate::placement::Placement;
+use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::report::Reporter;
 use crate::report::text::Summary;
 use crate::session::{ANSWER_LIMIT, Agreed, Session};
+
+/// Looks at the machine before anything is opened: where `plan` is to run, which the result says, and
+/// whether there is room for the buffers of the sides that this process begins. A server learns from its
+/// client what it needs.
+pub fn place(plan: &Plan) -> Result<Plan, Failure> {
+    let machine = Machine::this();
+    let placement = Placement::choose(plan, &machine, loopback::is_second())?;
+    let sides: &[Side] = match plan.role {
+        Role::Server => &[],
+        Role::Client { .. } => &[Side::Client],
+        Role::Loopback => &[Side::Client, Side::Server],
+    };
+    Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
+    Ok(Plan {
+        placement,
+        ..plan.clone()
+    })
+}
 
 /// The device and an address on it, with what the user should know about them.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
@@ -27,7 +48,7 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Tells that both sides have met.
+/// Tells that both sides have met. A server looks before whether it has room for what its client wants.
 pub fn summarize(
     reporter: &mut Reporter,
     plan: &Plan,
@@ -37,6 +58,11 @@ pub fn summarize(
     agreed: &Agreed,
 ) -> Result<(), Failure> {
     enter(Phase::SetUp);
+    if side == Side::Server {
+        let need = Need::of(plan.tool, &agreed.run, &[side], plan.gpus);
+        let checked = need.check(&Machine::this(), plan.placement.node);
+        checked.map_err(|failure| session.tell(failure))?;
+    }
     let summary = Summary {
         tool: plan.tool,
         side,
@@ -46,6 +72,8 @@ pub fn summarize(
         run: &agreed.run,
         own: endpoint.address(),
         peer: agreed.peer,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: agreed.peer_gpus,
     };
     reporter.met(&summary, session.peer())
 }

@@ -49,6 +49,11 @@ pub fn reach() -> Reach {
     }
 }
 
+/// Whether this process is a server that was started by [`run`]: the second of two on this machine.
+pub fn is_second() -> bool {
+    env::var_os(PARENT).is_some()
+}
+
 /// In a server that was started by [`run`]: it ends with its client, however that one ends.
 pub fn end_with_parent() -> Result<(), Failure> {
     let Ok(parent) = env::var(PARENT) else {

@@ -23,6 +23,7 @@ mod two_sided;
 
 pub use bandwidth::bandwidth_run;
 pub use clock::{Clock, MonotonicRaw};
+pub use course::place;
 pub use one_sided::one_sided_latency;
 pub use patience::{Patience, Supervisor};
 pub use two_sided::two_sided_latency;

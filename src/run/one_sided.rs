@@ -42,7 +42,8 @@ fn serve<B: OneSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
         address: agreed.peer,
         supervisor: &Watchful::new(&session, &endpoint, plan),
     };
-    let target = B::target(&endpoint, peer, &agreed.run)?;
+    let target =
+        B::target(&endpoint, peer, &agreed.run).map_err(|failure| session.tell(failure))?;
     session.ready()?;
     let served = agreed.run.sizes().try_for_each(|size| {
         enter(Phase::Measuring);
@@ -75,7 +76,8 @@ fn measure<B: OneSidedLatency>(
         address: agreed.peer,
         supervisor: &watch,
     };
-    let mut initiator = B::initiator(&endpoint, peer, &agreed.run)?;
+    let mut initiator =
+        B::initiator(&endpoint, peer, &agreed.run).map_err(|failure| session.tell(failure))?;
     session.ready()?;
     reporter.begin_latencies(agreed.run.report_all)?;
     let mut current = agreed.run.min_size;

@@ -41,7 +41,8 @@ fn serve<B: TwoSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
     summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Server, watch);
-    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)
+        .map_err(|failure| session.tell(failure))?;
     session.ready()?;
     // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
     let mut recorder = Recorder::new(None)?;
@@ -69,7 +70,8 @@ fn measure<B: TwoSidedLatency>(
     summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
     let watch = Watchful::new(&session, &endpoint, plan);
     let course = Course::new(&session, &agreed, Side::Client, watch);
-    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)?;
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)
+        .map_err(|failure| session.tell(failure))?;
     session.ready()?;
     reporter.begin_latencies(agreed.run.report_all)?;
     let mut current = agreed.run.min_size;

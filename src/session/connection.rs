@@ -15,7 +15,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::ANSWER_LIMIT;
-use super::wire::{self, FAREWELL, Incoming, TooLong, message};
+use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, REFUSAL, TooLong, message};
 use crate::error::{Failure, cause};
 use crate::interrupt;
 
@@ -42,6 +42,8 @@ pub enum LinkError {
     Closed,
     /// The peer was interrupted, and said so.
     Farewell,
+    /// The peer cannot take part, for this reason.
+    Refusal(String),
     /// This side was interrupted.
     Interrupted(Failure),
     /// The peer's host, or the network in between, has gone.
@@ -66,6 +68,9 @@ impl LinkError {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
+            Self::Refusal(reason) => {
+                Failure::peer(format!("the peer ({peer}) cannot take part: {reason}"))
+            }
             Self::Farewell => Failure::peer(format!("the peer ({peer}) was interrupted {doing}")),
             Self::Interrupted(failure) => failure,
             Self::Silent => silent(peer, doing),
@@ -212,6 +217,11 @@ impl Connection {
         let _ = (&self.stream).write_all(&FAREWELL.to_le_bytes());
     }
 
+    /// Tells a peer that understands it why this side cannot take part.
+    pub fn refuse(&self, reason: &str) {
+        let _ = (&self.stream).write_all(&wire::refusal(reason));
+    }
+
     /// Bytes that can be read at once; 0 at the end of the connection.
     fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
@@ -244,6 +254,16 @@ impl Connection {
     }
 
     fn receive(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
+        match self.receive_message(most, limit) {
+            Err(LinkError::TooLong { length, .. }) if length == FAREWELL => {
+                Err(LinkError::Farewell)
+            }
+            Err(LinkError::TooLong { length, .. }) if length == REFUSAL => Err(self.refusal()),
+            received => received,
+        }
+    }
+
+    fn receive_message(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
         let since = Instant::now();
         let mut incoming = Incoming::new(most);
         loop {
@@ -253,12 +273,22 @@ impl Connection {
                 Ok(more) => match incoming.advance(more) {
                     Ok(Some(payload)) => return Ok(payload),
                     Ok(None) => {}
-                    Err(TooLong(FAREWELL)) => return Err(LinkError::Farewell),
                     Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// The reason of a refusal, which follows its announcement.
+    fn refusal(&self) -> LinkError {
+        match self.receive_message(MAX_PAYLOAD, ANSWER_LIMIT) {
+            Ok(reason) => {
+                let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
+                LinkError::Refusal(reason.to_owned())
+            }
+            Err(error) => error,
         }
     }
 

@@ -11,8 +11,9 @@ use super::terms;
 use super::wire::{self, ADDRESS_SIZE, Address};
 use super::{Agreed, Own};
 use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::phase::Phase;
-use crate::plan::{Plan, Role, RunOptions};
+use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::tool::Tool;
 
 /// Why a handshake ended early.
@@ -67,11 +68,23 @@ impl Introduction {
             tool: plan.tool,
             own,
             host,
-            block: terms::to_block(plan, port),
+            block: terms::to_block(plan, own.gpus, port),
             run: match plan.role {
                 Role::Server => None,
                 _ => Some(plan.run),
             },
+        }
+    }
+}
+
+impl Introduction {
+    /// What a client asks of us, as far as our memory allows: if what we send lies on a GPU, no CPU puts
+    /// it into commands, whatever the client's lies on (defect T25 of tools.md).
+    fn on_our_memory(&self, run: RunOptions) -> RunOptions {
+        let sends = (self.tool.buffers)(&run, Side::Server).initiator;
+        RunOptions {
+            use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
+            ..run
         }
     }
 }
@@ -84,6 +97,7 @@ pub struct Handshake<'a> {
     step: Step,
     about: Announced,
     run: Option<RunOptions>,
+    peer_gpus: OnGpus,
 }
 
 impl<'a> Handshake<'a> {
@@ -95,6 +109,7 @@ impl<'a> Handshake<'a> {
             step: Step::Name,
             about: Announced::default(),
             run: us.run,
+            peer_gpus: OnGpus::NONE,
         }
     }
 
@@ -210,17 +225,18 @@ impl<'a> Handshake<'a> {
         let (peer, tool) = (self.peer, self.us.tool);
         match self.us.run {
             None => {
-                let run = terms::from_block(tool, &block);
-                self.run = Some(run.map_err(|reason| {
+                let run = terms::from_block(tool, &block).map_err(|reason| {
                     Failure::environment(format!(
                         "the client ({peer}) asks for what cannot be: {reason}"
                     ))
-                })?);
+                })?;
+                self.run = Some(self.us.on_our_memory(run));
             }
             Some(_) => terms::check_host(&block.host).map_err(|reason| {
                 Failure::environment(format!("the server ({peer}) sent what cannot be: {reason}"))
             })?,
         }
+        self.peer_gpus = terms::gpus(&block.host);
         Ok(())
     }
 
@@ -238,6 +254,7 @@ impl<'a> Handshake<'a> {
             Some(run) => Ok(Agreed {
                 run,
                 peer: theirs,
+                peer_gpus: self.peer_gpus,
                 is_cxidiag: self.about.is_cxidiag,
             }),
             None => Err(Failure::environment("the peer sent no options")),

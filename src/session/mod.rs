@@ -30,6 +30,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::error::{Failure, Kind, cause};
+use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions};
@@ -74,15 +75,20 @@ pub struct Own {
     pub vni: u32,
     /// It is a software NIC, which reaches only its own machine.
     pub simulated: bool,
+    /// The buffers that lie on GPUs, with the type of these as it was found.
+    pub gpus: OnGpus,
 }
 
 /// What both sides know after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
-    /// The options of the run, on both sides those of the client.
+    /// The options of the run: on both sides those of the client, but that a side which sends from a
+    /// GPU uses no immediate data commands.
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer's buffers that lie on GPUs.
+    pub peer_gpus: OnGpus,
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
     /// duration in step. A legacy tool does none of that.
     pub is_cxidiag: bool,
@@ -180,6 +186,7 @@ fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
         LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host does not answer any more".into(),
         LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
@@ -277,6 +284,17 @@ impl Session {
             Ok(()) => failure,
             Err(cause) => cause,
         }
+    }
+
+    /// Tells the peer why this side has failed before it was ready, if it understands that; to a
+    /// legacy peer the connection ends without a reason (defect T33 of tools.md). Returns the failure.
+    pub fn tell(&self, failure: Failure) -> Failure {
+        let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
+        if is_own && self.owes_farewell.get() {
+            self.finish();
+            self.connection.refuse(&failure.message);
+        }
+        failure
     }
 
     /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end

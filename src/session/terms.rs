@@ -1,8 +1,12 @@
 //! The terms of a run: run options <-> option block.
 
+use cxi::HugePage;
+use cxi::gpu::GpuType;
+
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
+use crate::gpu::OnGpus;
 use crate::plan::{Bandwidth, Plan, RunOptions};
 use crate::tool::Tool;
 
@@ -14,11 +18,10 @@ const GPU_TYPE_OF_ATOMICS: i8 = 0;
 
 /// Largest number in use on the wire (wire.md 4.2 and 4.4).
 const MAX_CLOCK: u32 = 1;
-const MAX_HUGEPAGES: u8 = 2;
 const MAX_GPU_TYPE: i8 = 2;
 
-/// What this side announces; `port` is the TCP port in use.
-pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
+/// What this side announces; `gpus` are those of its buffers, `port` is the TCP port in use.
+pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
     let run = &plan.run;
     let (min_size, max_size) = match run.atomic {
         Some(_) => (0, 0),
@@ -40,7 +43,11 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
         report_all: run.report_all,
         print_gbits: false,
         emu_mode: false,
-        hugepages: 0,
+        hugepages: match run.huge_page {
+            None => 0,
+            Some(HugePage::Mib2) => 1,
+            Some(HugePage::Gib1) => 2,
+        },
         min_size,
         max_size,
         max_buf_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.max_buffer),
@@ -60,12 +67,15 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
             svc_id: plan.svc_id,
             dev_id: plan.device.index,
             port,
-            gpu_type: match run.atomic {
-                Some(_) => GPU_TYPE_OF_ATOMICS,
-                None => NO_GPU,
+            gpu_type: match (run.atomic, gpus.kind) {
+                (Some(_), _) => GPU_TYPE_OF_ATOMICS,
+                (None, None) => NO_GPU,
+                (None, Some(GpuType::Amd)) => 0,
+                (None, Some(GpuType::Nvidia)) => 1,
+                (None, Some(GpuType::Intel)) => 2,
             },
-            tx_gpu: None,
-            rx_gpu: None,
+            tx_gpu: gpus.tx,
+            rx_gpu: gpus.rx,
         },
     }
 }
@@ -79,6 +89,19 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     }
 }
 
+/// Where the buffers of that host lie, which was checked. The type means something only if one lies on
+/// a GPU.
+pub fn gpus(host: &HostBlock) -> OnGpus {
+    let (tx, rx) = (host.tx_gpu, host.rx_gpu);
+    let kind = match host.gpu_type {
+        0 => Some(GpuType::Amd),
+        1 => Some(GpuType::Nvidia),
+        2 => Some(GpuType::Intel),
+        _ => None,
+    };
+    OnGpus { kind, tx, rx }
+}
+
 fn no_such(field: &str) -> String {
     format!("its {field} is none that exists")
 }
@@ -89,9 +112,12 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
     if block.clock > MAX_CLOCK {
         return Err(no_such("clock"));
     }
-    if block.hugepages > MAX_HUGEPAGES {
-        return Err(no_such("hugepages"));
-    }
+    let huge_page = match block.hugepages {
+        0 => None,
+        1 => Some(HugePage::Mib2),
+        2 => Some(HugePage::Gib1),
+        _ => return Err(no_such("hugepages")),
+    };
     check_host(&block.host)?;
     let atomic = Atomic {
         op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
@@ -106,9 +132,6 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         max_buffer: block.max_buf_size,
         alignment: block.buf_align,
     };
-    if block.hugepages != 0 {
-        return Err("this version has no huge pages".into());
-    }
     RunOptions {
         iters: block.iters,
         duration_s: (block.duration != 0).then_some(block.duration),
@@ -122,6 +145,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
         rdzv: block.use_rdzv && tool.takes(&options::RDZV),
+        huge_page: huge_page.filter(|_| tool.takes(&options::USE_HP)),
         bandwidth: tool.defaults.bandwidth.map(|_| bandwidth),
     }
     .checked()
@@ -138,7 +162,7 @@ mod tests {
     use crate::bench::TOOLS;
 
     fn asked() -> OptionBlock {
-        to_block(&plan(&["10.1.1.8"]), 49194)
+        to_block(&plan(&["10.1.1.8"]), OnGpus::NONE, 49194)
     }
 
     #[test]
@@ -162,7 +186,7 @@ mod tests {
     #[test]
     fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
         let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
-        let block = to_block(&plan, 49194);
+        let block = to_block(&plan, OnGpus::NONE, 49194);
         assert_eq!((block.min_size, block.max_size), (0, 0));
         assert_eq!(
             block.encode()[77..97],
@@ -197,10 +221,12 @@ mod tests {
                 "-v",
                 "7",
             ],
+            &["h", "--use-hp=2M"],
+            &["h", "--use-hp=1g"],
         ] {
             let plan = plan(arguments);
             assert_eq!(
-                from_block(&TOOLS[0], &to_block(&plan, 1)),
+                from_block(&TOOLS[0], &to_block(&plan, OnGpus::NONE, 1)),
                 Ok(plan.run),
                 "{arguments:?}"
             );
@@ -250,10 +276,6 @@ mod tests {
             },
             OptionBlock {
                 hugepages: 3,
-                ..asked()
-            },
-            OptionBlock {
-                hugepages: 1,
                 ..asked()
             },
             OptionBlock {

@@ -14,6 +14,19 @@ pub const HEADER_SIZE: usize = 4;
 /// out of turn. A legacy peer is not told.
 pub const FAREWELL: u32 = u32::MAX;
 
+/// Another length of no message: one cxidiag tells another that it cannot take part, out of turn. A
+/// message follows with the reason, a string.
+pub const REFUSAL: u32 = u32::MAX - 1;
+
+/// A refusal for this reason, of which as much is told as fits.
+pub fn refusal(reason: &str) -> Vec<u8> {
+    let plain = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
+    let reason: String = reason.chars().map(plain).take(MAX_PAYLOAD - 1).collect();
+    let mut bytes = REFUSAL.to_le_bytes().to_vec();
+    bytes.extend(message(&string(&reason)));
+    bytes
+}
+
 /// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
 pub fn holds_farewell(bytes: &[u8]) -> bool {
     let mut rest = bytes;

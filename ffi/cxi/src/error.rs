@@ -51,6 +51,12 @@ impl Error {
         Self { call, errno, gpu }
     }
 
+    /// What errno says about `call`, which has just failed.
+    pub(crate) fn last(call: &'static str, otherwise: i32) -> Self {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        Self::new(call, errno.unwrap_or(otherwise))
+    }
+
     /// Name of the C function that failed, such as `cxil_alloc_lni`.
     pub const fn call(&self) -> &'static str {
         self.call

@@ -6,7 +6,7 @@
 //! | [`Library`] | the table of libcxi functions |
 //! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
 //! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
-//! | [`Pages`], [`MemoryRegion`] | memory that the NIC reads and writes |
+//! | [`Pages`], [`HugePage`], [`MemoryRegion`] | memory that the NIC reads and writes |
 //! | [`gpu`] | the same on GPUs |
 //! | [`EventQueue`], [`Event`] | what the NIC reports |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
@@ -14,6 +14,7 @@
 //! | [`PortalTableEntry`] | where operations arrive |
 //! | [`address`] | fabric addresses and match ids |
 //! | [`clock`] | the clock of the measurements |
+//! | [`placement`] | the CPUs of a thread, and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
@@ -50,11 +51,13 @@ mod event;
 mod event_queue;
 mod fence;
 pub mod gpu;
+mod huge_page;
 mod launch;
 mod library;
 mod lni;
 mod memory;
 mod owned;
+pub mod placement;
 mod portal;
 mod queue_handle;
 mod ring;
@@ -72,6 +75,7 @@ pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
 pub use event::{Event, Record, Target};
 pub use event_queue::EventQueue;
+pub use huge_page::HugePage;
 pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::{MemoryRegion, Pages};

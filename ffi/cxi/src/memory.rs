@@ -32,9 +32,14 @@ impl Pages {
     /// `len` bytes, rounded up to whole pages, from the kernel. Errors of `mmap`: EINVAL
     /// for no bytes at all, ENOMEM.
     pub fn anonymous(len: usize) -> Result<Self, Error> {
+        Self::of_size(len, page_size(), 0)
+    }
+
+    /// `len` bytes in whole pages of `page` bytes, which `flags` ask the kernel for.
+    pub(crate) fn of_size(len: usize, page: usize, flags: i32) -> Result<Self, Error> {
         const CALL: &str = "mmap";
         let len = len
-            .checked_next_multiple_of(page_size())
+            .checked_next_multiple_of(page)
             .ok_or(Error::new(CALL, libc::ENOMEM))?;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
         let start = unsafe {
@@ -42,21 +47,20 @@ impl Pages {
                 ptr::null_mut(),
                 len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
                 -1,
                 0,
             )
         };
         // Failure is MAP_FAILED, which is not NULL (defect T13 of the legacy tools).
         if start == libc::MAP_FAILED {
-            let errno = std::io::Error::last_os_error().raw_os_error();
-            return Err(Error::new(CALL, errno.unwrap_or(libc::ENOMEM)));
+            return Err(Error::last(CALL, libc::ENOMEM));
         }
         let start = NonNull::new(start.cast()).ok_or(Error::new(CALL, libc::ENOMEM))?;
         Ok(Self { start, len })
     }
 
-    /// Bytes, a multiple of the page size.
+    /// Bytes, a multiple of the size of these pages.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -9,7 +9,9 @@ use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address
 
 use super::memory::{EVENT_PAGE, map, refused};
 use super::{Endpoint, PORTAL_INDEX, Tally};
+use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::session::Address;
 
 /// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
@@ -52,17 +54,16 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Allocates the resources of a latency benchmark; the buffer has `length` bytes, rounded up
-    /// to pages, all zero.
-    pub fn new(endpoint: &Endpoint, peer: Address, length: u64) -> Result<Self, Failure> {
-        Self::with_queues(endpoint, peer, length, TRANSMIT_SLOTS, EVENT_PAGE)
+    /// Allocates the resources of a latency benchmark; the buffer is zero.
+    pub fn new(endpoint: &Endpoint, peer: Address, buffer: Buffer) -> Result<Self, Failure> {
+        Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
     /// The same with queues for so many slots and operations in flight.
     pub fn with_queues(
         endpoint: &Endpoint,
         peer: Address,
-        length: u64,
+        buffer: Buffer,
         slots: u32,
         in_flight: u32,
     ) -> Result<Self, Failure> {
@@ -74,7 +75,7 @@ impl Initiator {
         // No combining of events: each is written at once.
         let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the initiator's event queue"))?;
-        let buffer = map(endpoint.lni(), length)?;
+        let buffer = map(endpoint, Use::Transmit, buffer)?;
         let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
             .map_err(refused("allocate the transmit queue"))?;
         transmit.keep_mapped(&buffer);

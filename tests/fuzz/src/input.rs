@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use cxidiag::bench::TOOLS;
 use cxidiag::cli::{self, Request};
 use cxidiag::plan::{MAX_GAP_US, MAX_SIZE, Plan};
+use cxidiag::gpu::OnGpus;
 use cxidiag::session::Own;
 use cxidiag::session::rehearsal::{self, Verdict};
 

@@ -3,6 +3,7 @@
 //! The runtimes are shared libraries that are opened when somebody asks for a GPU, and stay loaded.
 //! A buffer is a whole number of [`PAGE`]s that starts at a multiple of it, whatever the runtime gives.
 
+use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use cxi_sys::gpu as sys;
@@ -39,6 +40,17 @@ impl GpuType {
             Self::Nvidia => sys::cuda::Cuda::LIBRARIES,
             Self::Intel => sys::level_zero::LevelZero::LIBRARIES,
         }
+    }
+}
+
+/// As users name the types.
+impl fmt::Display for GpuType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Amd => "AMD",
+            Self::Nvidia => "NVIDIA",
+            Self::Intel => "INTEL",
+        })
     }
 }
 

@@ -1,0 +1,180 @@
+//! The data buffers of a run: how many a side holds, how long they are, of which pages; and whether the
+//! machine has room for them.
+
+use cxi::HugePage;
+
+use crate::advice::{self, Situation};
+use crate::error::Failure;
+use crate::gpu::OnGpus;
+use crate::machine::{self, Machine};
+use crate::plan::{RunOptions, Side};
+use crate::tool::Tool;
+
+/// One buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Bytes that are used: at least 1.
+    pub length: u64,
+    /// Of huge pages of this size, or of those that all memory is made of.
+    pub huge_page: Option<HugePage>,
+}
+
+impl Buffer {
+    /// One that holds all that a run moves: the largest size, or a whole list (tools.md 3.6).
+    pub fn full(run: &RunOptions) -> Self {
+        let whole_list = |lists: crate::plan::Bandwidth| lists.buffer(run.max_size);
+        Self {
+            length: run.bandwidth.map_or(run.max_size, whole_list),
+            huge_page: run.huge_page,
+        }
+    }
+
+    /// One of a few bytes, for which huge pages would be a waste.
+    pub fn small(length: u64) -> Self {
+        Self {
+            length,
+            huge_page: None,
+        }
+    }
+
+    /// Bytes that are allocated: whole pages.
+    pub fn allocated(&self) -> u64 {
+        let page = match self.huge_page {
+            Some(page) => page.bytes(),
+            None => rustix::param::page_size() as u64,
+        };
+        self.length.next_multiple_of(page)
+    }
+}
+
+/// Which full buffers a side holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What its own operations read from, or write to.
+    pub initiator: bool,
+    /// What those of the peer do.
+    pub target: bool,
+}
+
+/// The client's NIC reaches for the server's memory.
+pub fn one_each(_: &RunOptions, side: Side) -> Held {
+    Held {
+        initiator: side == Side::Client,
+        target: side == Side::Server,
+    }
+}
+
+/// Both sides send and receive.
+pub fn both(_: &RunOptions, _: Side) -> Held {
+    Held {
+        initiator: true,
+        target: true,
+    }
+}
+
+/// The client sends; in both directions, both do.
+pub fn by_direction(run: &RunOptions, side: Side) -> Held {
+    let bidirectional = run.bandwidth.is_some_and(|lists| lists.bidirectional);
+    Held {
+        initiator: bidirectional || side == Side::Client,
+        target: bidirectional || side == Side::Server,
+    }
+}
+
+/// All that is moved is small.
+pub fn none(_: &RunOptions, _: Side) -> Held {
+    Held {
+        initiator: false,
+        target: false,
+    }
+}
+
+/// What the buffers of one side, or of several, take of system memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Full buffers.
+    count: u64,
+    buffer: Buffer,
+}
+
+impl Need {
+    /// What `sides` of a run need together, of which each has the same `gpus`.
+    pub fn of(tool: &Tool, run: &RunOptions, sides: &[Side], gpus: OnGpus) -> Self {
+        let count = |side: &Side| {
+            let held = (tool.buffers)(run, *side);
+            let transmit = held.initiator && gpus.tx.is_none();
+            let receive = held.target && gpus.rx.is_none();
+            u64::from(transmit) + u64::from(receive)
+        };
+        Self {
+            count: sides.iter().map(count).sum(),
+            buffer: Buffer::full(run),
+        }
+    }
+
+    /// Size of the huge pages and their number, if any are needed.
+    pub fn huge_pages(&self) -> Option<(HugePage, u64)> {
+        let page = self.buffer.huge_page.filter(|_| self.count > 0)?;
+        let each = self.buffer.allocated() / page.bytes();
+        Some((page, each.saturating_mul(self.count)))
+    }
+
+    /// Bytes that a full buffer takes. Huge pages that no buffer is made of do not count (tools.md 3.6).
+    pub fn allocated(&self) -> u64 {
+        let huge_page = self.buffer.huge_page.filter(|_| self.count > 0);
+        let buffer = Buffer {
+            huge_page,
+            ..self.buffer
+        };
+        buffer.allocated()
+    }
+
+    /// Fails unless `machine` has room, on `node` if the buffers are to lie there. Nothing has been
+    /// allocated yet: neither does a page go missing in the middle of a run, nor does the kernel have
+    /// to kill somebody (defects T13 and T33 of tools.md).
+    pub fn check(&self, machine: &Machine, node: Option<u32>) -> Result<(), Failure> {
+        match self.huge_pages() {
+            Some((page, needed)) => check_huge_pages(machine, node, page, needed),
+            None => self.check_memory(machine, node),
+        }
+    }
+
+    fn check_memory(&self, machine: &Machine, node: Option<u32>) -> Result<(), Failure> {
+        let needed = self.buffer.allocated().saturating_mul(self.count);
+        match machine.available_memory(node) {
+            Some(available) if available.bytes < needed => Err(advice::found(
+                Situation::NoMemory,
+                format!(
+                    "the buffers need {needed} bytes of memory, {} are available {}",
+                    available.bytes, available.bound
+                ),
+            )),
+            // Where the kernel tells nothing, allocating will tell.
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_huge_pages(
+    machine: &Machine,
+    node: Option<u32>,
+    page: HugePage,
+    needed: u64,
+) -> Result<(), Failure> {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let Some(pool) = machine.huge_pages(page, node) else {
+        let message = format!("the kernel of {host} has no huge pages of {page}");
+        return Err(advice::found(Situation::NoSuchHugePages, message));
+    };
+    if pool.free >= needed {
+        return Ok(());
+    }
+    let message = format!(
+        "not enough huge pages: the buffers need {needed} of {page}, {} are free {} ({host}; see {})",
+        pool.free,
+        pool.bound,
+        machine::setting(page)
+    );
+    Err(advice::found(Situation::NoHugePages, message))
+}

@@ -1,0 +1,154 @@
+//! The kernel's pools of huge pages.
+
+use cxi::HugePage;
+
+use super::groups::{Group, Version};
+use super::{Bound, Machine};
+
+/// What this process can still get of the huge pages of one size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Pages.
+    pub free: u64,
+    /// What has no more.
+    pub bound: Bound,
+}
+
+impl Machine {
+    /// The huge pages of this size that this process can still get: of the machine, of `node` if buffers
+    /// are to lie there, and within the limits of the control groups. `None` if the kernel has no
+    /// pages of this size.
+    ///
+    /// A free page that another process has reserved is not to be had (defect T33 of tools.md). Where
+    /// the administrator allows it, the kernel makes more on demand.
+    pub fn huge_pages(&self, size: HugePage, node: Option<u32>) -> Option<Pool> {
+        let name = directory(size);
+        let of_machine = |file| self.number(format!("sys/kernel/mm/hugepages/{name}/{file}"));
+        let zero_or = |number: Option<u64>| number.unwrap_or(0);
+        let free = of_machine("free_hugepages")?;
+        let reserved = zero_or(of_machine("resv_hugepages"));
+        let made = zero_or(of_machine("surplus_hugepages"));
+        let more = zero_or(of_machine("nr_overcommit_hugepages")).saturating_sub(made);
+        let of_machine = Pool {
+            free: (free + more).saturating_sub(reserved),
+            bound: Bound::Machine,
+        };
+        let of_node = node.and_then(|node| {
+            let file =
+                format!("sys/devices/system/node/node{node}/hugepages/{name}/free_hugepages");
+            Some(Pool {
+                free: self.number(file)? + more,
+                bound: Bound::Node(node),
+            })
+        });
+        let groups = self.groups("hugetlb");
+        let of_groups = groups.iter().filter_map(|group| {
+            Some(Pool {
+                free: self.huge_bytes_in(group, size)? / size.bytes(),
+                bound: Bound::Group(group.name.clone()),
+            })
+        });
+        let all = [of_machine].into_iter().chain(of_node).chain(of_groups);
+        all.min_by_key(|pool| pool.free)
+    }
+
+    /// What a group may still use, or reserve; `None` without a limit.
+    fn huge_bytes_in(&self, group: &Group, size: HugePage) -> Option<u64> {
+        let of_size = match size {
+            HugePage::Mib2 => "hugetlb.2MB",
+            HugePage::Gib1 => "hugetlb.1GB",
+        };
+        let (limit, usage) = match group.version {
+            Version::V1 => ("limit_in_bytes", "usage_in_bytes"),
+            Version::V2 => ("max", "current"),
+        };
+        let left = |kind: &str| {
+            let file = |which| group.directory.join(format!("{of_size}{kind}.{which}"));
+            Some(
+                self.number(file(limit))?
+                    .saturating_sub(self.number(file(usage))?),
+            )
+        };
+        [left(""), left(".rsvd")].into_iter().flatten().min()
+    }
+}
+
+/// Where the administrator sets the number of pages of this size.
+pub fn setting(size: HugePage) -> String {
+    format!("/sys/kernel/mm/hugepages/{}/nr_hugepages", directory(size))
+}
+
+fn directory(size: HugePage) -> String {
+    format!("hugepages-{}kB", size.bytes() / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+    use super::*;
+
+    const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
+
+    fn pool(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, Bound)> {
+        let pool = made_up.machine().huge_pages(HugePage::Mib2, node)?;
+        Some((pool.free, pool.bound))
+    }
+
+    #[test]
+    fn t33_reserved_pages_are_not_free_and_a_node_has_its_own() {
+        let made_up = MadeUp::new(&[
+            (&format!("{POOL}/free_hugepages"), "10\n"),
+            (&format!("{POOL}/resv_hugepages"), "7\n"),
+        ]);
+        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
+        let of_node = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages";
+        made_up.write(of_node, "2\n");
+        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
+        assert_eq!(pool(&made_up, Some(1)), Some((2, Bound::Node(1))));
+        assert_eq!(pool(&made_up, Some(0)), Some((3, Bound::Machine)));
+    }
+
+    #[test]
+    fn the_kernel_may_make_more_on_demand() {
+        let made_up = MadeUp::new(&[
+            (&format!("{POOL}/free_hugepages"), "1\n"),
+            (&format!("{POOL}/nr_overcommit_hugepages"), "5\n"),
+            (&format!("{POOL}/surplus_hugepages"), "3\n"),
+        ]);
+        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
+        made_up.write(&format!("{POOL}/resv_hugepages"), "9\n");
+        assert_eq!(pool(&made_up, None), Some((0, Bound::Machine)));
+    }
+
+    #[test]
+    fn a_group_may_have_fewer() {
+        let made_up = MadeUp::new(&[
+            (&format!("{POOL}/free_hugepages"), "10\n"),
+            ("proc/self/cgroup", "0::/job\n"),
+            (
+                "proc/self/mountinfo",
+                "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("sys/fs/cgroup/job/hugetlb.2MB.max", "8388608\n"),
+            ("sys/fs/cgroup/job/hugetlb.2MB.current", "2097152\n"),
+            ("sys/fs/cgroup/job/hugetlb.2MB.rsvd.max", "max\n"),
+            ("sys/fs/cgroup/job/hugetlb.1GB.max", "0\n"),
+            ("sys/fs/cgroup/job/hugetlb.1GB.current", "0\n"),
+        ]);
+        let group = |pages| Some((pages, Bound::Group("/job".into())));
+        assert_eq!(pool(&made_up, None), group(3));
+        made_up.write("sys/fs/cgroup/job/hugetlb.2MB.rsvd.max", "6291456\n");
+        made_up.write("sys/fs/cgroup/job/hugetlb.2MB.rsvd.current", "4194304\n");
+        assert_eq!(pool(&made_up, None), group(1));
+    }
+
+    #[test]
+    fn a_machine_without_such_pages() {
+        let made_up = MadeUp::new(&[(&format!("{POOL}/free_hugepages"), "1\n")]);
+        assert_eq!(made_up.machine().huge_pages(HugePage::Gib1, None), None);
+        assert_eq!(
+            setting(HugePage::Gib1),
+            "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+        );
+    }
+}

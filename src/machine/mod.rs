@@ -1,0 +1,175 @@
+//! What this machine has, as the kernel tells it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
+//! memory.
+//!
+//! All of it is read below one directory, so that a made-up machine can take its place: tests name one in
+//! [`ROOT_VARIABLE`].
+
+mod groups;
+mod huge_pages;
+mod memory;
+mod nodes;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cli::number::decimal;
+
+pub use huge_pages::{Pool, setting};
+pub use memory::{Available, Bound};
+
+/// Environment variable that names the directory that stands for `/`.
+pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// The one that this program runs on, or the one below `root`.
+    pub fn new(root: Option<&OsStr>) -> Self {
+        let root = root.filter(|root| !root.is_empty());
+        Self {
+            root: root.map_or(Path::new("/"), Path::new).into(),
+        }
+    }
+
+    /// The one that this program is to look at.
+    pub fn this() -> Self {
+        Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
+    }
+
+    /// The contents of a file, which is named without the leading slash.
+    fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// The number that a file consists of.
+    fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+        decimal(self.read(path)?.trim())
+    }
+}
+
+/// The numbers of a list like `0-3,8`, in order; `None` if it is none.
+pub fn list(text: &str) -> Option<Vec<u32>> {
+    let number = |text| decimal(text).and_then(|number| u32::try_from(number).ok());
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last || last > MAX_LISTED {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Some(numbers)
+}
+
+/// Largest number in a list: the kernel has no more CPUs or nodes.
+pub const MAX_LISTED: u32 = 8191;
+
+/// The list for numbers in order: `0-3,8`.
+pub fn shown(numbers: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! A machine of files.
+
+    use super::*;
+
+    /// Made up; gone when this goes.
+    pub struct MadeUp {
+        directory: tempfile::TempDir,
+    }
+
+    impl MadeUp {
+        /// A machine that tells nothing but these files.
+        pub fn new(files: &[(&str, &str)]) -> Self {
+            let made_up = Self {
+                directory: tempfile::tempdir().unwrap(),
+            };
+            for (path, text) in files {
+                made_up.write(path, text);
+            }
+            made_up
+        }
+
+        /// Writes a file.
+        pub fn write(&self, path: &str, text: &str) {
+            let path = self.directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        /// The machine.
+        pub fn machine(&self) -> Machine {
+            Machine::new(Some(self.directory.path().as_os_str()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lists_as_the_kernel_writes_them() {
+        assert_eq!(list("0"), Some(vec![0]));
+        assert_eq!(list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(list("8,0-3,2-4"), Some(vec![0, 1, 2, 3, 4, 8]));
+        assert_eq!(shown(&[0, 1, 2, 3, 8]), "0-3,8");
+        assert_eq!(shown(&[1, 3]), "1,3");
+        assert_eq!(shown(&[]), "");
+        for none in [
+            "",
+            ",",
+            "1,",
+            "3-1",
+            "-1",
+            "1-",
+            "x",
+            "1 ",
+            "0x1",
+            "+1",
+            "8192",
+            "0-99999999999",
+            "1-2-3",
+        ] {
+            assert_eq!(list(none), None, "{none:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_comes_back(numbers in prop::collection::btree_set(0..=MAX_LISTED, 1..40)) {
+            let numbers: Vec<u32> = numbers.into_iter().collect();
+            prop_assert_eq!(list(&shown(&numbers)), Some(numbers));
+        }
+
+        #[test]
+        fn any_text_is_read(text in "[0-9,x -]{0,24}") {
+            let _ = list(&text);
+        }
+    }
+}

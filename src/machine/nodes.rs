@@ -1,0 +1,78 @@
+//! CPUs, NUMA nodes, and where a NIC is plugged in.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Machine, list};
+use crate::cli::number::decimal;
+
+/// Where the kernel shows its NUMA nodes, one directory each.
+const NODES: &str = "sys/devices/system/node";
+
+impl Machine {
+    /// The NUMA node that a NIC is plugged into; `None` where the kernel does not know one, which it
+    /// tells as -1, or there is no such hardware (libcxi.md 12.4).
+    pub fn node_of_device(&self, device: &str) -> Option<u32> {
+        let path = format!("sys/class/cxi/{device}/device/numa_node");
+        u32::try_from(self.number(path)?).ok()
+    }
+
+    /// The CPUs of a NUMA node, in order.
+    pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
+        let text = self.read(format!("{NODES}/node{node}/cpulist"));
+        text.and_then(|text| list(text.trim())).unwrap_or_default()
+    }
+
+    /// The NUMA node of a CPU.
+    pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
+        let has_it = |node: &u32| self.cpus_of_node(*node).contains(&cpu);
+        self.nodes().into_iter().find(has_it)
+    }
+
+    /// The CPUs that run, in order; empty where the kernel does not tell.
+    pub fn online_cpus(&self) -> Vec<u32> {
+        let text = self.read("sys/devices/system/cpu/online");
+        text.and_then(|text| list(text.trim())).unwrap_or_default()
+    }
+
+    fn nodes(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.root.join(Path::new(NODES)));
+        let number = |name: &str| decimal(name.strip_prefix("node")?);
+        let mut nodes: Vec<u32> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| number(entry.ok()?.file_name().to_str()?)?.try_into().ok())
+            .collect();
+        nodes.sort_unstable();
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+
+    #[test]
+    fn two_nodes() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
+            ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
+            ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+            // A node of memory alone.
+            ("sys/devices/system/node/node2/cpulist", "\n"),
+            ("sys/devices/system/node/possible", "0-2\n"),
+            ("sys/devices/system/cpu/online", "0-11\n"),
+        ]);
+        let machine = made_up.machine();
+        assert_eq!(machine.node_of_device("cxi0"), Some(1));
+        assert_eq!(machine.node_of_device("cxi1"), None);
+        assert_eq!(machine.node_of_device("cxi2"), None);
+        assert_eq!(machine.cpus_of_node(1), [4, 5, 6, 7]);
+        assert!(machine.cpus_of_node(2).is_empty() && machine.cpus_of_node(3).is_empty());
+        assert_eq!(machine.node_of_cpu(9), Some(0));
+        assert_eq!(machine.node_of_cpu(4), Some(1));
+        assert_eq!(machine.node_of_cpu(12), None);
+        assert_eq!(machine.online_cpus().len(), 12);
+    }
+}

@@ -1,0 +1,268 @@
+//! Where the measuring thread runs, and where its memory lies.
+//!
+//! A NIC is plugged into one NUMA node. Events and data that cross to another one arrive later, and CPU 0
+//! has other work to do (libcxi.md 12.4).
+
+use std::str::FromStr;
+
+use cxi::placement::{self as thread, Confined, Preferred};
+
+use crate::advice;
+use crate::error::Failure;
+use crate::machine::{Machine, list, shown};
+use crate::plan::{Plan, invalid};
+
+/// The CPUs that the user asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cpus {
+    /// Any.
+    #[default]
+    Any,
+    /// One near the NIC.
+    Auto,
+    /// One of these, in order.
+    List(Vec<u32>),
+}
+
+/// What `--cpu` may be, for messages.
+const CPUS: &str = "expected auto, or CPU numbers such as 2 or 0-3,8";
+
+impl FromStr for Cpus {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => list(text).map(Self::List).ok_or(CPUS),
+        }
+    }
+}
+
+/// As typed; nothing where nothing was.
+impl std::fmt::Display for Cpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Any => Ok(()),
+            Self::Auto => f.write_str("auto"),
+            Self::List(cpus) => f.write_str(&shown(cpus)),
+        }
+    }
+}
+
+/// Where the measuring thread is to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPUs, in order; none where it may run anywhere.
+    pub cpus: Vec<u32>,
+    /// Their NUMA node, if it is one, which its memory comes from.
+    pub node: Option<u32>,
+}
+
+impl Placement {
+    /// The place that `plan` asks for on `machine`. `second` of two processes that measure together
+    /// on one machine takes a CPU of its own, where there is one.
+    pub fn choose(plan: &Plan, machine: &Machine, second: bool) -> Result<Self, Failure> {
+        let cpus = match &plan.cpus {
+            Cpus::Any => return Ok(Self::default()),
+            Cpus::Auto => {
+                let allowed = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+                let node = machine.node_of_device(&plan.device.to_string());
+                let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
+                vec![best(&near, &allowed, second)]
+            }
+            Cpus::List(cpus) => {
+                let online = machine.online_cpus();
+                let missing = |cpu: &&u32| !online.is_empty() && !online.contains(cpu);
+                if let Some(cpu) = cpus.iter().find(missing) {
+                    let allowed = format!("CPU {cpu} does not run here, {} do", shown(&online));
+                    let rule = invalid("cpu", &plan.cpus, allowed);
+                    return Err(Failure::usage(rule.to_string()));
+                }
+                cpus.clone()
+            }
+        };
+        let mut nodes = cpus.iter().map(|cpu| machine.node_of_cpu(*cpu));
+        let first = nodes.next().flatten();
+        Ok(Self {
+            node: first.filter(|_| nodes.all(|node| node == first)),
+            cpus,
+        })
+    }
+
+    /// Takes the place, with the calling thread.
+    pub fn take(&self) -> Result<Taken, Failure> {
+        if self.cpus.is_empty() {
+            return Ok(Taken::default());
+        }
+        let what = format!("run on {}", self.name());
+        let confined = Confined::to(&self.cpus).map_err(|error| advice::refused(&what, error))?;
+        // The kernel leaves out what the control group excludes, and says nothing.
+        let granted = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+        if granted != self.cpus {
+            return Err(advice::found(
+                advice::Situation::CpuForbidden,
+                format!("cannot {what}: only {} may be used", shown(&granted)),
+            ));
+        }
+        let (preferred, complaint) = match self.node.map(Preferred::node) {
+            None => (None, None),
+            Some(Ok(preferred)) => (Some(preferred), None),
+            // The kernel prefers the node of the CPU anyway, unless it is told otherwise.
+            Some(Err(error)) => (
+                None,
+                Some(format!(
+                    "warning: cannot have buffers on the NUMA node of {}: {error}",
+                    self.name()
+                )),
+            ),
+        };
+        Ok(Taken {
+            complaint,
+            _confined: Some(confined),
+            _preferred: preferred,
+        })
+    }
+
+    fn name(&self) -> String {
+        let one = self.cpus.len() == 1;
+        format!("CPU{} {}", if one { "" } else { "s" }, shown(&self.cpus))
+    }
+}
+
+/// For messages: completes "cannot ...".
+const ASK: &str = "ask for the CPUs of this process";
+
+/// The CPU to take: one of those `near` the NIC, if any is allowed; CPU 0 last.
+fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
+    let usable: Vec<u32> = near
+        .iter()
+        .copied()
+        .filter(|cpu| allowed.contains(cpu))
+        .collect();
+    let mut choice = match usable.is_empty() {
+        true => allowed.to_vec(),
+        false => usable,
+    };
+    choice.sort_unstable_by_key(|cpu| (*cpu == 0, *cpu));
+    let place = if second && choice.len() > 1 { 1 } else { 0 };
+    choice.get(place).copied().unwrap_or(0)
+}
+
+/// A place that was taken. It is given back when this goes.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// What the user should know of it, in a line.
+    pub complaint: Option<String>,
+    _preferred: Option<Preferred>,
+    _confined: Option<Confined>,
+}
+
+/// A hint for who measures across NUMA nodes without having said so.
+pub fn hint(plan: &Plan, machine: &Machine) -> Option<String> {
+    if plan.cpus != Cpus::Any {
+        return None;
+    }
+    let cpu = thread::current_cpu()?;
+    across(&plan.device.to_string(), machine, cpu)
+}
+
+fn across(device: &str, machine: &Machine, cpu: u32) -> Option<String> {
+    let (near, own) = (machine.node_of_device(device)?, machine.node_of_cpu(cpu)?);
+    (near != own).then(|| {
+        format!(
+            "hint: the measuring thread runs on CPU {cpu} of NUMA node {own}, {device} is on node {near}: \
+             --cpu=auto takes it there"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::plan;
+    use crate::error::Kind;
+    use crate::machine::testing::MadeUp;
+
+    #[test]
+    fn what_may_be_typed() {
+        assert_eq!("auto".parse(), Ok(Cpus::Auto));
+        assert_eq!("3".parse(), Ok(Cpus::List(vec![3])));
+        let list: Cpus = "4,0-2".parse().unwrap();
+        assert_eq!(
+            (list.to_string().as_str(), list),
+            ("0-2,4", Cpus::List(vec![0, 1, 2, 4]))
+        );
+        for wrong in ["", "Auto", "auto,1", "-1", "3-1", "1;2", "8192"] {
+            assert_eq!(wrong.parse::<Cpus>(), Err(CPUS), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn auto_is_near_the_nic_and_not_cpu_0() {
+        let all: Vec<u32> = (0..8).collect();
+        assert_eq!(best(&[0, 1, 2, 3], &all, false), 1);
+        assert_eq!(best(&[4, 5], &all, false), 4);
+        assert_eq!(best(&[0], &all, false), 0, "no choice");
+        assert_eq!(best(&[], &all, false), 1, "a NIC without a node");
+        assert_eq!(best(&[4, 5], &[0, 1, 5], false), 5);
+        assert_eq!(best(&[4, 5], &[0, 1], false), 1, "none near is allowed");
+    }
+
+    #[test]
+    fn the_second_of_two_has_a_cpu_of_its_own() {
+        let all: Vec<u32> = (0..8).collect();
+        assert_eq!(best(&[0, 1, 2], &all, true), 2);
+        assert_eq!(best(&[0, 1], &all, true), 0);
+        assert_eq!(best(&[5], &all, true), 5, "no choice");
+    }
+
+    fn two_nodes() -> MadeUp {
+        MadeUp::new(&[
+            ("sys/class/cxi/soft0/device/numa_node", "0\n"),
+            ("sys/devices/system/node/node0/cpulist", "1-3\n"),
+            ("sys/devices/system/node/node1/cpulist", "0,4-7\n"),
+            ("sys/devices/system/cpu/online", "0-7\n"),
+        ])
+    }
+
+    fn chosen(arguments: &[&str]) -> Result<Placement, Failure> {
+        let plan = plan("write-lat", &[&["-d", "soft0"], arguments].concat());
+        Placement::choose(&plan, &two_nodes().machine(), false)
+    }
+
+    #[test]
+    fn memory_lies_where_all_cpus_are() {
+        assert_eq!(chosen(&[]), Ok(Placement::default()));
+        let place = |cpus: &[u32], node| {
+            Ok(Placement {
+                cpus: cpus.into(),
+                node,
+            })
+        };
+        assert_eq!(chosen(&["--cpu=2-3"]), place(&[2, 3], Some(0)));
+        assert_eq!(chosen(&["--cpu=0,5"]), place(&[0, 5], Some(1)));
+        assert_eq!(chosen(&["--cpu=3-4"]), place(&[3, 4], None));
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_run_is_a_usage_error() {
+        let failure = chosen(&["--cpu=7-8"]).unwrap_err();
+        assert_eq!(failure.kind, Kind::Usage);
+        assert_eq!(
+            failure.message,
+            "invalid value '7-8' for --cpu: CPU 8 does not run here, 0-7 do"
+        );
+    }
+
+    #[test]
+    fn who_measures_across_nodes_is_told() {
+        let (made_up, here) = (two_nodes(), "soft0");
+        let told = across(here, &made_up.machine(), 5).unwrap();
+        assert!(
+            told.contains("CPU 5 of NUMA node 1, soft0 is on node 0"),
+            "{told}"
+        );
+        assert_eq!(across(here, &made_up.machine(), 2), None);
+        assert_eq!(across("soft1", &made_up.machine(), 5), None, "no node");
+    }
+}
