@@ -9,6 +9,7 @@ use super::outcome::{
 };
 use crate::atomic::AtomicOp;
 use crate::cli::options;
+use crate::placement::Cpus;
 use crate::plan::{Plan, Role};
 use crate::run::MonotonicRaw;
 use crate::tool::Tool;
@@ -84,6 +85,8 @@ fn options(plan: &Plan) -> Options {
         idc: takes(&options::NO_IDC).then_some(run.idc().is_on()),
         low_latency: takes(&options::NO_LL).then_some(run.use_ll),
         rdzv: takes(&options::RDZV).then_some(run.rdzv),
+        use_hp: run.huge_page.map(|size| size.to_string()),
+        cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
         report_all: takes(&options::REPORT_ALL).then_some(run.report_all),
         atomic: run.atomic.map(|atomic| AtomicOptions {
             op: atomic.op.to_string(),

@@ -163,6 +163,10 @@ pub struct Options {
     pub low_latency: Option<bool>,
     /// Rendezvous transfers.
     pub rdzv: Option<bool>,
+    /// Huge pages of the data buffers, `2M` or `1G`; null without.
+    pub use_hp: Option<String>,
+    /// CPUs that were asked for: `auto` or `0-3,8`; null without.
+    pub cpu: Option<String>,
     /// Each latency was printed.
     pub report_all: Option<bool>,
     /// The operation of the atomic tools.

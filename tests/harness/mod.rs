@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod legacy;
+pub mod machine;
 pub mod paused;
 
 use std::io::{BufRead, BufReader, Read};
@@ -158,6 +159,11 @@ impl Server {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a pipe");
         line
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL.

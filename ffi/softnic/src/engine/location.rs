@@ -29,6 +29,11 @@ impl Staging {
 }
 
 impl Location {
+    /// Memory of the CPU.
+    pub fn host(va: usize) -> Self {
+        Self { va, gpu: None }
+    }
+
     /// Copies to it.
     ///
     /// # Safety

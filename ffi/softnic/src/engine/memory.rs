@@ -278,10 +278,6 @@ mod tests {
 
     const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 
-    fn host(va: usize) -> Location {
-        Location { va, gpu: None }
-    }
-
     /// The virtual address behind one of the NIC.
     fn translate(
         space: &AddressSpace,
@@ -299,8 +295,8 @@ mod tests {
     fn every_byte_of_a_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, first) = space.map(host(0x10_0000), 2 * page, RW).unwrap();
-        let (lac2, second) = space.map(host(0x50_0000), page, RW).unwrap();
+        let (lac, first) = space.map(Location::host(0x10_0000), 2 * page, RW).unwrap();
+        let (lac2, second) = space.map(Location::host(0x50_0000), page, RW).unwrap();
         assert_eq!((lac, lac2), (0, 0), "same flags, same context");
         let at = |iova, len| translate(&space, 0, iova, len, Access::Write);
         assert_eq!(at(first, 2 * page as u64), Ok(0x10_0000));
@@ -322,21 +318,21 @@ mod tests {
         let len = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space.reserve(4 * len, RW).unwrap();
-        let (_, next) = space.map(host(0x90_0000), len, RW).unwrap();
+        let (_, next) = space.map(Location::host(0x90_0000), len, RW).unwrap();
         let at = |space: &AddressSpace, page_number: u64, len| {
             translate(space, lac, iova + page_number * page, len, Access::Write)
         };
         assert_eq!(at(&space, 0, 1), Err(C_RC_NO_TRANSLATION));
-        space.place(lac, iova, host(0x10_0000), 4 * len);
+        space.place(lac, iova, Location::host(0x10_0000), 4 * len);
         assert_eq!(at(&space, 0, 4 * page), Ok(0x10_0000));
         // Another page in the middle leaves three ranges.
-        space.place(lac, iova + page, host(0x50_0000), len);
+        space.place(lac, iova + page, Location::host(0x50_0000), len);
         assert_eq!(at(&space, 0, page), Ok(0x10_0000));
         assert_eq!(at(&space, 1, page), Ok(0x50_0000));
         assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
         assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
         // And one over the ends of two.
-        space.place(lac, iova + page, host(0x70_0000), 2 * len);
+        space.place(lac, iova + page, Location::host(0x70_0000), 2 * len);
         assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
         assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
         space.unmap(lac, iova, 4 * len);
@@ -379,7 +375,9 @@ mod tests {
     fn rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, iova) = space.map(host(0x10_0000), page, CXI_MAP_READ).unwrap();
+        let (lac, iova) = space
+            .map(Location::host(0x10_0000), page, CXI_MAP_READ)
+            .unwrap();
         assert_eq!(
             translate(&space, lac, iova, 1, Access::Write),
             Err(C_RC_PAGE_PERM_ERROR)
@@ -389,7 +387,7 @@ mod tests {
             translate(&space, 1, iova, 1, Access::Read),
             Err(C_RC_INVALID_AC)
         );
-        let (other, _) = space.map(host(0x10_0000), page, RW).unwrap();
+        let (other, _) = space.map(Location::host(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
     }
 
@@ -398,12 +396,15 @@ mod tests {
         let page = page_size();
         let mut space = AddressSpace::default();
         for flags in 0..8 {
-            assert_eq!(space.map(host(0), page, flags << 8).unwrap().0, flags as u8);
+            assert_eq!(
+                space.map(Location::host(0), page, flags << 8).unwrap().0,
+                flags as u8
+            );
         }
-        assert_eq!(space.map(host(0), page, 8 << 8), None);
-        let (lac, first) = space.map(host(0), page, 0).unwrap();
+        assert_eq!(space.map(Location::host(0), page, 8 << 8), None);
+        let (lac, first) = space.map(Location::host(0), page, 0).unwrap();
         space.unmap(lac, first, page);
-        let (_, second) = space.map(host(0), page, 0).unwrap();
+        let (_, second) = space.map(Location::host(0), page, 0).unwrap();
         assert_ne!(first, second);
         assert_eq!(
             translate(&space, lac, first, 1, Access::Read),

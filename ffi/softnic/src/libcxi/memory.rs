@@ -52,19 +52,24 @@ pub unsafe extern "C" fn cxil_map(
         let place = unsafe { place(md) }?;
         check_flags(len, flags)?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
-        let page = page_size();
+        let reserves = flags & CXI_MAP_ALLOC_MD != 0;
+        let on_device = flags & CXI_MAP_DEVICE != 0;
+        let page = match reserves || on_device {
+            true => page_size(),
+            false => common_page_size(va.addr(), end),
+        };
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        let reserves = flags & CXI_MAP_ALLOC_MD != 0;
-        let (mut location, mut import) = (
-            Location {
-                va: start,
-                gpu: None,
-            },
-            None,
-        );
-        let mut marked = None;
-        if flags & CXI_MAP_DEVICE != 0 {
+        let huge_shift = match page == page_size() {
+            true => 0,
+            false => page.trailing_zeros(),
+        };
+        // Huge pages have contexts of their own (libcxi.md 7.4): the space tells contexts apart by flags, of
+        // which these bits mean nothing else.
+        let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << 24;
+        let mut location = Location::host(start);
+        let (mut import, mut marked) = (None, None);
+        if on_device {
             // SAFETY: C contract: null or hints.
             let hints = unsafe { hints.as_ref() };
             let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
@@ -76,10 +81,9 @@ pub unsafe extern "C" fn cxil_map(
         }
         let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let flags = flags & !CXI_MAP_ALLOC_MD;
             let given = match reserves {
-                true => space.reserve(end - start, flags),
-                false => space.map(location, end - start, flags),
+                true => space.reserve(end - start, kind),
+                false => space.map(location, end - start, kind),
             };
             let (lac, iova) = given.ok_or(Errno::NOSPC)?;
             let md = Md {
@@ -88,13 +92,13 @@ pub unsafe extern "C" fn cxil_map(
                 iova,
                 va: start,
                 len: end - start,
-                flags,
+                flags: flags & !CXI_MAP_ALLOC_MD,
             };
             Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
         };
         let mapped = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            match owner.space.needs_context(flags & !CXI_MAP_ALLOC_MD) {
+            match owner.space.needs_context(kind) {
                 true => allocate(engine, lni.number, CXI_RSRC_TYPE_AC, map),
                 false => map(engine),
             }
@@ -109,8 +113,8 @@ pub unsafe extern "C" fn cxil_map(
             va: start as u64,
             len: mapped.len,
             lac: mapped.lac,
-            page_shift: page.trailing_zeros() as c_int,
-            huge_shift: 0,
+            page_shift: page_size().trailing_zeros() as c_int,
+            huge_shift: huge_shift as c_int,
             id: number as u32,
         };
         *place = hand_out(MdHandle {
@@ -185,11 +189,8 @@ pub unsafe extern "C" fn cxil_update_md(
         handle.nic.with(|engine| {
             let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
             let iova = of.iova + (start - of.va) as u64;
-            let location = Location {
-                va: start,
-                gpu: None,
-            };
-            lni.space.place(of.lac, iova, location, end - start);
+            lni.space
+                .place(of.lac, iova, Location::host(start), end - start);
             Ok(())
         })?;
         handle.marked.extend(marked);
@@ -206,7 +207,7 @@ fn provide(
     flags: u32,
 ) -> Result<Option<(usize, usize)>, Errno> {
     check_access(start, end, flags)?;
-    populate(start, end - start, flags);
+    populate(start, end - start, flags)?;
     let marking = nic.marking;
     if !marking.pages {
         return Ok(None);
@@ -226,6 +227,16 @@ fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
         fd: hints.dmabuf_fd,
         offset: hints.dmabuf_offset as usize,
     })
+}
+
+/// Size of the pages from `start` to `end`: that of huge pages if the range begins and ends in such, or of ordinary
+/// ones.
+fn common_page_size(start: usize, end: usize) -> usize {
+    let size = |address| kernel_page_size(address).unwrap_or(page_size());
+    match size(start) {
+        huge if huge > page_size() && size(end - 1) == huge => huge,
+        _ => page_size(),
+    }
 }
 
 fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
@@ -278,16 +289,20 @@ fn parse(line: &str) -> Option<(usize, usize, &str)> {
     ))
 }
 
-/// Brings the pages in, as pinning does, so that the first puts meet no page faults. Kernels before
-/// 5.14 cannot; there the faults come when they come.
-fn populate(start: usize, len: usize, flags: u32) {
+/// Brings the pages in, as pinning does, so that the first puts meet no page faults. EFAULT where one is
+/// not to be had, as a huge page beyond the limit of a control group: whoever touched it would get SIGBUS.
+/// Kernels before 5.14 cannot; there the faults come when they come.
+fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
     let advice = if flags & CXI_MAP_WRITE != 0 {
         Advice::LinuxPopulateWrite
     } else {
         Advice::LinuxPopulateRead
     };
     // SAFETY: populating changes no contents; the range was found mapped.
-    let _ = unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) };
+    match unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) } {
+        Err(Errno::FAULT | Errno::NOMEM | Errno::HWPOISON) => Err(Errno::FAULT),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod administration;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod fork_safety;
+mod huge_pages;
 mod memory;
 mod queues;
 mod resize;

@@ -97,15 +97,13 @@ impl Buffer {
         assert_eq!(code, 0, "cxil_map");
         // SAFETY: just made.
         let public = unsafe { *md };
-        assert_eq!(
-            (public.va, public.len),
-            (pages.base.addr() as u64, pages.len)
-        );
+        let (base, end) = (pages.base.addr() as u64, public.va + public.len as u64);
+        assert!(public.va <= base && base + pages.len as u64 <= end);
         Self {
             pages,
             md,
             lac: public.lac,
-            first: public.iova,
+            first: public.iova + (base - public.va),
         }
     }
 

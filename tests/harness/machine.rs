@@ -1,0 +1,100 @@
+//! Machines of files for `CXIDIAG_ROOT`, and real huge pages.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A machine that tells what a test has written; gone with the test.
+pub struct MadeUp(tempfile::TempDir);
+
+impl MadeUp {
+    /// A machine that tells nothing but these files, named without the leading slash.
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for (path, text) in files {
+            let path = directory.path().join(super::named(path));
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            fs::write(path, text).expect("a file");
+        }
+        Self(directory)
+    }
+
+    /// With so many free huge pages of 2M and of 1G.
+    pub fn with_huge_pages(free: [u64; 2]) -> Self {
+        let pool = |size| format!("sys/kernel/mm/hugepages/hugepages-{size}kB/free_hugepages");
+        let free = free.map(|free| format!("{free}\n"));
+        Self::new(&[(&pool(2048), &free[0]), (&pool(1_048_576), &free[1])])
+    }
+
+    /// Makes `command` look at this machine.
+    pub fn seen_by(&self, mut command: Command) -> Command {
+        command.env("CXIDIAG_ROOT", self.0.path());
+        command
+    }
+}
+
+/// Real huge pages of one size, for one test at a time on this machine. The number there was comes back
+/// when this goes.
+pub struct HugePages {
+    /// Free pages.
+    pub free: u64,
+    setting: PathBuf,
+    before: String,
+    _one_at_a_time: File,
+}
+
+impl HugePages {
+    /// `count` free pages of `kilobytes`; if there are not even `least`, says why the test cannot go on.
+    pub fn make(kilobytes: u64, count: u64, least: u64) -> Option<Self> {
+        let lock = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
+        let made = File::create(&lock)
+            .and_then(|lock| {
+                flock(&lock, FlockOperation::LockExclusive)?;
+                Ok(lock)
+            })
+            .map_err(|error| error.to_string())
+            .and_then(|lock| Self::set(kilobytes, count, least, lock));
+        match made {
+            Ok(pages) => Some(pages),
+            Err(why) => {
+                println!("not tested here, no {least} huge pages of {kilobytes} kB: {why}");
+                None
+            }
+        }
+    }
+
+    fn set(kilobytes: u64, count: u64, least: u64, lock: File) -> Result<Self, String> {
+        let pool = format!("/sys/kernel/mm/hugepages/hugepages-{kilobytes}kB");
+        let pool = Path::new(&pool);
+        let setting = pool.join("nr_hugepages");
+        let read = |path: &Path| fs::read_to_string(path).map_err(|error| error.to_string());
+        let before = read(&setting)?;
+        let number = |text: String| {
+            text.trim()
+                .parse::<u64>()
+                .map_err(|error| error.to_string())
+        };
+        let there = number(before.clone())?;
+        let mut pages = Self {
+            free: 0,
+            setting,
+            before,
+            _one_at_a_time: lock,
+        };
+        let wanted = (there + count).to_string();
+        fs::write(&pages.setting, wanted).map_err(|error| error.to_string())?;
+        pages.free = number(read(&pool.join("free_hugepages"))?)?;
+        if pages.free < least {
+            return Err(format!("the kernel finds only {}", pages.free));
+        }
+        Ok(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.setting, &self.before);
+    }
+}
