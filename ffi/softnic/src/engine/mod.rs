@@ -56,6 +56,8 @@ pub mod triggers;
 #[cfg(test)]
 mod flow_tests;
 #[cfg(test)]
+mod location_tests;
+#[cfg(test)]
 mod rendezvous_tests;
 #[cfg(test)]
 mod test_node;

@@ -189,17 +189,27 @@ impl Node {
 
     /// A get of `len` bytes from the beginning of the other's memory to `at` in ours.
     pub fn get(&mut self, at: u64, len: u32) {
-        let mut get = FullDmaCmd::new();
-        get.set_cmd_type(C_CMD_TYPE_DMA as u8)
+        self.dma(C_CMD_GET, at, len);
+    }
+
+    /// A put of `len` bytes from `at` in our memory to the beginning of the other's.
+    pub fn put_from(&mut self, at: u64, len: u32) {
+        self.dma(C_CMD_PUT, at, len);
+    }
+
+    fn dma(&mut self, opcode: u32, at: u64, len: u32) {
+        let mut command = FullDmaCmd::new();
+        command
+            .set_cmd_type(C_CMD_TYPE_DMA as u8)
             .set_cmd_size(1)
-            .set_opcode(C_CMD_GET as u8)
+            .set_opcode(opcode as u8)
             .set_event_send_disable(true)
             .set_dfa(1 << 12 | u32::from(PID))
             .set_lac(self.lac)
             .set_local_addr(self.iova + at)
             .set_request_len(len)
             .set_eq(1);
-        self.issue(get.bytes());
+        self.issue(command.bytes());
     }
 
     /// A fetching SUM of our first word to the other's first; the result goes to our second.
