@@ -37,37 +37,29 @@ impl Runtime {
         }
     }
 
-    fn source(self) -> &'static str {
+    /// All names under which its libraries are looked for. The stand-in has one of each.
+    fn libraries(self) -> &'static [&'static str] {
         match self {
-            Amd => "hip.c",
-            Nvidia => "cuda.c",
-            Intel => "level_zero.c",
-        }
-    }
-
-    /// The library, and other names of it or of what comes with it.
-    fn libraries(self) -> (&'static str, &'static [&'static str]) {
-        match self {
-            Amd => (
-                "libamdhip64.so.6",
-                &[
-                    "libamdhip64.so",
-                    "libamdhip64.so.7",
-                    "libamdhip64.so.5",
-                    "libhsa-runtime64.so.1",
-                ],
-            ),
-            Nvidia => ("libcuda.so.1", &[]),
-            Intel => ("libze_loader.so.1", &[]),
+            Amd => &[
+                HIP,
+                "libamdhip64.so",
+                "libamdhip64.so.7",
+                "libamdhip64.so.5",
+                "libhsa-runtime64.so.1",
+            ],
+            Nvidia => &["libcuda.so.1"],
+            Intel => &["libze_loader.so.1"],
         }
     }
 }
 
+const HIP: &str = "libamdhip64.so.6";
+
 /// All stand-ins, compiled.
 static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for runtime in ALL {
-        let (name, _) = runtime.libraries();
+    let at = directory.path();
+    let library = |name: &str, sources: &[&str], others: &[String]| {
         let status = Command::new("cc")
             .args([
                 "-std=gnu11",
@@ -81,12 +73,18 @@ static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
             ])
             .arg(format!("-Wl,-soname,{name}"))
             .arg("-o")
-            .arg(directory.path().join(name))
-            .args([runtime.source(), "device.c"].map(|file| Path::new(SOURCES).join(file)))
-            .status()
-            .expect("cc starts");
-        assert!(status.success());
-    }
+            .arg(at.join(name))
+            .args(sources.iter().map(|file| Path::new(SOURCES).join(file)))
+            .args(others)
+            .status();
+        assert!(status.expect("cc starts").success(), "{name}");
+    };
+    library("libcuda.so.1", &["cuda.c", "device.c"], &[]);
+    library("libze_loader.so.1", &["level_zero.c", "device.c"], &[]);
+    library(HIP, &["hip.c", "device.c"], &[]);
+    // The same memory as that of HIP.
+    let linked = [format!("-L{}", at.display()), format!("-l:{HIP}")];
+    library("libhsa-runtime64.so.1", &["hsa.c"], &linked);
     directory
 });
 
@@ -101,15 +99,9 @@ impl Machine {
     fn with(runtimes: &[Runtime]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         for runtime in ALL {
-            let (name, others) = runtime.libraries();
             let is_installed = runtimes.contains(&runtime);
-            for name in [&[name], others].concat() {
-                let place = directory.path().join(name);
-                let built = match name {
-                    // Part of the same stand-in.
-                    "libhsa-runtime64.so.1" => BUILT.path().join("libamdhip64.so.6"),
-                    _ => BUILT.path().join(name),
-                };
+            for name in runtime.libraries() {
+                let (place, built) = (directory.path().join(name), BUILT.path().join(name));
                 if is_installed && built.exists() {
                     std::os::unix::fs::symlink(built, place).expect("a link");
                 } else {
@@ -287,9 +279,24 @@ fn each_side_has_memory_of_its_own() {
 fn both_directions_tell_of_all_buffers() {
     let machine = Machine::with(&ALL);
     let server = machine.server("send-bw", &["-t", "0", "-g", "INTEL"]);
-    let args = ["-b", "-r", "1", "-g", "AMD", "-n", "2", "-l", "2"];
+    let json = machine.directory.path().join("json");
+    let to = format!("--json={}", json.display());
+    let args = ["-b", "-r", "1", "-g", "AMD", "-n", "2", "-l", "2", &to];
     let client = machine.client("send-bw", &server, &args);
     let server = server.finish();
+    let json = std::fs::read(json).expect("a document");
+    let outcome: serde_json::Value = serde_json::from_slice(&json).expect("a document");
+    let told = [
+        "tx_gpu",
+        "rx_gpu",
+        "gpu_type",
+        "peer_tx_gpu",
+        "peer_rx_gpu",
+        "peer_gpu_type",
+    ]
+    .map(|name| &outcome["options"][name]);
+    let expected = serde_json::json!([null, 1, "AMD", 0, null, "INTEL"]);
+    assert_eq!(serde_json::json!(told), expected);
     for output in [client, server] {
         assert_success(&output);
         let text = stdout(&output);
@@ -412,9 +419,13 @@ fn a_runtime_that_is_not_there() {
         let (message, hint) = refused(&machine, NOTHING, &["-r", "0", "-g", runtime.name()]);
         let start = format!("cannot use {} GPUs: ", runtime.name());
         assert!(message.contains(&start), "{message}");
-        let (name, _) = runtime.libraries();
-        let name = name.trim_end_matches(".6");
-        assert!(message.contains(name), "{message}");
+        for name in runtime
+            .libraries()
+            .iter()
+            .filter(|name| !name.contains("hsa"))
+        {
+            assert!(message.contains(name), "{message}");
+        }
         assert!(hint.contains("not installed"), "{hint}");
     }
 }

@@ -233,6 +233,27 @@ mod tests {
         }
     }
 
+    /// wire.md 4.2: each side tells of its own, whatever it asks of the other.
+    #[test]
+    fn gpus_of_a_host_arrive() {
+        for (kind, number) in [(GpuType::Amd, 0), (GpuType::Nvidia, 1), (GpuType::Intel, 2)] {
+            for (tx, rx) in [(None, Some(255)), (Some(0), None), (Some(3), Some(0))] {
+                let plan = plan(&["h"]);
+                let gpus = OnGpus {
+                    kind: Some(kind),
+                    tx,
+                    rx,
+                };
+                let block = to_block(&plan, gpus, 1);
+                assert_eq!(block.host.gpu_type, number);
+                let heard = OptionBlock::decode(&block.encode());
+                assert_eq!(self::gpus(&heard.host), gpus);
+                assert_eq!(from_block(&TOOLS[0], &heard), Ok(plan.run));
+            }
+        }
+        assert_eq!(gpus(&asked().host), OnGpus::NONE);
+    }
+
     #[test]
     fn t27_a_client_is_held_against_the_same_rules() {
         let host = |gpu_type| HostBlock {

@@ -1,4 +1,4 @@
-/* A stand-in for libamdhip64.so, and for libhsa-runtime64.so.1, which is a link to it. */
+/* A stand-in for libamdhip64.so. */
 #include "device.h"
 
 enum {
@@ -114,17 +114,5 @@ int hipPointerGetAttributes(struct attributes *attributes, const void *address)
 		attributes->device = buffer->device;
 		attributes->device_pointer = (void *)address;
 	}
-	return SUCCESS;
-}
-
-/* The file begins with the allocation, wherever in it the exported range lies. */
-int hsa_amd_portable_export_dmabuf(const void *address, size_t size, int *file,
-				   unsigned long *offset)
-{
-	struct buffer *buffer = device_range(address, size);
-	if (!buffer || device_fails("export"))
-		return 0x1000;
-	*file = device_export(buffer);
-	*offset = (const char *)address - buffer->address;
 	return SUCCESS;
 }
