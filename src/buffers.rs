@@ -140,12 +140,13 @@ impl Need {
     }
 
     fn check_memory(&self, machine: &Machine, node: Option<u32>) -> Result<(), Failure> {
-        let needed = self.buffer.allocated().saturating_mul(self.count);
+        let buffers = self.buffer.allocated().saturating_mul(self.count);
+        let needed = buffers.saturating_add(beside(buffers));
         match machine.available_memory(node) {
             Some(available) if available.bytes < needed => Err(advice::found(
                 Situation::NoMemory,
                 format!(
-                    "the buffers need {needed} bytes of memory, {} are available {}",
+                    "the run needs {needed} bytes of memory, {buffers} of them for buffers; {} are available {}",
                     available.bytes, available.bound
                 ),
             )),
@@ -154,6 +155,15 @@ impl Need {
         }
     }
 }
+
+/// What the run takes beside buffers of so many bytes: the program and its queues, the rings of a software NIC, page
+/// tables (an entry of 8 bytes for a page). No more than the buffers themselves: whoever moves little is let try.
+fn beside(buffers: u64) -> u64 {
+    buffers.min(PROGRAM) + buffers / 256
+}
+
+/// Bytes that both programs of a run on the software NIC take, and half as much again.
+const PROGRAM: u64 = 16 << 20;
 
 fn check_huge_pages(
     machine: &Machine,

@@ -715,6 +715,8 @@ mod tests {
             "7",
             "--libcxi",
             "/a b",
+            "--cpu",
+            "4,0-2",
             "-n",
             "9",
         ];
@@ -732,6 +734,7 @@ mod tests {
             (plan.device, 7, 0)
         );
         assert_eq!(server.libcxi, plan.libcxi);
+        assert_eq!(server.cpus, plan.cpus);
         assert_eq!(server.note(), None);
     }
 

@@ -2,6 +2,8 @@
 
 mod harness;
 
+use std::io::{BufRead, BufReader};
+
 use harness::machine::{HugePages, MadeUp};
 use harness::{Fabric, Server, assert_success, stderr, stdout};
 
@@ -58,6 +60,44 @@ fn pages_of_1g() {
         matrix(&["--use-hp=1G"], "65536", made.free, |pages| {
             format!("Enabled (1G - {pages} pages)")
         });
+    }
+}
+
+/// Sizes of the pages of the larger mappings of a process, in kB.
+fn sizes_of_pages(process: u32) -> Vec<String> {
+    let smaps = std::fs::read_to_string(format!("/proc/{process}/smaps")).expect("a process");
+    let sizes = smaps
+        .lines()
+        .filter_map(|line| line.strip_prefix("KernelPageSize:"));
+    sizes.map(|size| size.trim().to_owned()).collect()
+}
+
+/// It is not only said.
+#[test]
+fn the_buffers_are_made_of_huge_pages() {
+    let Some(_pages) = HugePages::make(2048, 4, 4) else {
+        return;
+    };
+    let fabric = Fabric::new();
+    for (tool, buffers) in [("write-lat", 1), ("read-lat", 1), ("send-lat", 2)] {
+        let server = fabric.server(tool, &["-d", "soft0"]);
+        let args = ["-d", "soft1", "-D", "1", "--use-hp=2M"];
+        let mut client = fabric
+            .client_command(tool, &server, &args)
+            .spawn()
+            .expect("starts");
+        // The header of the results: both sides have all that they need.
+        let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
+        let mut line = || lines.next().expect("a line").expect("text");
+        while !line().contains("StdDev[us]") {}
+        for process in [client.id(), server.id()] {
+            let sizes = sizes_of_pages(process);
+            let huge = sizes.iter().filter(|size| *size == "2048 kB").count();
+            // Neighbours may be one mapping.
+            assert!((1..=buffers).contains(&huge), "{tool}: {huge} of {buffers}");
+        }
+        assert!(client.wait().expect("a status").success());
+        assert_success(&server.finish());
     }
 }
 
@@ -205,6 +245,39 @@ fn t33_a_client_is_told_what_its_server_lacks() {
     }
 }
 
+/// A legacy client may ask for them, too. One whose server has too few sees the connection end, as with a
+/// legacy server. (The stand-in without a NIC plays the control connection alone, and leaves.)
+#[test]
+fn a_legacy_client_is_served_or_sees_the_end() {
+    let Some(_pages) = HugePages::make(2048, 1, 1) else {
+        return;
+    };
+    let fabric = Fabric::new();
+    let rich = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
+    let poor = MadeUp::with_huge_pages([0, 0]);
+    let poor_server = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
+    for (server, is_rich) in [(rich, true), (poor.seen_by(poor_server), false)] {
+        let server = Server::start(server);
+        let args = [
+            "cxi_write_lat",
+            "127.0.0.1",
+            "-p",
+            &server.port,
+            "-d",
+            "cxi1",
+        ];
+        let client = fabric.peer(&[&args[..], &["-n", "3", "--use-hp", "2M"]].concat());
+        let client = { client }.output().expect("python3 starts");
+        let server = server.finish();
+        let said = (stderr(&client), stderr(&server));
+        assert_eq!(client.status.success(), is_rich, "{said:?}");
+        match is_rich {
+            true => assert!(stdout(&server).contains("Enabled (2M - 1 pages)\n")),
+            false => assert!(said.1.contains(&too_few(1, 0)), "{said:?}"),
+        }
+    }
+}
+
 /// Pages that others have reserved are not free, and those of another node are of no use.
 #[test]
 fn t33_pages_are_counted_where_they_are_needed() {
@@ -231,6 +304,30 @@ fn t33_pages_are_counted_where_they_are_needed() {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(found), "{}", stderr(&output));
     }
+}
+
+/// A server that has its place counts the pages there.
+#[test]
+fn t33_a_server_counts_the_pages_of_its_node() {
+    let fabric = Fabric::new();
+    let pool = "hugepages/hugepages-2048kB/free_hugepages";
+    let node = "sys/devices/system/node/node0";
+    let machine = MadeUp::new(&[
+        (&format!("sys/kernel/mm/{pool}"), "9\n"),
+        (&format!("{node}/cpulist"), "0\n"),
+        (&format!("{node}/{pool}"), "0\n"),
+    ]);
+    let args = ["write-lat", "-p", "0", "-d", "soft0", "--cpu=0"];
+    let server = Server::start(machine.seen_by(fabric.command(&args)));
+    // What becomes of the client depends on the pages of this machine.
+    let rich = MadeUp::with_huge_pages([9, 9]);
+    let client = fabric.client_command("write-lat", &server, &["-d", "soft1", "--use-hp=2M"]);
+    assert!(!rich.seen_by(client).output().unwrap().status.success());
+    let said = stderr(&server.finish());
+    assert!(
+        said.contains("need 1 of 2M, 0 are free on NUMA node 0 ("),
+        "{said}"
+    );
 }
 
 /// Somebody takes the pages between the look and the allocation.

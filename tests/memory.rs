@@ -5,11 +5,11 @@ mod harness;
 use std::path::Path;
 
 use harness::machine::MadeUp;
-use harness::{CXIDIAG, Fabric, Server, assert_success, stderr, stdout};
+use harness::{CXIDIAG, Fabric, Server, assert_success, stderr};
 
 const SMALL: (&str, &str) = (
     "proc/meminfo",
-    "MemTotal: 4096 kB\nMemFree: 100 kB\nMemAvailable: 1024 kB\n",
+    "MemTotal: 99999 kB\nMemFree: 100 kB\nMemAvailable: 65536 kB\n",
 );
 
 /// In a group that may use 300000 bytes more.
@@ -32,21 +32,26 @@ const HINT: &str = "hint: buffers are pinned: they must fit the memory that is f
 fn t13_buffers_beyond_memory_are_refused_before_anything_is_opened() {
     let fabric = Fabric::new();
     let machine = MadeUp::new(&[SMALL]);
-    for (tool, options, needed) in [
+    for (tool, options, buffers) in [
         ("write-lat", &["-s", "4294967295"][..], 2_u64 << 32),
-        ("read-lat", &["-s", "1048576"], 2 << 20),
-        ("send-lat", &["-s", "1048576"], 4 << 20),
-        ("send-bw", &["--buf-sz=5000000"], 2 * 5_001_216),
-        ("send-bw", &["-b", "-s", "4096", "-l", "100"], 4 * 409_600),
+        ("read-lat", &["-s", "33554432"], 2 << 25),
+        ("send-lat", &["-s", "16777216"], 4 << 24),
+        (
+            "send-bw",
+            &["-s", "33554432", "--buf-sz=50000000"],
+            2 * 50_003_968,
+        ),
+        ("send-bw", &["-b", "-s", "65536"], 4 << 24),
     ] {
         let args = [&[tool, "--loopback", "-d", "soft0"], options].concat();
         let output = machine.seen_by(fabric.command(&args)).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
+        let needed = buffers + (16 << 20) + buffers / 256;
         assert_eq!(
             stderr(&output),
             format!(
-                "cxidiag {tool}: the buffers need {needed} bytes of memory, 1048576 are available \
-                 on this machine\n{HINT}"
+                "cxidiag {tool}: the run needs {needed} bytes of memory, {buffers} of them for buffers; \
+                 67108864 are available on this machine\n{HINT}"
             )
         );
         assert!(!fabric.path().exists());
@@ -57,7 +62,7 @@ fn t13_buffers_beyond_memory_are_refused_before_anything_is_opened() {
         "-d",
         "soft0",
         "-s",
-        "262144",
+        "8388608",
         "-n",
         "1",
     ];
@@ -93,7 +98,7 @@ fn the_limit_of_a_control_group_and_the_memory_of_a_node_count() {
         assert_eq!(output.status.code(), Some(1));
         let said = stderr(&output);
         assert!(
-            said.contains(&format!("need 524288 bytes of memory, {found}")),
+            said.contains(&format!(" 524288 of them for buffers; {found}")),
             "{said}"
         );
     }
@@ -105,17 +110,17 @@ fn t13_a_client_is_told_what_its_server_lacks() {
     let machine = MadeUp::new(&[SMALL]);
     let server = machine.seen_by(fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]));
     let server = Server::start(server);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-s", "1048577"]);
+    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-s", "67108864"]);
     let server = server.finish();
     assert_eq!(
         (client.status.code(), server.status.code()),
         (Some(1), Some(1))
     );
-    let why = "the buffers need 1052672 bytes of memory, 1048576 are available on this machine\n";
+    let why = "67108864 of them for buffers; 67108864 are available on this machine\n";
     assert!(stderr(&server).contains(why), "{}", stderr(&server));
     let told = stderr(&client);
     assert!(
-        told.contains(&format!(" cannot take part: {why}")),
+        told.contains(" cannot take part: the run needs ") && told.contains(why),
         "{told}"
     );
     fabric.assert_nothing_left();
@@ -128,38 +133,56 @@ fn a_refused_client_does_not_end_a_persistent_server() {
     let machine = MadeUp::new(&[SMALL]);
     let args = ["write-lat", "-p", "0", "-d", "soft0", "--persist"];
     let mut server = Server::start(machine.seen_by(fabric.command(&args)));
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-s", "1048577"]);
+    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-s", "67108864"]);
     assert_eq!(client.status.code(), Some(1));
     while !server.next_line().starts_with("Listening") {}
     assert_success(&fabric.client("write-lat", &server, &["-d", "soft1", "-n", "1"]));
 }
 
-/// What the look at the machine does not find out, the allocation does.
+/// What the look at the machine does not find out, the allocation does, on either side; the other is told.
 #[test]
 fn t13_an_allocation_that_fails_is_an_error_and_no_crash() {
-    let fabric = Fabric::new();
-    let server = fabric.server("write-lat", &["-d", "soft0"]);
-    let client = format!(
-        "ulimit -v 400000; exec {CXIDIAG} write-lat 127.0.0.1 -d {} -p {} -s 536870912",
-        harness::named("soft1"),
-        server.port
-    );
-    let client = fabric
-        .command_of(Path::new("sh"), &["-c", &client])
-        .output();
-    let client = client.expect("a shell");
-    let server = server.finish();
-    let said = stderr(&client);
-    assert_eq!(client.status.code(), Some(1), "{said}");
-    let what =
-        "cannot get a buffer of 536870912 bytes: mmap: Cannot allocate memory (errno 12)\nhint: ";
-    assert!(said.contains(what), "{said}");
-    let told = stderr(&server);
-    assert!(
-        told.contains(" cannot take part: cannot get a buffer of"),
-        "{told}"
-    );
-    assert_eq!(server.status.code(), Some(1));
-    assert!(!stdout(&client).contains("WriteNum"));
-    fabric.assert_nothing_left();
+    for (tool, options) in [
+        ("write-lat", "-s 268435456"),
+        ("read-lat", "-s 268435456"),
+        ("send-lat", "-s 268435456"),
+        ("send-bw", "-s 268435456 -l 1"),
+    ] {
+        for limited in ["server", "client"] {
+            let fabric = Fabric::new();
+            let command = |side: &str, arguments: &str| {
+                let limit = match side == limited {
+                    true => "ulimit -v 300000;",
+                    false => "",
+                };
+                let line = format!(
+                    "{limit} exec {CXIDIAG} {tool} {}",
+                    harness::named(arguments)
+                );
+                fabric.command_of(Path::new("sh"), &["-c", &line])
+            };
+            let server = Server::start(command("server", "-p 0 -d soft0"));
+            let arguments = format!("127.0.0.1 -d soft1 -p {} {options}", server.port);
+            let client = command("client", &arguments).output().expect("a shell");
+            let server = server.finish();
+            let (fails, told) = match limited {
+                "client" => (&client, &server),
+                _ => (&server, &client),
+            };
+            for output in [fails, told] {
+                assert_eq!(output.status.code(), Some(1), "{tool}: {}", stderr(output));
+            }
+            let why =
+                "cannot get a buffer of 268435456 bytes: mmap: Cannot allocate memory (errno 12)\n";
+            let said = stderr(fails);
+            let begin = format!("cxidiag {tool}: {why}hint: ");
+            assert!(said.starts_with(&begin), "{tool}, {limited}: {said}");
+            let said = stderr(told);
+            assert!(
+                said.contains(&format!(" cannot take part: {why}")),
+                "{tool}, {limited}: {said}"
+            );
+            fabric.assert_nothing_left();
+        }
+    }
 }

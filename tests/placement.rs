@@ -121,6 +121,27 @@ fn a_persistent_server_takes_its_place_for_each_client() {
     }
 }
 
+/// As a loopback run starts it.
+#[test]
+fn the_server_of_a_loopback_run_leaves_the_first_cpu_to_its_client() {
+    let cpus = cpus();
+    let [0, _, ..] = cpus[..] else {
+        println!("not tested here: the CPUs are {cpus:?}");
+        return;
+    };
+    let fabric = Fabric::new();
+    for (parent, place) in [(None, 1), (Some(std::process::id()), 2)] {
+        let mut command = fabric.command(&["write-lat", "-p", "0", "-d", "soft0", "--cpu=auto"]);
+        if let Some(parent) = parent {
+            command.env("CXIDIAG_LOOPBACK_PARENT", parent.to_string());
+        }
+        let server = Server::start(command);
+        // CPU 0 is the last resort.
+        let expected = cpus.get(place).unwrap_or(&0);
+        assert_eq!(allowed_to_measure(server.id()), expected.to_string());
+    }
+}
+
 #[test]
 fn both_sides_of_a_loopback_run_are_confined() {
     let fabric = Fabric::new();

@@ -351,6 +351,23 @@ mod tests {
         assert!(from_block(&TOOLS[0], &block).unwrap().report_all);
     }
 
+    /// Atomic operations have no buffers that they could be for.
+    #[test]
+    fn huge_pages_are_for_tools_that_take_them() {
+        let plan = crate::bench::testing::plan("atomic-lat", &[]);
+        let block = OptionBlock {
+            hugepages: 1,
+            ..to_block(&plan, 1)
+        };
+        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
+        let with = OptionBlock {
+            hugepages: 2,
+            ..asked()
+        };
+        let run = from_block(&TOOLS[0], &with).unwrap();
+        assert_eq!(run.huge_page, Some(HugePage::Gib1));
+    }
+
     #[test]
     fn t8_no_latency_by_latency_in_a_duration() {
         let run = from_block(

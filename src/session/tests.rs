@@ -523,6 +523,42 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
 }
 
 #[test]
+fn t33_a_refusal_is_heard_at_the_ready_barrier_with_its_reason() {
+    let (server, client) = pair();
+    let failure = Failure::environment("no pages \u{fc}brig\n").with_hint("make some");
+    assert_eq!(server.tell(failure.clone()), failure);
+    // Only the first counts.
+    server.tell(Failure::nic("other"));
+    server.say_farewell();
+    drop(server);
+    let seen = client.ready().unwrap_err();
+    assert!(seen.is_of_peer());
+    assert!(
+        seen.message.ends_with(" cannot take part: no pages ?brig?"),
+        "{seen}"
+    );
+    assert!(
+        client
+            .ready()
+            .unwrap_err()
+            .message
+            .contains("closed the connection")
+    );
+}
+
+/// Nothing is told of what the peer has caused or knows.
+#[test]
+fn what_is_not_this_sides_failure_is_not_told() {
+    for failure in [Failure::peer("gone"), Failure::interrupted("SIGINT")] {
+        let (server, client) = pair();
+        server.tell(failure);
+        drop(server);
+        let seen = client.ready().unwrap_err();
+        assert!(seen.message.contains("closed the connection"), "{seen}");
+    }
+}
+
+#[test]
 fn a_look_at_the_peer_does_not_disturb_it() {
     let (server, client) = pair();
     assert!(is_there(&server) && is_there(&client));

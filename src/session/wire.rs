@@ -231,6 +231,21 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_a_message_behind_a_length_of_none() {
+        let bytes = refusal("full");
+        assert_eq!(
+            bytes,
+            [&REFUSAL.to_le_bytes()[..], &message(b"full\0")].concat()
+        );
+        let longest = refusal(&"x".repeat(5000));
+        assert_eq!(longest.len(), 2 * HEADER_SIZE + MAX_PAYLOAD);
+        for bytes in [bytes, longest] {
+            assert!(parse_string(&bytes[2 * HEADER_SIZE..]).is_some());
+            assert!(!holds_farewell(&bytes));
+        }
+    }
+
+    #[test]
     fn a_farewell_is_found_behind_messages_and_not_in_them() {
         let farewell = FAREWELL.to_le_bytes();
         for before in [

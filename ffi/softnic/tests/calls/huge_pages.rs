@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
-use cxi_sys::*;
 use libc::EFAULT;
 
 use crate::driver::alone::alone;
