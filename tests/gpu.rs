@@ -171,6 +171,11 @@ impl Machine {
             let freed = times(&format!("free {gpu}"));
             assert_eq!(freed, count + times(&format!("import {gpu}")), "{done:?}");
         }
+        // Those of the NIC live as long as their process.
+        if done.contains_key("context") {
+            let ours: usize = buffers.iter().map(|(_, count)| count).sum();
+            assert_eq!(times("no context"), ours, "{done:?}");
+        }
         assert!(
             done.keys().all(|what| !what.starts_with("left")),
             "{done:?}"

@@ -48,6 +48,13 @@ static struct buffer *usable(uint64_t address, size_t size)
 	return buffer && current() && buffer->device == current()->device ? buffer : 0;
 }
 
+__attribute__((destructor)) static void tell_what_is_left(void)
+{
+	for (int device = 0; device < 16; device++)
+		if (primary[device].users)
+			device_log("left context %d", device);
+}
+
 int cuInit(unsigned flags)
 {
 	if (device_fails(__func__))

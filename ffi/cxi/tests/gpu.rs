@@ -95,7 +95,8 @@ fn load(directory: &Path, name: &str, sources: &[&str], others: &[&str]) -> *mut
 }
 
 fn load_standin(kind: GpuType) {
-    let directory = std::env::temp_dir().join(format!("cxi-gpu-{}-{kind}", std::process::id()));
+    let directory = format!("gpu-{}-{kind}", std::process::id());
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
     std::fs::create_dir_all(&directory).unwrap();
     let name = kind.libraries()[0];
     let source = match kind {
