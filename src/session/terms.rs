@@ -357,7 +357,7 @@ mod tests {
         let plan = crate::bench::testing::plan("atomic-lat", &[]);
         let block = OptionBlock {
             hugepages: 1,
-            ..to_block(&plan, 1)
+            ..to_block(&plan, OnGpus::NONE, 1)
         };
         assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
         let with = OptionBlock {
