@@ -518,8 +518,14 @@ pub static TX_GPU: OptionDef = OptionDef {
     long: "tx-gpu",
     value: Some("GPU"),
     governs: Governs::ThisProcess,
-    help: |_| {
-        "GPU that holds the transmit buffer of this side\n(default: system memory); implies --no-idc".into()
+    help: |tool| {
+        let implied = match tool.takes(&NO_IDC) {
+            true => "; implies --no-idc",
+            false => "",
+        };
+        format!(
+            "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
+        )
     },
     set: |typed, value| {
         typed.gpus.tx = Some(gpu_index(value)?);

@@ -26,12 +26,14 @@ pub const ZE_RESULTS: &[(ZeResult, &str)] = &[
     (0x7800_0002, "unsupported version"),
     (0x7800_0003, "unsupported feature"),
     (0x7800_0004, "invalid argument"),
-    (0x7800_0008, "unsupported size"),
+    (0x7800_0008, "invalid size"),
+    (0x7800_0009, "unsupported size"),
     (0x7fff_fffe, "unknown error"),
 ];
 
-/// `ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY` and `ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY`.
-pub const ZE_OUT_OF_MEMORY: [ZeResult; 2] = [0x7000_0002, 0x7000_0003];
+/// `ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY`, `ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY`, and
+/// `ZE_RESULT_ERROR_UNSUPPORTED_SIZE`, which is what a buffer gets that is too large for one allocation.
+pub const ZE_OUT_OF_MEMORY: [ZeResult; 3] = [0x7000_0002, 0x7000_0003, 0x7800_0009];
 
 /// `ZE_INIT_FLAG_GPU_ONLY`.
 pub const ZE_INIT_FLAG_GPU_ONLY: u32 = 1;
