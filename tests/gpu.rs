@@ -38,21 +38,39 @@ fn moves_data(runtime: Runtime, tool: &str, options: &[&str], buffers: &[(usize,
 /// Every tool that has buffers, with each of them on a GPU, and both.
 fn matrix(runtime: Runtime) {
     // Buffers of a side: that of one-sided tools is either of the two.
-    for (tool, options, both_sides) in [
-        ("write-lat", &["-s", "1:8192", "--warmup=0"][..], false),
-        ("write-lat", &["-s", "5000", "--unrestricted"], false),
-        ("read-lat", &["-s", "1:8192", "--warmup=0"], false),
-        ("read-lat", &["-s", "5000", "--unrestricted"], false),
-        ("send-lat", &["-s", "1:8192", "--warmup=0"], true),
-        ("send-lat", &["-s", "5000", "--rdzv"], true),
-        ("send-bw", &["-s", "1:8192", "-l", "3"], true),
-        ("send-bw", &["-s", "5000", "-l", "3", "--rdzv", "-b"], true),
+    for (tool, options, in_another_way, both_sides) in [
+        (
+            "write-lat",
+            &["-s", "64:8192", "--latency-gap=0"][..],
+            &["-s", "5000", "--unrestricted"][..],
+            false,
+        ),
+        (
+            "read-lat",
+            &["-s", "64:8192", "--latency-gap=0"],
+            &["-s", "5000", "--unrestricted"],
+            false,
+        ),
+        (
+            "send-lat",
+            &["-s", "64:8192", "--latency-gap=0"],
+            &["-s", "5000", "--rdzv"],
+            true,
+        ),
+        (
+            "send-bw",
+            &["-s", "64:8192", "-l", "3"],
+            &["-s", "5000", "-l", "3", "--rdzv", "-b"],
+            true,
+        ),
     ] {
         let of_one = if both_sides { 2 } else { 1 };
-        for (gpus, buffers) in [
-            (&["-t", "0"][..], [(0, of_one), (1, 0)]),
-            (&["-r", "1"], [(0, 0), (1, of_one)]),
-            (&["-t", "1", "-r", "0"], [(0, of_one), (1, of_one)]),
+        let both = &["-t", "1", "-r", "0"][..];
+        for (options, gpus, buffers) in [
+            (options, &["-t", "0"][..], [(0, of_one), (1, 0)]),
+            (options, &["-r", "1"], [(0, 0), (1, of_one)]),
+            (options, both, [(0, of_one), (1, of_one)]),
+            (in_another_way, both, [(0, of_one), (1, of_one)]),
         ] {
             moves_data(runtime, tool, &[options, gpus].concat(), &buffers);
         }
