@@ -64,7 +64,7 @@ pub enum Reach {
     ThisMachine,
 }
 
-/// What this side's NIC is known by on the fabric.
+/// What this side tells of itself: what its NIC is known by on the fabric, and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
     /// Address of the NIC.
