@@ -189,6 +189,12 @@ fn t25_no_immediate_data_from_a_gpu() {
         assert_eq!(line(&stdout(&client), "IDC"), Some("Enabled"), "{tool}");
         let expected = if sends { "Disabled" } else { "Enabled" };
         assert_eq!(line(&stdout(&server), "IDC"), Some(expected), "{tool}");
+        // The summary tells of the buffers that the run uses, and so it does on both sides.
+        let told = (options.contains(&"-b")).then_some("NVIDIA");
+        for output in [&client, &server] {
+            let text = stdout(output);
+            assert_eq!(line(&text, "Server GPU Type"), told, "{tool}");
+        }
     }
     let machine = Machine::with(&[Nvidia]);
     let args = [

@@ -72,6 +72,18 @@ int hipMalloc(void **address, size_t size)
 	return SUCCESS;
 }
 
+/* Memory of the host that devices can reach: one page of it. */
+static char pinned[4096] __attribute__((aligned(4096)));
+
+int hipHostMalloc(void **address, size_t size, unsigned flags)
+{
+	BEGIN();
+	if (size > sizeof(pinned) || flags)
+		return INVALID_VALUE;
+	*address = pinned;
+	return SUCCESS;
+}
+
 int hipFree(void *address)
 {
 	BEGIN();
@@ -113,6 +125,10 @@ int hipPointerGetAttributes(struct attributes *attributes, const void *address)
 		attributes->type = 2;
 		attributes->device = buffer->device;
 		attributes->device_pointer = (void *)address;
+	} else if ((const char *)address >= pinned && (const char *)address < pinned + sizeof(pinned)) {
+		attributes->type = 1;
+		attributes->device = 0;
+		attributes->device_pointer = attributes->host_pointer = (void *)address;
 	}
 	return SUCCESS;
 }

@@ -1,6 +1,6 @@
 //! Memory of a GPU behind a mapping, on stand-ins for the runtimes: wherever in an allocation it begins (libcxi.md 7).
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut, without_provenance_mut};
@@ -24,7 +24,7 @@ const DEVICE: u32 = RW | CXI_MAP_DEVICE;
 const LEN: usize = 16 * PAGE;
 
 /// Builds a stand-in and loads it, so that it is found under its name.
-fn load(name: &str, source: &str) {
+fn load(name: &str, source: &str) -> *mut c_void {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let library = directory.join(format!("{}-{name}", std::process::id()));
     let status = Command::new("cc")
@@ -40,6 +40,7 @@ fn load(name: &str, source: &str) {
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null());
     std::fs::remove_file(library).unwrap();
+    handle
 }
 
 /// Calls a function of a runtime, which succeeds.
@@ -219,7 +220,7 @@ fn memory_of_cuda() {
 #[test]
 fn memory_of_hip() {
     alone(|| {
-        load("libamdhip64.so", "hip.c");
+        let library = load("libamdhip64.so", "hip.c");
         let mut rig = Rig::new();
         let api = Hip::load().unwrap();
         let mut base = null_mut();
@@ -236,6 +237,15 @@ fn memory_of_hip() {
         let end = base.addr() + LEN;
         assert_eq!(refused(&rig, end - 10, 11, DEVICE, None), EINVAL);
         assert_eq!(refused(&rig, end, 1, DEVICE, None), EINVAL);
+        // Memory of the host that HIP knows is none of a device.
+        type HostMalloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
+        // SAFETY: the library is open.
+        let symbol = unsafe { libc::dlsym(library, c"hipHostMalloc".as_ptr()) };
+        // SAFETY: the function has this type in HIP's header.
+        let allocate = unsafe { std::mem::transmute::<*mut c_void, HostMalloc>(symbol) };
+        let mut pinned = null_mut();
+        done!(allocate(&raw mut pinned, PAGE, 0));
+        assert_eq!(refused(&rig, pinned.addr(), PAGE, DEVICE, None), EINVAL);
     });
 }
 
