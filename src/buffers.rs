@@ -188,3 +188,81 @@ fn check_huge_pages(
     );
     Err(advice::found(Situation::NoHugePages, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::plan;
+    use crate::machine::testing::MadeUp;
+
+    fn need(tool: &str, options: &[&str], sides: &[Side]) -> Need {
+        let plan = plan(tool, options);
+        Need::of(plan.tool, &plan.run, sides)
+    }
+
+    const BOTH: &[Side] = &[Side::Client, Side::Server];
+
+    #[test]
+    fn pages_of_each_side() {
+        for (tool, options, client, server) in [
+            ("write-lat", &[][..], 1, 1),
+            ("read-lat", &["-s", "2097153"], 2, 2),
+            ("send-lat", &["-s", "1:2097152"], 2, 2),
+            ("send-bw", &["-l", "33"], 2, 2),
+            ("send-bw", &["-l", "33", "-b"], 4, 4),
+            ("send-bw", &["-l", "33", "--buf-sz", "65536"], 1, 1),
+            (
+                "send-bw",
+                &["-l", "2", "-s", "8", "--buf-align", "4194304"],
+                4,
+                4,
+            ),
+        ] {
+            let with = [options, &["--use-hp=2M"]].concat();
+            for (sides, pages) in [
+                (&[Side::Client][..], client),
+                (&[Side::Server], server),
+                (BOTH, client + server),
+            ] {
+                let found = need(tool, &with, sides).huge_pages();
+                assert_eq!(found, Some((HugePage::Mib2, pages)), "{tool} {options:?}");
+                assert_eq!(need(tool, options, sides).huge_pages(), None);
+            }
+        }
+        // A server that has no client yet.
+        assert_eq!(need("write-lat", &["--use-hp=2M"], &[]).huge_pages(), None);
+    }
+
+    /// The largest transfer, and more room for it than any machine has.
+    #[test]
+    fn the_largest_buffers_are_counted() {
+        let largest = need("write-lat", &["-s", "4294967295", "--use-hp=1G"], BOTH);
+        assert_eq!(largest.huge_pages(), Some((HugePage::Gib1, 8)));
+        let options = [
+            "-s",
+            "4294967295",
+            "-l",
+            "16382",
+            "--buf-sz",
+            "18446744073709551615",
+        ];
+        let made_up = MadeUp::new(&[("proc/meminfo", "MemAvailable: 1 kB\n")]);
+        let refused = need("send-bw", &options, BOTH).check(&made_up.machine(), None);
+        // 16382 times 4 GiB on each side.
+        let message = refused.unwrap_err().message;
+        assert!(
+            message.contains(" 140720308486144 of them for buffers; 1024 are"),
+            "{message}"
+        );
+    }
+
+    /// Atomic operations move a few bytes, whatever the machine has left.
+    #[test]
+    fn who_has_no_buffers_is_not_refused() {
+        let made_up = MadeUp::new(&[("proc/meminfo", "MemAvailable: 0 kB\n")]);
+        assert_eq!(
+            need("atomic-lat", &[], BOTH).check(&made_up.machine(), None),
+            Ok(())
+        );
+    }
+}

@@ -9,7 +9,10 @@
 //! ```
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
 
 use crate::interrupt;
@@ -100,6 +103,10 @@ impl Failure {
         }
         let kind = match error.kind() {
             io::ErrorKind::BrokenPipe => Kind::OutputClosed,
+            // A terminal that has gone away answers so, and does not call itself one any more.
+            _ if error.raw_os_error() == Some(libc::EIO) && stdout_is_a_device() => {
+                Kind::OutputClosed
+            }
             _ => Kind::Environment,
         };
         Self::new(
@@ -179,6 +186,15 @@ pub fn cause(error: &io::Error) -> String {
         Some(end) => text[..end].to_owned(),
         None => text,
     }
+}
+
+/// Whether standard output is, or was, a terminal or another character device.
+fn stdout_is_a_device() -> bool {
+    let metadata = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|stdout| File::from(stdout).metadata());
+    metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //! * [`report`]: outcome -> text as documented, JSON, CSV, histogram log.
 //! * [`outputs`], [`expect`]: what is made of the results, and what they must be.
 //! * [`command`]: what the program does beside measuring.
-//! * [`phase`]: the phases of a run, by name.
+//! * [`phase`]: the phases of a run, by name; [`limit`]: time limits of waits.
 //! * `interrupt`: what ends a run early.
 //! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
@@ -40,6 +40,7 @@ pub mod error;
 pub mod expect;
 pub mod gpu;
 mod interrupt;
+pub mod limit;
 pub mod machine;
 pub mod measure;
 pub mod multicall;

@@ -224,7 +224,8 @@ fn a_persistent_server_serves_one_client_after_another() {
     }
     let mut garbage = garbage.expect("a connection");
     garbage.write_all(&[0xff; 99]).expect("a connection");
-    garbage.shutdown(Shutdown::Write).expect("a connection");
+    // The server may have reset it by now.
+    let _ = garbage.shutdown(Shutdown::Write);
     assert!(matches!(garbage.read(&mut [0]), Ok(0) | Err(_)));
     let last = fabric.client("write-lat", &server, &wait);
     assert!(last.status.success(), "{last:?}");

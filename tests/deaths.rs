@@ -1,248 +1,513 @@
-//! Either side of a run is ended in each of its phases; the other one notices, says so, and leaves
-//! nothing.
+//! Either side of a run is ended in each of its phases, or their connection is; whoever is left
+//! notices, says so, and leaves nothing.
 //!
 //! The phases are those of src/phase.rs: a process stops where its test wants it, by itself.
 
 mod harness;
 
+use std::fs;
 use std::process::Output;
+use std::sync::Mutex;
+use std::thread;
 
-use harness::paused::{Side, client, port, server};
+use harness::paused::{Side, port};
+use harness::relay::Relay;
 use harness::{Fabric, assert_success, stderr, stdout};
 
 /// Two sizes: what ends behind the first has more before it.
-const SHORT: [&str; 8] = ["-n", "2", "--warmup", "1", "-L", "1", "-s", "8:16"];
+const SIZES: [&str; 8] = [
+    "-n",
+    "2",
+    "--warmup",
+    "1",
+    "--latency-gap",
+    "1",
+    "-s",
+    "8:16",
+];
+/// The same where the size is that of the type.
+const TYPE: [&str; 6] = ["-n", "2", "--warmup", "1", "--latency-gap", "1"];
 const LISTS: [&str; 6] = ["-n", "2", "-l", "4", "-s", "8:16"];
+const BOTH_WAYS: [&str; 7] = ["-n", "2", "-l", "4", "-s", "8:16", "-b"];
 
 const HANDSHAKE: [&str; 4] = ["names", "versions", "options", "addresses"];
+const INITIATOR: [&str; 8] = [
+    "set-up",
+    "ready",
+    "warm-up",
+    "measuring",
+    "gap",
+    "post-run",
+    "reporting",
+    "releasing",
+];
+const TARGET: [&str; 5] = ["set-up", "ready", "measuring", "reporting", "releasing"];
+const PING_PONG: [&str; 9] = [
+    "set-up",
+    "ready",
+    "warm-up",
+    "sync",
+    "measuring",
+    "gap",
+    "post-run",
+    "reporting",
+    "releasing",
+];
+const BANDWIDTH: [&str; 9] = [
+    "set-up",
+    "ready",
+    "pre-run",
+    "measuring",
+    "post-run",
+    "results",
+    "settling",
+    "reporting",
+    "releasing",
+];
 
-/// How a side is ended.
+/// How a side, or the connection, is ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Blow {
     /// SIGKILL.
     Kill,
-    /// SIGTERM.
+    /// SIGTERM: where tests run in the background, SIGINT is ignored.
     Interrupt,
+    /// SIGSTOP, for longer than the other side waits.
+    Stop,
+    /// The connection is closed in order.
+    Close,
+    /// The connection is reset.
+    Reset,
 }
 
-/// One process of a pair that is ended in one phase.
+/// Those that the other side notices at once.
+const AT_ONCE: [Blow; 4] = [Blow::Kill, Blow::Interrupt, Blow::Close, Blow::Reset];
+
+/// Which side comes to the phase, and is hit there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Victim {
+    Client,
+    Server,
+}
+
+/// One pair, one of which is hit in one phase.
 #[derive(Clone, Copy, Debug)]
-struct Case<'a> {
-    tool: &'a str,
-    options: &'a [&'a str],
-    phase: &'a str,
+struct Case {
+    tool: &'static str,
+    options: &'static [&'static str],
+    victim: Victim,
+    phase: &'static str,
     blow: Blow,
 }
 
-/// Each of `phases` of `tool`, once for each way to end.
-fn each<'a>(tool: &'a str, options: &'a [&'a str], phases: &[&'a str], run: impl Fn(Case<'a>)) {
-    for phase in phases {
-        for blow in [Blow::Kill, Blow::Interrupt] {
-            run(Case {
-                tool,
-                options,
-                phase,
-                blow,
-            });
+impl Case {
+    /// The side `of` this pair, which stops at the phase if it is to be hit.
+    fn side(&self, fabric: &Fabric, of: Victim, args: &[&str]) -> Side {
+        let mut command = fabric.command(&[&[self.tool], args].concat());
+        if self.blow == Blow::Stop {
+            command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "40");
         }
+        Side::start(command, (of == self.victim).then_some(self.phase))
     }
-}
 
-/// The server ends in a phase in which it has a client.
-fn server_ends(case: Case) {
-    let fabric = Fabric::new();
-    let mut server = server(&fabric, case.tool, Some(case.phase));
-    let port = port(&mut server);
-    let client = client(&fabric, case.tool, &port, case.options, None);
-    server.wait_for_pause();
-    let victim = end(case, server);
-    let survivor = client.finish();
-    if case.phase == "releasing" {
-        assert_success(&survivor);
-    } else {
-        missed(case, &survivor);
-        let has_table = stdout(&survivor).contains("[us]") || stdout(&survivor).contains("[B]");
-        let is_partial = stdout(&survivor).ends_with("Failed: results are partial\n");
-        assert_eq!(is_partial, has_table, "{case:?}: {survivor:?}");
+    fn server(&self, fabric: &Fabric) -> Side {
+        self.side(fabric, Victim::Server, &["-d", "soft0", "-p", "0"])
     }
-    ended(case, &victim);
-    fabric.assert_nothing_left();
-}
 
-/// The client ends in a phase in which it has a server.
-fn client_ends(case: Case) {
-    let fabric = Fabric::new();
-    let mut server = server(&fabric, case.tool, None);
-    let port = port(&mut server);
-    let mut client = client(&fabric, case.tool, &port, case.options, Some(case.phase));
-    client.wait_for_pause();
-    let victim = end(case, client);
-    let survivor = server.finish();
-    if case.phase == "releasing" {
-        assert_success(&survivor);
-    } else {
-        missed(case, &survivor);
-        let is_partial = stdout(&victim).ends_with("Interrupted: results are partial\n");
-        let is_told = case.blow == Blow::Interrupt && !["set-up", "ready"].contains(&case.phase);
-        assert_eq!(is_partial, is_told, "{case:?}: {victim:?}");
+    fn client(&self, fabric: &Fabric, port: &str) -> Side {
+        let args = ["127.0.0.1", "-p", port, "-d", "soft1"];
+        self.side(fabric, Victim::Client, &[&args, self.options].concat())
     }
-    ended(case, &victim);
-    fabric.assert_nothing_left();
-}
 
-/// The client ends before it has become the server's client, who serves the next one.
-fn client_ends_early(case: Case) {
-    let fabric = Fabric::new();
-    let mut server = server(&fabric, case.tool, None);
-    let port = port(&mut server);
-    let mut first = client(&fabric, case.tool, &port, case.options, Some(case.phase));
-    first.wait_for_pause();
-    let victim = end(case, first);
-    let second = client(&fabric, case.tool, &port, case.options, None).finish();
-    let server = server.finish();
-    assert_success(&second);
-    assert!(server.status.success(), "{case:?}: {server:?}");
-    ended(case, &victim);
-    fabric.assert_nothing_left();
-}
+    /// All that the other side has to wait for has been said.
+    fn is_over(&self) -> bool {
+        self.phase == "releasing"
+    }
 
-/// A side without a peer ends.
-fn alone_ends(case: Case, side: impl Fn(&Fabric) -> Side) {
-    let fabric = Fabric::new();
-    let mut side = side(&fabric);
-    side.wait_for_pause();
-    let victim = end(case, side);
-    ended(case, &victim);
-    if case.blow == Blow::Interrupt {
+    /// A pair in the middle of a run, or in the server's handshake.
+    fn play(self) {
+        let fabric = Fabric::new();
+        let mut server = self.server(&fabric);
+        let port = port(&mut server);
+        let relay = matches!(self.blow, Blow::Close | Blow::Reset).then(|| Relay::to(&port));
+        let client = self.client(&fabric, relay.as_ref().map_or(&port, |relay| &relay.port));
+        let (mut victim, other) = match self.victim {
+            Victim::Client => (client, server),
+            Victim::Server => (server, client),
+        };
+        victim.wait_for_pause();
+        match self.blow {
+            Blow::Kill => victim.signal("KILL"),
+            Blow::Interrupt => victim.signal("TERM"),
+            Blow::Stop => victim.signal("STOP"),
+            Blow::Close => {
+                relay.expect("a relay").close();
+                victim.go_on();
+            }
+            Blow::Reset => {
+                relay.expect("a relay").reset();
+                victim.go_on();
+            }
+        }
+        if self.blow == Blow::Stop {
+            self.missed(&other.finish());
+            victim.signal("CONT");
+            let is_still_waiting =
+                self.victim == Victim::Server && HANDSHAKE[..3].contains(&self.phase);
+            if is_still_waiting {
+                // A client that has gone before it was one is none.
+                victim.signal("TERM");
+                assert_eq!(victim.finish().status.code(), Some(130), "{self:?}");
+            } else {
+                victim.go_on();
+                self.went_on(&victim.finish());
+            }
+        } else {
+            self.ended(&victim.finish());
+            self.missed(&other.finish());
+        }
+        if self.blow == Blow::Kill {
+            // The kernel may end the connection of a killed process before it lets go of its files: what
+            // the survivor has met as alive is left to the next run.
+            assert_success(&fabric.run(&["write-lat", "-d", "soft0", "--loopback", "-n", "1"]));
+        }
         fabric.assert_nothing_left();
     }
+
+    /// A client that is hit before it is its server's client; the server serves the next one.
+    fn play_handshake(self) {
+        let fabric = Fabric::new();
+        let mut server = self.server(&fabric);
+        let port = port(&mut server);
+        let mut first = self.client(&fabric, &port);
+        first.wait_for_pause();
+        match self.blow {
+            Blow::Kill => first.signal("KILL"),
+            Blow::Interrupt => first.signal("TERM"),
+            _ => first.signal("STOP"),
+        }
+        let next = Case {
+            victim: Victim::Server,
+            ..self
+        };
+        assert_success(&next.client(&fabric, &port).finish());
+        let served = server.finish();
+        assert!(served.status.success(), "{self:?}: {served:?}");
+        if self.blow == Blow::Stop {
+            first.signal("CONT");
+            first.go_on();
+        }
+        self.ended(&first.finish());
+        fabric.assert_nothing_left();
+    }
+
+    /// How the victim ended, and what it said.
+    #[track_caller]
+    fn ended(&self, victim: &Output) {
+        match self.blow {
+            Blow::Kill => assert_eq!(victim.status.code(), None, "{self:?}"),
+            Blow::Interrupt => {
+                assert_eq!(victim.status.code(), Some(130), "{self:?}: {victim:?}");
+                let line = format!("cxidiag {}: interrupted by SIGTERM\n", self.tool);
+                assert_eq!(stderr(victim), line, "{self:?}");
+                self.says_partial(victim, "Interrupted");
+            }
+            Blow::Stop | Blow::Close | Blow::Reset => self.went_on(victim),
+        }
+    }
+
+    /// The victim went on, and found nobody there.
+    #[track_caller]
+    fn went_on(&self, victim: &Output) {
+        match self.is_over() {
+            true => assert_success(victim),
+            false => assert_eq!(victim.status.code(), Some(1), "{self:?}: {victim:?}"),
+        }
+    }
+
+    /// The survivor failed, and said in one line and a hint who went away, when, and how.
+    #[track_caller]
+    fn missed(&self, survivor: &Output) {
+        if self.is_over() {
+            assert_success(survivor);
+            return;
+        }
+        assert_eq!(survivor.status.code(), Some(1), "{self:?}: {survivor:?}");
+        let said = stderr(survivor);
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.contains(" s; giving up"))
+            .collect();
+        let [line, hint] = lines[..] else {
+            panic!("{self:?}: {said}");
+        };
+        let program = format!("cxidiag {}: ", self.tool);
+        assert!(line.starts_with(&program), "{self:?}: {said}");
+        // The last half of the handshake is the server's.
+        let is_told = self.blow == Blow::Interrupt && !HANDSHAKE[..3].contains(&self.phase);
+        let how = match self.blow {
+            Blow::Stop => &["did not answer", "no answer to a", "said nothing for"][..],
+            _ if is_told => &["was interrupted"],
+            _ => &["closed the connection"],
+        };
+        assert!(how.iter().any(|how| line.contains(how)), "{self:?}: {said}");
+        assert!(
+            self.blow == Blow::Stop || line.contains("the peer (127.0.0.1:"),
+            "{self:?}: {said}"
+        );
+        assert!(hint.starts_with("hint: "), "{self:?}: {said}");
+        if self.victim == Victim::Server {
+            self.says_partial(survivor, "Failed");
+        }
+    }
+
+    /// A table that was begun says that it is not all.
+    #[track_caller]
+    fn says_partial(&self, output: &Output, how: &str) {
+        let text = stdout(output);
+        let has_table = text.contains("[us]") || text.contains("BW[MB/s]");
+        let last = text.lines().last().unwrap_or_default();
+        let is_partial = last.starts_with(&format!("{how}: results are partial"));
+        let is_cut = has_table && !self.is_over();
+        assert_eq!(is_partial, is_cut, "{self:?}: {output:?}");
+    }
 }
 
-fn end(case: Case, victim: Side) -> Output {
-    victim.signal(match case.blow {
-        Blow::Kill => "KILL",
-        Blow::Interrupt => "TERM",
+/// Each of `phases`, with each of `blows`.
+fn cases(
+    tool: &'static str,
+    options: &'static [&'static str],
+    (victim, phases): (Victim, &'static [&'static str]),
+    blows: &[Blow],
+) -> Vec<Case> {
+    let of = |phase: &&'static str| {
+        blows
+            .iter()
+            .map(|blow| Case {
+                tool,
+                options,
+                victim,
+                phase,
+                blow: *blow,
+            })
+            .collect::<Vec<_>>()
+    };
+    let cases = phases.iter().flat_map(of);
+    // The server's last words may be under way when the connection ends.
+    let is_over = |case: &Case| {
+        matches!(case.blow, Blow::Close | Blow::Reset) && victim == Victim::Server && case.is_over()
+    };
+    cases.filter(|case| !is_over(case)).collect()
+}
+
+/// Carries out `cases`, so many at a time.
+fn each(cases: Vec<Case>, at_a_time: usize, play: impl Fn(Case) + Sync) {
+    let cases = Mutex::new(cases.into_iter());
+    let next = || {
+        cases
+            .lock()
+            .expect("no case fails while it is taken")
+            .next()
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some(case) = next() {
+                    let _told = ToldIfFailed(case);
+                    play(case);
+                }
+            });
+        }
     });
-    victim.finish()
 }
 
-/// How it ended, and that it told so in one line.
-#[track_caller]
-fn ended(case: Case, victim: &Output) {
-    match case.blow {
-        Blow::Kill => assert_eq!(victim.status.code(), None, "{case:?}"),
-        Blow::Interrupt => {
-            assert_eq!(victim.status.code(), Some(130), "{case:?}: {victim:?}");
-            let line = format!("cxidiag {}: interrupted by SIGTERM\n", case.tool);
-            assert_eq!(stderr(victim), line, "{case:?}");
+/// Names its case where that has failed.
+struct ToldIfFailed(Case);
+
+impl Drop for ToldIfFailed {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("failed: {:?}", self.0);
         }
     }
 }
 
-/// The survivor failed, and said in one line and a hint who went away, when, and how.
-#[track_caller]
-fn missed(case: Case, survivor: &Output) {
-    assert_eq!(survivor.status.code(), Some(1), "{case:?}: {survivor:?}");
-    let said = stderr(survivor);
-    let lines: Vec<&str> = said
-        .lines()
-        .filter(|line| !line.contains(": no answer to a "))
-        .collect();
-    let [line, hint] = lines[..] else {
-        panic!("{case:?}: {said}");
-    };
-    let program = format!("cxidiag {}: ", case.tool);
-    assert!(line.starts_with(&program), "{case:?}: {said}");
-    assert!(line.contains("the peer (127.0.0.1:"), "{case:?}: {said}");
-    let is_told = case.blow == Blow::Interrupt && !HANDSHAKE.contains(&case.phase);
-    let how = match is_told {
-        true => "was interrupted",
-        false => "closed the connection",
-    };
-    assert!(line.contains(how), "{case:?}: {said}");
-    assert!(hint.starts_with("hint: "), "{case:?}: {said}");
+/// Both sides of a one-sided latency tool.
+fn one_sided(tool: &'static str, options: &'static [&'static str], blows: &[Blow]) -> Vec<Case> {
+    [
+        cases(tool, options, (Victim::Client, &INITIATOR), blows),
+        cases(tool, options, (Victim::Server, &TARGET), blows),
+    ]
+    .concat()
+}
+
+/// Both sides of send-lat.
+fn two_sided(blows: &[Blow]) -> Vec<Case> {
+    [
+        cases("send-lat", &SIZES, (Victim::Client, &PING_PONG), blows),
+        cases("send-lat", &SIZES, (Victim::Server, &PING_PONG), blows),
+    ]
+    .concat()
+}
+
+/// Both sides of send-bw. A server that answers in the other direction measures as well.
+fn bandwidth(blows: &[Blow]) -> Vec<Case> {
+    [
+        cases("send-bw", &LISTS, (Victim::Client, &BANDWIDTH), blows),
+        cases("send-bw", &BOTH_WAYS, (Victim::Server, &BANDWIDTH), blows),
+    ]
+    .concat()
 }
 
 #[test]
-fn a_side_without_a_peer_ends_in_any_phase() {
-    each("write-lat", &[], &["opening", "listening"], |case| {
-        alone_ends(case, |fabric| server(fabric, case.tool, Some(case.phase)));
-    });
-    each("send-bw", &[], &["opening", "connecting"], |case| {
-        // Nobody listens there.
-        alone_ends(case, |fabric| {
-            client(fabric, case.tool, "1", case.options, Some(case.phase))
-        });
-    });
+fn write_lat_misses_its_peer_in_any_phase() {
+    each(one_sided("write-lat", &SIZES, &AT_ONCE), 1, Case::play);
+}
+
+#[test]
+fn read_lat_misses_its_peer_in_any_phase() {
+    each(one_sided("read-lat", &SIZES, &AT_ONCE), 1, Case::play);
+}
+
+#[test]
+fn atomic_lat_misses_its_peer_in_any_phase() {
+    // One size: there is none behind the first results.
+    let more_follows = |case: &Case| case.phase != "reporting";
+    let cases = one_sided("atomic-lat", &TYPE, &AT_ONCE);
+    each(
+        cases.into_iter().filter(more_follows).collect(),
+        1,
+        Case::play,
+    );
+}
+
+#[test]
+fn send_lat_misses_its_peer_in_any_phase() {
+    each(two_sided(&AT_ONCE), 1, Case::play);
+}
+
+#[test]
+fn send_bw_misses_its_peer_in_any_phase() {
+    each(bandwidth(&AT_ONCE), 1, Case::play);
+}
+
+/// A stopped process has a kernel that answers for it, so what ends the wait is its limit.
+#[test]
+fn a_peer_that_is_stopped_in_any_phase_ends_the_wait() {
+    let stops = [
+        one_sided("write-lat", &SIZES, &[Blow::Stop]),
+        two_sided(&[Blow::Stop]),
+        bandwidth(&[Blow::Stop]),
+        cases(
+            "write-lat",
+            &SIZES,
+            (Victim::Server, &HANDSHAKE),
+            &[Blow::Stop],
+        ),
+        cases(
+            "read-lat",
+            &SIZES,
+            (Victim::Server, &["measuring"]),
+            &[Blow::Stop],
+        ),
+        cases(
+            "atomic-lat",
+            &TYPE,
+            (Victim::Client, &["measuring"]),
+            &[Blow::Stop],
+        ),
+    ];
+    each(stops.concat(), 8, Case::play);
 }
 
 #[test]
 fn a_client_that_ends_in_the_handshake_is_none() {
     let phases = ["connecting", "names", "versions", "options", "addresses"];
-    each("write-lat", &SHORT, &phases, client_ends_early);
+    let blows = [Blow::Kill, Blow::Interrupt, Blow::Stop];
+    let phases: &'static [&str] = Box::leak(phases.into());
+    each(
+        cases("write-lat", &SIZES, (Victim::Client, phases), &blows),
+        2,
+        Case::play_handshake,
+    );
 }
 
 #[test]
 fn a_server_that_ends_in_the_handshake_is_missed() {
-    each("write-lat", &SHORT, &HANDSHAKE, server_ends);
+    let blows = [Blow::Kill, Blow::Interrupt];
+    each(
+        cases("write-lat", &SIZES, (Victim::Server, &HANDSHAKE), &blows),
+        1,
+        Case::play,
+    );
 }
 
 #[test]
-fn either_side_of_a_one_sided_latency_run_is_missed() {
-    let phases = [
-        "set-up",
-        "ready",
-        "warm-up",
-        "measuring",
-        "gap",
-        "post-run",
-        "reporting",
-        "releasing",
-    ];
-    each("write-lat", &SHORT, &phases, client_ends);
-    let phases = ["set-up", "ready", "measuring", "reporting", "releasing"];
-    each("write-lat", &SHORT, &phases, server_ends);
-}
-
-#[test]
-fn either_side_of_a_two_sided_latency_run_is_missed() {
-    let phases = [
-        "set-up",
-        "ready",
-        "warm-up",
-        "sync",
-        "measuring",
-        "gap",
-        "post-run",
-        "reporting",
-        "releasing",
-    ];
-    each("send-lat", &SHORT, &phases, client_ends);
-    each("send-lat", &SHORT, &phases, server_ends);
-}
-
-#[test]
-fn either_side_of_a_bandwidth_run_is_missed() {
-    let phases = [
-        "set-up",
-        "ready",
-        "pre-run",
-        "measuring",
-        "post-run",
-        "results",
-        "settling",
-        "reporting",
-        "releasing",
-    ];
-    each("send-bw", &LISTS, &phases, client_ends);
-    let both_ways = [&LISTS[..], &["-b"]].concat();
-    each("send-bw", &both_ways, &phases, server_ends);
-}
-
-#[test]
-fn the_other_tools_miss_their_peers() {
-    for (tool, options) in [("read-lat", &SHORT[..]), ("atomic-lat", &SHORT[..6])] {
-        each(tool, options, &["measuring", "releasing"], server_ends);
-        each(tool, options, &["gap", "post-run"], client_ends);
+fn a_side_without_a_peer_ends_in_any_phase() {
+    for blow in [Blow::Kill, Blow::Interrupt] {
+        for (tool, victim, phases) in [
+            ("write-lat", Victim::Server, ["opening", "listening"]),
+            ("send-bw", Victim::Client, ["opening", "connecting"]),
+        ] {
+            for case in cases(tool, &[], (victim, Box::leak(phases.into())), &[blow]) {
+                let fabric = Fabric::new();
+                let mut side = match victim {
+                    Victim::Server => case.server(&fabric),
+                    // Nobody listens there.
+                    Victim::Client => case.client(&fabric, "1"),
+                };
+                side.wait_for_pause();
+                side.signal(if blow == Blow::Kill { "KILL" } else { "TERM" });
+                case.ended(&side.finish());
+                if blow == Blow::Interrupt {
+                    fabric.assert_nothing_left();
+                }
+            }
+        }
     }
+}
+
+/// What a client's death leaves in a server that goes on.
+#[test]
+fn a_persistent_server_keeps_nothing_of_dead_clients() {
+    let fabric = Fabric::new();
+    let mut server = Side::start(
+        fabric.command(&["send-lat", "-d", "soft0", "-p", "0", "--persist"]),
+        None,
+    );
+    let port = port(&mut server);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let args = [
+            "send-lat",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-d",
+            "soft1",
+            "-n",
+            "3",
+        ];
+        let mut client = Side::start(fabric.command(&args), Some("measuring"));
+        client.wait_for_pause();
+        client.signal("KILL");
+        client.finish();
+        // It listens anew when all of the last client is released.
+        while !server.next_line().starts_with("Listening on port ") {}
+        open.push(descriptors(server.id()));
+    }
+    assert_eq!(open, [open[0]; 3]);
+    server.signal("TERM");
+    let output = server.finish();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    fabric.assert_nothing_left();
+}
+
+/// What a process has open, save for the moment in which the software NIC asks how busy the machine is.
+fn descriptors(process: u32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd"))
+        .expect("a process")
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .filter(|file| !file.starts_with("/proc"))
+        .count()
 }

@@ -100,6 +100,18 @@ fn assert_refused(ended: &Ended, texts: &[&str]) {
     assert!(lines <= 2, "more than a line and its hint: {said}");
 }
 
+/// The server said why in one line, and served the next client.
+#[track_caller]
+fn assert_only_refused(ended: &Ended, texts: &[&str]) {
+    let said = stderr(&ended.cxidiag);
+    assert!(ended.cxidiag.status.success(), "{said}");
+    for text in texts {
+        assert!(said.contains(text), "{text:?} is not in {said:?}");
+    }
+    assert!(said.contains(": refused a client: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 /// The stand-in itself is what wire.md says: the vectors of 4.6.
 #[test]
 fn the_stand_in_sends_the_documented_bytes() {
@@ -340,12 +352,13 @@ fn versions_that_do_not_match() {
         ("send-lat", "2.3.0", "2.4.0", "same release of the tool"),
     ];
     all(&cases, |fabric, (tool, ours, theirs, hint)| {
-        for ended in [
-            fabric.against_server(tool, &[], &["--announce", theirs]),
-            fabric.against_client(tool, &["--announce", theirs]),
-        ] {
-            let words = format!("different versions of cxi_{}", tool.replace('-', "_"));
-            assert_refused(&ended, &[&words, ours, theirs, hint]);
+        let words = format!("different versions of cxi_{}", tool.replace('-', "_"));
+        let words = [&words, *ours, *theirs, *hint];
+        let as_server = fabric.against_server(tool, &[], &["--announce", theirs]);
+        assert_refused(&as_server, &words);
+        let as_client = fabric.refused_client(tool, &["--announce", theirs]);
+        assert_only_refused(&as_client, &words);
+        for ended in [as_server, as_client] {
             let said = stderr(&ended.peer);
             assert_eq!(ended.peer.status.code(), Some(1), "{said}");
             assert!(said.contains("program versions do not match!"), "{said}");
@@ -362,68 +375,85 @@ fn another_tool() {
         "cxi_write_lat2",
     ];
     all(&cases, |fabric, name| {
-        for ended in [
-            fabric.against_server("write-lat", &[], &["--name", name]),
-            fabric.against_client("write-lat", &["--name", name]),
-        ] {
-            assert_refused(&ended, &["different tools: cxi_write_lat here", name]);
+        let words = ["different tools: cxi_write_lat here", name];
+        let as_server = fabric.against_server("write-lat", &[], &["--name", name]);
+        assert_refused(&as_server, &words);
+        let as_client = fabric.refused_client("write-lat", &["--name", name]);
+        assert_only_refused(&as_client, &words);
+        for ended in [as_server, as_client] {
             let said = stderr(&ended.peer);
             assert!(said.contains("program names do not match!"), "{said}");
         }
     });
 }
 
-/// What a cxidiag says to a peer that does something else at an exchange.
-const DEVIATIONS: [(&str, &str); 20] = [
-    ("version=close", GONE),
+/// What a peer does in the handshake instead of what it should, what a client says to it, and what a server
+/// says.
+const IN_THE_HANDSHAKE: [(&str, &str, &str); 16] = [
+    ("version=close", GONE, GONE),
     (
         "version=silence",
         "did not answer during the handshake (version) within 5 s",
+        "failed during the handshake (version): it said nothing for 5 s",
     ),
     (
         "version=stall",
         "did not answer during the handshake (version) within 5 s",
+        "failed during the handshake (version): it said nothing for 5 s",
     ),
-    ("version=empty", "different versions"),
+    ("version=empty", "different versions", "different versions"),
     (
         "version=huge",
-        "announced 4294967295 bytes during the handshake (version)",
+        "announced 4294967294 bytes during the handshake (version)",
+        "failed during the handshake (version): it speaks another protocol",
     ),
-    ("options=close", GONE),
-    ("options=cut", GONE),
+    ("options=close", GONE, GONE),
+    ("options=cut", GONE, GONE),
     (
         "options=silence",
         "did not answer during the handshake (options) within 5 s",
+        "failed during the handshake (options): it said nothing for 5 s",
     ),
     (
         "options=empty",
+        "sent 0 bytes as its options, where 129 are expected",
         "sent 0 bytes as its options, where 129 are expected",
     ),
     (
         "options=shorter",
         "sent 128 bytes as its options, where 129 are expected",
+        "sent 128 bytes as its options, where 129 are expected",
     ),
     (
         "options=huge",
-        "announced 4294967295 bytes during the handshake (options)",
+        "announced 4294967294 bytes during the handshake (options)",
+        "failed during the handshake (options): it speaks another protocol",
     ),
-    ("address=close", GONE),
+    ("address=close", GONE, GONE),
     (
         "address=silence",
         "did not answer during the handshake (address) within 5 s",
+        "failed during the handshake (address): it said nothing for 5 s",
     ),
     (
         "address=shorter",
+        "sent 7 bytes as its address, where 8 are expected",
         "sent 7 bytes as its address, where 8 are expected",
     ),
     (
         "address=longer",
         "sent 9 bytes as its address, where 8 are expected",
+        "sent 9 bytes as its address, where 8 are expected",
     ),
     (
         "address=huge",
-        "announced 4294967295 bytes during the handshake (address)",
+        "announced 4294967294 bytes during the handshake (address)",
+        "failed during the handshake (address): it speaks another protocol",
     ),
+];
+
+/// The same where both sides have agreed: either of them ends.
+const BEHIND_THE_HANDSHAKE: [(&str, &str); 4] = [
     (
         "address=twice",
         "announced 8 bytes at the ready barrier, where 0 are the most",
@@ -432,14 +462,18 @@ const DEVIATIONS: [(&str, &str); 20] = [
     ("ready=reset", GONE),
     (
         "ready=huge",
-        "announced 4294967295 bytes at the ready barrier, where 0 are the most",
+        "announced 4294967294 bytes at the ready barrier, where 0 are the most",
     ),
 ];
 
-/// A client that goes wrong, behind its name, ends the server; it says what was wrong.
+/// A client that goes wrong in the handshake is refused, and the server says why.
 #[test]
 fn clients_that_go_wrong() {
-    all(&DEVIATIONS, |fabric, (deviation, text)| {
+    all(&IN_THE_HANDSHAKE, |fabric, (deviation, _, text)| {
+        let ended = fabric.refused_client("write-lat", &["--at", deviation]);
+        assert_only_refused(&ended, &[text]);
+    });
+    all(&BEHIND_THE_HANDSHAKE, |fabric, (deviation, text)| {
         let deviation = deviation.replace("ready", "Server");
         let ended = fabric.against_client("write-lat", &["--at", &deviation]);
         assert_refused(&ended, &[text]);
@@ -455,15 +489,19 @@ fn clients_that_go_wrong() {
         ),
     ];
     all(&out_of_order, |fabric, (deviation, text)| {
-        let ended = fabric.against_client("write-lat", &["--at", deviation]);
-        assert_refused(&ended, &[text]);
+        let ended = fabric.refused_client("write-lat", &["--at", deviation]);
+        assert_only_refused(&ended, &[text]);
     });
 }
 
-/// The same for a server.
+/// A server that goes wrong ends its client.
 #[test]
 fn servers_that_go_wrong() {
-    all(&DEVIATIONS, |fabric, (deviation, text)| {
+    all(&IN_THE_HANDSHAKE, |fabric, (deviation, text, _)| {
+        let ended = fabric.against_server("write-lat", &[], &["--at", deviation]);
+        assert_refused(&ended, &[text]);
+    });
+    all(&BEHIND_THE_HANDSHAKE, |fabric, (deviation, text)| {
         let deviation = deviation.replace("ready", "Client");
         let ended = fabric.against_server("write-lat", &[], &["--at", &deviation]);
         assert_refused(&ended, &[text]);
@@ -514,15 +552,19 @@ fn clients_that_ask_for_too_much() {
             &["--block", "0=02"],
             "clock is none that exists",
         ),
-        ("write-lat", &["-n", "0"], "'0' for --iters"),
-        ("read-lat", &["-s", "0"], "'0:0' for --size"),
-        ("read-lat", &["-s", "8:4"], "'8:4' for --size"),
-        ("read-lat", &["-s", "3:48"], "'3:48' for --size"),
-        ("read-lat", &["-s", "1125899906842624"], "for --size"),
-        ("send-bw", &["-l", "0"], "'0' for --list-size"),
-        ("send-bw", &["-l", "16383"], "'16383' for --list-size"),
-        ("send-bw", &["--buf-align", "0"], "'0' for --buf-align"),
-        ("send-bw", &["--buf-sz", "8"], "'8' for --buf-sz"),
+        ("write-lat", &["-n", "0"], "iters 0: "),
+        ("read-lat", &["-s", "0"], "size 0:0: "),
+        ("read-lat", &["-s", "8:4"], "size 8:4: "),
+        ("read-lat", &["-s", "3:48"], "size 3:48: "),
+        (
+            "read-lat",
+            &["-s", "1125899906842624"],
+            "size 1125899906842624:1125899906842624: ",
+        ),
+        ("send-bw", &["-l", "0"], "list-size 0: "),
+        ("send-bw", &["-l", "16383"], "list-size 16383: "),
+        ("send-bw", &["--buf-align", "0"], "buf-align 0: "),
+        ("send-bw", &["--buf-sz", "8"], "buf-sz 8: "),
         (
             "atomic-lat",
             &["--block", "80=c8"],
@@ -545,8 +587,8 @@ fn clients_that_ask_for_too_much() {
         ),
     ];
     all(&cases, |fabric, (tool, options, text)| {
-        let ended = fabric.against_client(tool, options);
-        assert_refused(&ended, &["asks for what cannot be", text]);
+        let ended = fabric.refused_client(tool, options);
+        assert_only_refused(&ended, &["asks for what cannot be", text]);
         let said = stderr(&ended.peer);
         assert_eq!(ended.peer.status.code(), Some(1), "{said}");
         assert!(said.contains("Server handshake failed: "), "{said}");

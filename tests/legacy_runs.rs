@@ -242,7 +242,7 @@ fn peers_that_go_wrong_in_a_run() {
         (
             "write-lat",
             "Post-run=huge",
-            "announced 4294967295 bytes at the Post-run barrier",
+            "announced 4294967294 bytes at the Post-run barrier",
         ),
         (
             "read-lat",
@@ -274,17 +274,17 @@ fn peers_that_go_wrong_in_a_run() {
         (
             "send-bw",
             "results=longer",
-            "announced 17 bytes for the results of the peer",
+            "announced 17 bytes while results were exchanged",
         ),
         (
             "send-bw",
             "results=silence",
-            "did not answer for the results of the peer within 5 s",
+            "did not answer while results were exchanged within 5 s",
         ),
         (
             "send-bw",
             "results=stall",
-            "did not answer for the results of the peer within 5 s",
+            "did not answer while results were exchanged within 5 s",
         ),
     ];
     all(&cases, |fabric, &(tool, at, text)| {

@@ -62,7 +62,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         };
         (option.set)(&mut typed, value)
             .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
-        if option.governs == Governs::Run {
+        if option.governs != Governs::ThisProcess {
             typed.run_given.push(option.long);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Clock;
 use crate::error::Failure;
-use crate::interrupt;
+use crate::{interrupt, limit};
 
 /// Empty polls between two looks at the clock and the peer. So many take about a tenth of a
 /// millisecond: seldom enough to cost the ordinary wait nothing.
@@ -118,7 +118,7 @@ impl<'a> Patience<'a> {
             self.look_after_peer()?;
         }
         let waited = now - watch.since;
-        let give_up = GIVE_UP.saturating_add(self.allowance);
+        let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
         if waited >= give_up {
             return Err(self.supervisor.no_answer(event, seconds(waited)));
         }
@@ -129,6 +129,11 @@ impl<'a> Patience<'a> {
         }
         Ok(())
     }
+}
+
+/// See [`limit::in_effect`].
+fn in_effect(limit: u64) -> u64 {
+    limit::in_effect(Duration::from_nanos(limit)).as_nanos() as u64
 }
 
 /// See [`Patience::vigil`].

@@ -15,9 +15,9 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::ANSWER_LIMIT;
-use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, REFUSAL, TooLong, message};
+use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, TooLong, message};
 use crate::error::{Failure, cause};
-use crate::interrupt;
+use crate::{interrupt, limit};
 
 /// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
 /// two seconds at the latest, then ends the wait.
@@ -175,6 +175,8 @@ impl Connection {
         most: usize,
         limit: Duration,
     ) -> Result<Vec<u8>, LinkError> {
+        // A run that is to end has nothing more to say here.
+        interrupt::check()?;
         if self.leads {
             self.send(mine)?;
             self.receive(most, limit)
@@ -254,16 +256,7 @@ impl Connection {
     }
 
     fn receive(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
-        match self.receive_message(most, limit) {
-            Err(LinkError::TooLong { length, .. }) if length == FAREWELL => {
-                Err(LinkError::Farewell)
-            }
-            Err(LinkError::TooLong { length, .. }) if length == REFUSAL => Err(self.refusal()),
-            received => received,
-        }
-    }
-
-    fn receive_message(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
+        let limit = limit::in_effect(limit);
         let since = Instant::now();
         let mut incoming = Incoming::new(most);
         loop {
@@ -273,6 +266,7 @@ impl Connection {
                 Ok(more) => match incoming.advance(more) {
                     Ok(Some(payload)) => return Ok(payload),
                     Ok(None) => {}
+                    Err(TooLong(FAREWELL)) => return Err(LinkError::Farewell),
                     Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -282,8 +276,8 @@ impl Connection {
     }
 
     /// The reason of a refusal, which follows its announcement.
-    fn refusal(&self) -> LinkError {
-        match self.receive_message(MAX_PAYLOAD, ANSWER_LIMIT) {
+    pub fn refusal(&self) -> LinkError {
+        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT) {
             Ok(reason) => {
                 let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
                 LinkError::Refusal(reason.to_owned())

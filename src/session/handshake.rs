@@ -98,6 +98,10 @@ pub struct Handshake<'a> {
     about: Announced,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
+    /// What is wrong with the peer's options. It is told behind the exchange of addresses: a legacy client
+    /// sends its address in any case, and one that sends to a closed connection may die of SIGPIPE
+    /// without a word (wire.md 10).
+    refused: Option<Failure>,
 }
 
 impl<'a> Handshake<'a> {
@@ -110,6 +114,7 @@ impl<'a> Handshake<'a> {
             about: Announced::default(),
             run: us.run,
             peer_gpus: OnGpus::NONE,
+            refused: None,
         }
     }
 
@@ -152,6 +157,12 @@ impl<'a> Handshake<'a> {
             Step::Options => "during the handshake (options)",
             Step::Address => "during the handshake (address)",
         }
+    }
+
+    /// The failure to tell where an exchange has failed with `otherwise`: what was wrong with the options comes
+    /// first.
+    pub fn failure(&mut self, otherwise: Failure) -> Failure {
+        self.refused.take().unwrap_or(otherwise)
     }
 
     /// Judges the peer's payload of this exchange, and goes on to the next; behind the last one
@@ -223,24 +234,22 @@ impl<'a> Handshake<'a> {
         let bytes: &[u8; OPTIONS_SIZE] = self.exactly(payload, "options")?;
         let block = OptionBlock::decode(bytes);
         let (peer, tool) = (self.peer, self.us.tool);
-        match self.us.run {
-            None => {
-                let run = terms::from_block(tool, &block).map_err(|reason| {
-                    Failure::environment(format!(
-                        "the client ({peer}) asks for what cannot be: {reason}"
-                    ))
-                })?;
-                self.run = Some(self.us.on_our_memory(run));
-            }
-            Some(_) => terms::check_host(&block.host).map_err(|reason| {
-                Failure::environment(format!("the server ({peer}) sent what cannot be: {reason}"))
-            })?,
-        }
+        let judged = match self.us.run {
+            None => terms::from_block(tool, &block)
+                .map(|run| self.run = Some(self.us.on_our_memory(run)))
+                .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
+            Some(_) => terms::check_host(&block.host)
+                .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
+        };
+        self.refused = judged.err().map(Failure::environment);
         self.peer_gpus = terms::gpus(&block.host);
         Ok(())
     }
 
-    fn judge_address(&self, payload: &[u8]) -> Result<Agreed, Failure> {
+    fn judge_address(&mut self, payload: &[u8]) -> Result<Agreed, Failure> {
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         let bytes: &[u8; ADDRESS_SIZE] = self.exactly(payload, "address")?;
         let (host, theirs) = (self.peer, Address::decode(bytes));
         if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {

@@ -40,7 +40,7 @@ use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
 use notes::Notes;
 pub use wire::{Address, PeerResult};
-use wire::{MAX_PAYLOAD, RESULT_SIZE};
+use wire::{MAX_PAYLOAD, REFUSAL, RESULT_SIZE};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -98,7 +98,7 @@ pub struct Agreed {
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
-    /// The peer is to be told if this side is interrupted.
+    /// The peer understands what is told out of turn, and is to be told if this side is interrupted.
     owes_farewell: Cell<bool>,
 }
 
@@ -173,7 +173,10 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
                 (error, false) => Refusal::Stranger(unnamed(&error)),
-                (error, true) => Refusal::Failed(error.into_failure(connection.peer(), doing)),
+                (error, true) => {
+                    let failure = error.into_failure(connection.peer(), doing);
+                    Refusal::Failed(handshake.failure(failure))
+                }
             })?;
         if let Some(agreed) = handshake.judge(&payload)? {
             return Ok(agreed);
@@ -231,6 +234,14 @@ impl Session {
                 // wire.md 9.1: one byte came in barriers of latency tools for a few months, under
                 // a version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
+                let error = match error {
+                    LinkError::TooLong { length, .. }
+                        if length == REFUSAL && self.owes_farewell.get() =>
+                    {
+                        self.connection.refusal()
+                    }
+                    other => other,
+                };
                 let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
                 Err(match is_unreleased {
                     true => failure.with_hint(handshake::release(Some((2, 3)))),
@@ -248,7 +259,7 @@ impl Session {
 
     /// Exchanges the results of one size.
     pub fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        let doing = "for the results of the peer";
+        let doing = "while results were exchanged";
         let exchanged = self
             .connection
             .exchange(&own.encode(), RESULT_SIZE, ANSWER_LIMIT);

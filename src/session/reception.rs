@@ -188,7 +188,8 @@ impl<'a> Candidate<'a> {
     }
 
     fn hear(&mut self) -> Result<Option<Agreed>, Refusal> {
-        loop {
+        // A server that is to end answers nobody.
+        while !interrupt::requested() {
             let heard = match self.stream.read(self.incoming.room()) {
                 Ok(0) => return Err(self.refusal("it closed the connection")),
                 Ok(heard) => heard,
@@ -215,6 +216,7 @@ impl<'a> Candidate<'a> {
             }
             self.since = Instant::now();
         }
+        Ok(None)
     }
 
     /// Our half of an exchange: little enough to find room in the socket at once.
@@ -227,15 +229,16 @@ impl<'a> Candidate<'a> {
     }
 
     /// Why it is refused: a stranger until it has named itself, a failed client afterwards.
-    fn refusal(&self, reason: &str) -> Refusal {
-        match self.handshake.is_named() {
-            false => Refusal::Stranger(format!("{reason} without naming itself")),
-            true => Refusal::Failed(Failure::environment(format!(
-                "the client ({}) failed {}: {reason}",
-                self.peer,
-                self.handshake.doing()
-            ))),
+    fn refusal(&mut self, reason: &str) -> Refusal {
+        if !self.handshake.is_named() {
+            return Refusal::Stranger(format!("{reason} without naming itself"));
         }
+        let failure = Failure::environment(format!(
+            "the client ({}) failed {}: {reason}",
+            self.peer,
+            self.handshake.doing()
+        ));
+        Refusal::Failed(self.handshake.failure(failure))
     }
 
     fn into_connection(self) -> Result<Connection, (SocketAddr, io::Error)> {

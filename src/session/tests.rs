@@ -335,7 +335,6 @@ fn t27_what_cannot_be_is_refused() {
             ..OptionBlock::decode(&default_options())
         };
         script.lead(&asked.encode());
-        script.ended();
     });
     assert!(
         notes.contains("asks for what cannot be: size 8:1125899906842624: "),

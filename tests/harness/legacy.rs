@@ -95,6 +95,25 @@ impl Fabric {
             peer,
         }
     }
+
+    /// The same for a client that is refused: the server serves another one, of our own, and ends.
+    pub fn refused_client(&self, tool: &str, options: &[&str]) -> Ended {
+        let server = Server::start(self.bounded(&[tool, "-p", "0", "-d", "soft0"]));
+        let client = [
+            &[legacy(tool), "127.0.0.1", "-p", &server.port, "-d", "cxi1"],
+            options,
+        ];
+        let peer = self
+            .peer(&client.concat())
+            .output()
+            .expect("python3 starts");
+        let next = self.client(tool, &server, &["-d", "soft1", "-n", "1"]);
+        assert!(next.status.success(), "{}", super::stderr(&next));
+        Ended {
+            cxidiag: server.finish(),
+            peer,
+        }
+    }
 }
 
 /// Runs each case on a thread of its own: most of them wait.

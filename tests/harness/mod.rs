@@ -5,6 +5,7 @@
 pub mod legacy;
 pub mod machine;
 pub mod paused;
+pub mod relay;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

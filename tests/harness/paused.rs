@@ -2,10 +2,12 @@
 //! there.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 
-use super::{Fabric, finish_or_kill};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::finish_or_kill;
 
 /// A process of a test, with its output at hand. It does not outlive its test.
 pub struct Side {
@@ -39,6 +41,8 @@ impl Side {
     pub fn wait_for_pause(&mut self) {
         let stderr = self.stderr.as_mut().expect("a pipe");
         loop {
+            let has_line = !stderr.buffer().is_empty() || is_ready(stderr.get_ref());
+            assert!(has_line, "it has not paused for a minute: {:?}", self.said);
             let mut line = String::new();
             let read = stderr.read_line(&mut line).expect("a pipe");
             assert!(read > 0, "it did not pause: {:?}", self.said);
@@ -79,8 +83,19 @@ impl Side {
         self.child.as_ref().expect("a child").id()
     }
 
-    /// Waits for the end, and lets it go on if it is paused; the output is what has not been read yet.
+    /// Waits for the end while nobody reads its output.
+    pub fn wait_without_reading(&mut self) -> ExitStatus {
+        self.child
+            .as_mut()
+            .expect("a child")
+            .wait()
+            .expect("an exit status")
+    }
+
+    /// Waits for the end; the output is what has not been read yet.
     pub fn finish(mut self) -> Output {
+        // A paused process goes on when it has heard of the end of its input, or of a signal.
+        let _input = self.child.as_mut().and_then(|child| child.stdin.take());
         let stdout = self.stdout.take();
         let stderr = self.stderr.take();
         let reading = thread::spawn(move || all(stdout));
@@ -102,17 +117,22 @@ impl Drop for Side {
     }
 }
 
+/// Whether there is something to read within a minute.
+fn is_ready(pipe: &ChildStderr) -> bool {
+    let minute = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut polled, Some(&minute)).expect("a pipe") > 0
+}
+
 fn all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         pipe.read_to_end(&mut bytes).expect("a pipe");
     }
     bytes
-}
-
-/// A server of `tool` that listens, unless it stops before.
-pub fn server(fabric: &Fabric, tool: &str, pause: Option<&str>) -> Side {
-    Side::start(fabric.command(&[tool, "-d", "soft0", "-p", "0"]), pause)
 }
 
 /// The port in the next line of a server.
@@ -123,16 +143,4 @@ pub fn port(server: &mut Side) -> String {
         .strip_prefix("Listening on port ")
         .and_then(|rest| rest.split(' ').next());
     port.expect("a port").to_owned()
-}
-
-/// A client of `tool`.
-pub fn client(
-    fabric: &Fabric,
-    tool: &str,
-    port: &str,
-    options: &[&str],
-    pause: Option<&str>,
-) -> Side {
-    let args = [tool, "127.0.0.1", "-p", port, "-d", "soft1"];
-    Side::start(fabric.command(&[&args[..], options].concat()), pause)
 }

@@ -115,7 +115,7 @@ class Control:
         elif deviation == "empty":
             pieces = [bytes(4)]
         elif deviation == "huge":
-            pieces = [b"\xff\xff\xff\xff", payload]
+            pieces = [b"\xfe\xff\xff\xff", payload]
         elif deviation == "twice":
             pieces = [header, payload, header, payload]
         else:
