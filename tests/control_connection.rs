@@ -45,7 +45,8 @@ const STRAYS: [(&str, Stray); 10] = [
     }),
     ("options that cannot be", |stream| {
         let greeting = [message(b"cxi_write_lat\0"), message(b"2.4.0\0")].concat();
-        stream.write_all(&[greeting, message(&[0xff; 129])].concat())
+        let options_and_address = [message(&[0xff; 129]), message(&[0; 8])].concat();
+        stream.write_all(&[greeting, options_and_address].concat())
     }),
 ];
 
