@@ -197,7 +197,7 @@ mod tests {
 
     fn need(tool: &str, options: &[&str], sides: &[Side]) -> Need {
         let plan = plan(tool, options);
-        Need::of(plan.tool, &plan.run, sides)
+        Need::of(plan.tool, &plan.run, sides, plan.gpus)
     }
 
     const BOTH: &[Side] = &[Side::Client, Side::Server];
@@ -231,6 +231,27 @@ mod tests {
         }
         // A server that has no client yet.
         assert_eq!(need("write-lat", &["--use-hp=2M"], &[]).huge_pages(), None);
+    }
+
+    /// What lies on GPUs takes no memory of the system.
+    #[test]
+    fn buffers_on_gpus_do_not_count() {
+        for (tool, options, client, server) in [
+            ("write-lat", &["-t", "0"][..], 0, 1),
+            ("read-lat", &["-r", "0"], 1, 0),
+            ("send-lat", &["-r", "3"], 1, 1),
+            ("send-bw", &["-s", "8", "-b", "-t", "0"], 1, 1),
+            ("send-lat", &["-t", "0", "-r", "1"], 0, 0),
+        ] {
+            let with = [options, &["--use-hp=2M"]].concat();
+            for (side, pages) in [(Side::Client, client), (Side::Server, server)] {
+                let need = need(tool, &with, &[side]);
+                let expected = (pages > 0).then_some((HugePage::Mib2, pages));
+                assert_eq!(need.huge_pages(), expected, "{tool} {options:?} {side:?}");
+                let page = if pages > 0 { 2 << 20 } else { 4096 };
+                assert_eq!(need.allocated(), page, "{tool} {options:?} {side:?}");
+            }
+        }
     }
 
     /// The largest transfer, and more room for it than any machine has.

@@ -74,6 +74,7 @@ pub static OWN: &[&OptionDef] = &[
     &PERSIST,
     &CONNECT_TIMEOUT,
     &WAIT,
+    &CPU,
     &LOOPBACK,
     &LIBCXI,
 ];
