@@ -89,9 +89,14 @@ pub fn remedy(situation: Situation) -> &'static str {
     of(situation).remedy
 }
 
+/// The hint for a situation.
+pub fn hint(situation: Situation) -> String {
+    of(situation).hint()
+}
+
 /// A failure of the environment that the program found out by itself; `message` says what is seen.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
-    Failure::environment(message).with_hint(of(situation).hint())
+    Failure::environment(message).with_hint(hint(situation))
 }
 
 /// A libcxi call (or mmap) that the environment refused; `what` completes "cannot ...".

@@ -5,6 +5,7 @@ use cxi::HugePage;
 
 use crate::advice::{self, Situation};
 use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::machine::{self, Machine};
 use crate::plan::{RunOptions, Side};
 use crate::tool::Tool;
@@ -88,7 +89,7 @@ pub fn none(_: &RunOptions, _: Side) -> Held {
     }
 }
 
-/// What the buffers of one side, or of several, take.
+/// What the buffers of one side, or of several, take of system memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Full buffers.
@@ -97,11 +98,13 @@ pub struct Need {
 }
 
 impl Need {
-    /// What `sides` of a run need together.
-    pub fn of(tool: &Tool, run: &RunOptions, sides: &[Side]) -> Self {
+    /// What `sides` of a run need together, of which each has the same `gpus`.
+    pub fn of(tool: &Tool, run: &RunOptions, sides: &[Side], gpus: OnGpus) -> Self {
         let count = |side: &Side| {
             let held = (tool.buffers)(run, *side);
-            u64::from(held.initiator) + u64::from(held.target)
+            let transmit = held.initiator && gpus.tx.is_none();
+            let receive = held.target && gpus.rx.is_none();
+            u64::from(transmit) + u64::from(receive)
         };
         Self {
             count: sides.iter().map(count).sum(),
@@ -114,6 +117,16 @@ impl Need {
         let page = self.buffer.huge_page.filter(|_| self.count > 0)?;
         let each = self.buffer.allocated() / page.bytes();
         Some((page, each.saturating_mul(self.count)))
+    }
+
+    /// Bytes that a full buffer takes. Huge pages that no buffer is made of do not count (tools.md 3.6).
+    pub fn allocated(&self) -> u64 {
+        let huge_page = self.buffer.huge_page.filter(|_| self.count > 0);
+        let buffer = Buffer {
+            huge_page,
+            ..self.buffer
+        };
+        buffer.allocated()
     }
 
     /// Fails unless `machine` has room, on `node` if the buffers are to lie there. Nothing has been
@@ -184,7 +197,7 @@ mod tests {
 
     fn need(tool: &str, options: &[&str], sides: &[Side]) -> Need {
         let plan = plan(tool, options);
-        Need::of(plan.tool, &plan.run, sides)
+        Need::of(plan.tool, &plan.run, sides, plan.gpus)
     }
 
     const BOTH: &[Side] = &[Side::Client, Side::Server];
@@ -218,6 +231,27 @@ mod tests {
         }
         // A server that has no client yet.
         assert_eq!(need("write-lat", &["--use-hp=2M"], &[]).huge_pages(), None);
+    }
+
+    /// What lies on GPUs takes no memory of the system.
+    #[test]
+    fn buffers_on_gpus_do_not_count() {
+        for (tool, options, client, server) in [
+            ("write-lat", &["-t", "0"][..], 0, 1),
+            ("read-lat", &["-r", "0"], 1, 0),
+            ("send-lat", &["-r", "3"], 1, 1),
+            ("send-bw", &["-s", "8", "-b", "-t", "0"], 1, 1),
+            ("send-lat", &["-t", "0", "-r", "1"], 0, 0),
+        ] {
+            let with = [options, &["--use-hp=2M"]].concat();
+            for (side, pages) in [(Side::Client, client), (Side::Server, server)] {
+                let need = need(tool, &with, &[side]);
+                let expected = (pages > 0).then_some((HugePage::Mib2, pages));
+                assert_eq!(need.huge_pages(), expected, "{tool} {options:?} {side:?}");
+                let page = if pages > 0 { 2 << 20 } else { 4096 };
+                assert_eq!(need.allocated(), page, "{tool} {options:?} {side:?}");
+            }
+        }
     }
 
     /// The largest transfer, and more room for it than any machine has.

@@ -10,6 +10,7 @@
 //! * [`cli`]: options -> what was typed; help from the same definitions.
 //! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
 //! * [`device`]: device names.
+//! * [`gpu`]: which buffers lie on a GPU, and the runtime that holds them.
 //! * [`atomic`]: atomic operations: names, sizes, which combinations exist.
 //! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
 //! * [`machine`]: what this machine has; [`placement`]: where the measuring thread runs; [`buffers`]: what the
@@ -39,6 +40,7 @@ pub mod command;
 pub mod device;
 pub mod error;
 pub mod expect;
+pub mod gpu;
 mod interrupt;
 pub mod limit;
 pub mod machine;

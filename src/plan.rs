@@ -16,6 +16,7 @@ use crate::cli::options::LIBCXI_VARIABLE;
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::outputs::Outputs;
 use crate::placement::{Cpus, Placement};
 use crate::tool::Tool;
@@ -314,6 +315,8 @@ pub struct Plan {
     pub port: u16,
     /// Library to load for a hardware device, where not the system's `libcxi.so.1`.
     pub libcxi: Option<LibraryFile>,
+    /// This side's buffers that lie on GPUs.
+    pub gpus: OnGpus,
     /// The CPUs that the user asks for.
     pub cpus: Cpus,
     /// Where the measuring thread is to run, as chosen on this machine.
@@ -393,6 +396,7 @@ impl Plan {
                 Some(path) => Some(LibraryFile::new(path, "--libcxi")),
                 None => libcxi.map(|path| LibraryFile::new(path, LIBCXI_VARIABLE)),
             },
+            gpus: typed.gpus,
             cpus: typed.cpus,
             placement: Placement::default(),
             listening: Listening {
@@ -439,6 +443,11 @@ impl Plan {
         {
             arguments.push(library.to_os_string());
         }
+        let OnGpus { kind, tx, rx } = self.gpus;
+        for (long, index) in [("tx-gpu", tx), ("rx-gpu", rx)] {
+            arguments.extend(index.map(|index| format!("--{long}={index}").into()));
+        }
+        arguments.extend(kind.map(|kind| format!("--gpu-type={kind}").into()));
         if self.cpus != Cpus::Any {
             arguments.push(format!("--cpu={}", self.cpus).into());
         }

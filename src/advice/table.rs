@@ -25,6 +25,16 @@ pub enum Situation {
     NoMemory,
     /// A CPU may not be used.
     CpuForbidden,
+    /// The runtime of the GPUs cannot be loaded.
+    NoGpuRuntime,
+    /// The runtime of the GPUs does not work.
+    GpuRuntimeFails,
+    /// The runtime finds no GPU.
+    NoGpu,
+    /// There is no GPU of this number.
+    NoSuchGpu,
+    /// The NIC cannot reach the memory of the GPU.
+    NoPeerToPeer,
     /// The link of the NIC is down.
     LinkDown,
     /// The service is disabled.
@@ -81,6 +91,11 @@ impl fmt::Display for Situation {
             NoSuchHugePages => "no huge pages of a size",
             NoMemory => "not enough memory for the buffers",
             CpuForbidden => "a CPU cannot be used",
+            NoGpuRuntime => "no GPU runtime",
+            GpuRuntimeFails => "a GPU runtime does not work",
+            NoGpu => "no GPU",
+            NoSuchGpu => "no GPU of this number",
+            NoPeerToPeer => "the NIC cannot map the memory of a GPU",
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",
@@ -226,6 +241,14 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Call(&[], &[libc::EKEYREVOKED]),
         "the service was disabled meanwhile",
         "ask who administers the NIC, and run again",
+    ),
+    row(
+        Call(
+            &["cuMemAlloc_v2", "hipMalloc", "zeMemAllocDevice"],
+            &[libc::ENOMEM],
+        ),
+        "the GPU has not enough free memory",
+        "use a smaller --size, --list-size or --buf-sz, or another GPU",
     ),
     row(
         Call(&["mmap"], &[libc::ENOMEM]),
@@ -396,6 +419,31 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(CpuForbidden),
         "the control group (cpuset) of this process excludes some of the CPUs",
         "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+    ),
+    row(
+        Found(NoGpuRuntime),
+        "the runtime of the GPUs is not installed, or not where the dynamic linker looks",
+        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; look at --gpu-type",
+    ),
+    row(
+        Found(GpuRuntimeFails),
+        "the driver of the GPUs is not loaded, of another release than the runtime, or out of your reach",
+        "look at what nvidia-smi, rocm-smi or xpu-smi says, and whether your user is in the groups video and render",
+    ),
+    row(
+        Found(NoGpu),
+        "the machine has no GPU of this type, its driver is not loaded, or your user may not use it",
+        "look at what nvidia-smi, rocm-smi or xpu-smi says, at the groups video and render, and at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK",
+    ),
+    row(
+        Found(NoSuchGpu),
+        "GPUs are numbered from 0, in the order of their runtime",
+        "choose another with --tx-gpu and --rx-gpu; CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK hide some",
+    ),
+    row(
+        Found(NoPeerToPeer),
+        "the peer-to-peer module of the GPU is not loaded, its driver exports no dma-buf, or IOMMU or ACS keep GPU and NIC apart",
+        "load the module of the vendor (nvidia-peermem, amdgpu), or use a driver and runtime that export dma-bufs",
     ),
     row(
         Found(LinkDown),

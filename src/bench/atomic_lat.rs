@@ -12,6 +12,7 @@ use super::common::{
     Command, Completion, Endpoint, Entry, IdcContext, Initiator, Match, Operands, Reports, Target,
     initial_target, measure,
 };
+use crate::advice;
 use crate::atomic::Atomic;
 use crate::buffers::Buffer;
 use crate::error::Failure;
@@ -88,7 +89,7 @@ impl OneSidedLatency for AtomicLat {
             let command = IdcAmo::new(initiator, atomic, operands);
             measure(initiator, command, completion, run.use_ll, measurement)
         } else {
-            let command = DmaAmo::new(initiator, run, atomic, operands);
+            let command = DmaAmo::new(initiator, run, atomic, operands)?;
             measure(initiator, command, completion, run.use_ll, measurement)
         }
     }
@@ -153,9 +154,10 @@ impl Command for IdcAmo {
     }
 
     #[inline]
-    fn advance(&mut self, _: &mut MemoryRegion) {
+    fn advance(&mut self, _: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
         self.set_operands();
+        Ok(())
     }
 }
 
@@ -172,7 +174,7 @@ impl DmaAmo {
         run: &RunOptions,
         atomic: Atomic,
         operands: Operands,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let mut command = DmaAmoCmd::new();
         command
             .set_index_ext(initiator.index_ext())
@@ -198,17 +200,19 @@ impl DmaAmo {
             fetching: atomic.fetching,
             operands,
         };
-        amo.set_operands(&mut initiator.buffer);
-        amo
+        amo.set_operands(&mut initiator.buffer)?;
+        Ok(amo)
     }
 
     #[inline]
-    fn set_operands(&mut self, buffer: &mut MemoryRegion) {
-        buffer.copy_in(0, &self.operands.first.to_le_bytes());
+    fn set_operands(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
+        let copied = buffer.copy_in(0, &self.operands.first.to_le_bytes());
+        copied.map_err(|error| advice::refused("set the operand", error))?;
         let second = words(self.operands.second);
         self.command
             .set_op2_word1(second[0])
             .set_op2_word2(second[1]);
+        Ok(())
     }
 }
 
@@ -219,9 +223,9 @@ impl Command for DmaAmo {
     }
 
     #[inline]
-    fn advance(&mut self, buffer: &mut MemoryRegion) {
+    fn advance(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
-        self.set_operands(buffer);
+        self.set_operands(buffer)
     }
 }
 

@@ -30,12 +30,15 @@ fn t9_the_target_holds_what_the_model_predicts() {
 
             let size = atomic.ty.size() as usize;
             let mut bytes = [0; 16];
-            target.copy_out(&mut bytes);
+            target.copy_out(&mut bytes).unwrap();
             let expected = target_after(atomic, 9).to_le_bytes();
             assert_eq!(bytes, expected, "{run:?}");
             if way(2) {
                 let mut fetched = [0; 16];
-                initiator.buffer.copy_out(ELEMENT as usize, &mut fetched);
+                initiator
+                    .buffer
+                    .copy_out(ELEMENT as usize, &mut fetched)
+                    .unwrap();
                 let before = target_after(atomic, 8).to_le_bytes();
                 assert_eq!(fetched[..size], before[..size], "{run:?}");
             }

@@ -92,10 +92,10 @@ mod tests {
             let endpoint = endpoint(&plan);
             let (mut initiator, target) = both_ends::<ReadLat>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
-                initiator.buffer.fill(0);
+                memory::clear(&initiator.buffer).unwrap();
                 ReadLat::measure(&mut initiator, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
-                initiator.buffer.copy_out(0, &mut bytes);
+                initiator.buffer.copy_out(0, &mut bytes).unwrap();
                 let (read, rest) = bytes.split_at(size as usize);
                 let numbers: Vec<u8> = (0..size).map(memory::numbered).collect();
                 assert_eq!(read, numbers, "{size} {options:?}");

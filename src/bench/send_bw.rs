@@ -23,6 +23,7 @@ use super::common::{
 use crate::advice;
 use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 
@@ -116,7 +117,7 @@ impl Bandwidth for SendBw {
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
         let arrived = Tally::new(endpoint, &initiator, &portals.events)?;
-        let buffer = map(endpoint.lni(), buffer(part.receives))?;
+        let buffer = map(endpoint, Use::Receive, buffer(part.receives))?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, true)?;
         let entry = Entry {
             put: true,
@@ -237,8 +238,7 @@ impl Bandwidth for SendBw {
             memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
         }
         // What the next size does not write is to be missed.
-        resources.receiver.buffer.fill(0);
-        Ok(())
+        memory::clear(&resources.receiver.buffer)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {

@@ -22,6 +22,7 @@ use super::common::{
 use crate::advice;
 use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
 use crate::session::Address;
@@ -136,8 +137,7 @@ impl TwoSidedLatency for SendLat {
         let buffer = &resources.receiver.buffer;
         memory::is_numbered(buffer, "the receiving buffer", 0, size)?;
         // What the next size does not write is to be missed.
-        buffer.fill(0);
-        Ok(())
+        memory::clear(buffer)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -186,7 +186,7 @@ impl Resources {
 impl Receiver {
     fn new(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint.lni(), Buffer::full(run))?;
+        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
         let entry = Entry {
             put: true,
             get: false,

@@ -13,6 +13,7 @@ use super::typed::Typed;
 use crate::atomic::{self, Atomic};
 use crate::device::DEFAULT_DEVICE;
 use crate::expect;
+use crate::gpu;
 use crate::outputs::Place;
 use crate::plan::{
     Bandwidth, DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US,
@@ -73,6 +74,7 @@ pub static OWN: &[&OptionDef] = &[
     &PERSIST,
     &CONNECT_TIMEOUT,
     &WAIT,
+    &CPU,
     &LOOPBACK,
     &CPU,
     &LIBCXI,
@@ -512,6 +514,55 @@ pub static QUIET: OptionDef = OptionDef {
     },
 };
 
+/// `--tx-gpu`
+pub static TX_GPU: OptionDef = OptionDef {
+    short: Some('t'),
+    long: "tx-gpu",
+    value: Some("GPU"),
+    governs: Governs::ThisProcess,
+    help: |tool| {
+        let implied = match tool.takes(&NO_IDC) {
+            true => "; implies --no-idc",
+            false => "",
+        };
+        format!(
+            "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
+        )
+    },
+    set: |typed, value| {
+        typed.gpus.tx = Some(gpu_index(value)?);
+        // The CPU, which would put the data into the command, cannot read it.
+        typed.run.use_idc = false;
+        Ok(())
+    },
+};
+
+/// `--rx-gpu`
+pub static RX_GPU: OptionDef = OptionDef {
+    short: Some('r'),
+    long: "rx-gpu",
+    value: Some("GPU"),
+    governs: Governs::ThisProcess,
+    help: |_| "GPU that holds the receive buffer of this side\n(default: system memory)".into(),
+    set: |typed, value| {
+        typed.gpus.rx = Some(gpu_index(value)?);
+        Ok(())
+    },
+};
+
+/// `--gpu-type`
+pub static GPU_TYPE: OptionDef = OptionDef {
+    short: Some('g'),
+    long: "gpu-type",
+    value: Some("TYPE"),
+    governs: Governs::ThisProcess,
+    help: |_| "AMD, NVIDIA or INTEL (default: what is found)".into(),
+    set: |typed, value| {
+        typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
+        Ok(())
+    },
+};
+
 /// `--use-hp`
 pub static USE_HP: OptionDef = OptionDef {
     short: None,
@@ -678,6 +729,11 @@ fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
 
 fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "expected plain text".into())
+}
+
+/// The number of a GPU, which has eight bits on the control connection (wire.md 4.2).
+fn gpu_index(value: &OsStr) -> Result<u8, String> {
+    within(text(value)?, 0..=u8::MAX.into()).map(|index| index as u8)
 }
 
 /// Names of sizes, in any case.

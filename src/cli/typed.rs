@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceName;
+use crate::gpu::OnGpus;
 use crate::outputs::Outputs;
 use crate::placement::Cpus;
 use crate::plan::{Role, RunOptions};
@@ -30,6 +31,8 @@ pub struct Typed {
     pub wait: Option<u32>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
+    /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
+    pub gpus: OnGpus,
     /// `--cpu`.
     pub cpus: Cpus,
     /// The tool's defaults, changed by what was typed.
@@ -54,6 +57,7 @@ impl Typed {
             connect_timeout: None,
             wait: None,
             libcxi: None,
+            gpus: OnGpus::default(),
             cpus: Cpus::Any,
             run: defaults,
             outputs: Outputs::default(),

@@ -4,15 +4,14 @@
 use std::io::{self, Write};
 
 use super::text::{self, line, separator};
-use crate::buffers::Buffer;
 use crate::error::Failure;
 use crate::measure::Rates;
-use crate::plan::{Bandwidth, RunOptions, Setting};
+use crate::plan::{Bandwidth, Setting};
 use crate::tool::Tool;
 
 /// The lines of the summary block between IDC and Hugepages.
-pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, run: &RunOptions) -> io::Result<()> {
-    let used = Buffer::full(run).allocated();
+/// A buffer takes `used` bytes.
+pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, used: u64) -> io::Result<()> {
     line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
     line(
         out,

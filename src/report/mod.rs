@@ -10,6 +10,7 @@
 //! * `reporter`: takes what a run finds out, and hands it to these.
 
 pub mod bandwidth;
+mod buffers;
 pub mod comparison;
 mod csv;
 mod destination;

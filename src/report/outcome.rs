@@ -163,6 +163,18 @@ pub struct Options {
     pub low_latency: Option<bool>,
     /// Rendezvous transfers.
     pub rdzv: Option<bool>,
+    /// GPU of this side's transmit buffer; null where it is system memory.
+    pub tx_gpu: Option<u8>,
+    /// GPU of this side's receive buffer; null where it is system memory.
+    pub rx_gpu: Option<u8>,
+    /// Type of this side's GPUs, as found or as asked for; null without.
+    pub gpu_type: Option<String>,
+    /// The same of the peer; null until they had met, and without.
+    pub peer_tx_gpu: Option<u8>,
+    /// See [`Options::peer_tx_gpu`].
+    pub peer_rx_gpu: Option<u8>,
+    /// See [`Options::peer_tx_gpu`].
+    pub peer_gpu_type: Option<String>,
     /// Huge pages of the data buffers, `2M` or `1G`; null without.
     pub use_hp: Option<String>,
     /// CPUs that were asked for: `auto` or `0-3,8`; null without.

@@ -130,6 +130,15 @@ impl Reporter {
             is_software: Some(summary.simulated),
             svc_id: summary.svc_id,
         });
+        if let Some(options) = &mut self.outcome.options {
+            let (own, peer) = (summary.own.gpus, summary.peer_gpus);
+            options.gpu_type = own.kind.map(|kind| kind.to_string());
+            options.peer_tx_gpu = peer.tx;
+            options.peer_rx_gpu = peer.rx;
+            // A legacy tool tells what it was built for, used or not.
+            let kind = peer.kind.filter(|_| peer.any());
+            options.peer_gpu_type = kind.map(|kind| kind.to_string());
+        }
         text::summary(&mut self.out, summary)
             .and_then(|()| self.out.flush())
             .map_err(Failure::output)

@@ -6,11 +6,12 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::bandwidth;
+use super::{bandwidth, buffers};
 use crate::buffers::Need;
 use crate::cli::options;
 use crate::device::DeviceName;
 use crate::error::{Failure, Kind};
+use crate::gpu::OnGpus;
 use crate::measure::Statistics;
 use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
@@ -38,6 +39,10 @@ pub struct Summary<'a> {
     pub own: Own,
     /// Address of the peer.
     pub peer: Address,
+    /// Where the peer's buffers lie.
+    pub peer_gpus: OnGpus,
+    /// GPUs that this side has found, if its buffers lie on some.
+    pub gpu_count: u32,
 }
 
 /// Writes the summary block, from its opening separator to its last line.
@@ -53,18 +58,14 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         Side::Server => ("server", "client"),
         Side::Client => ("client", "server"),
     };
+    let need = Need::of(tool, run, &[summary.side], own.gpus);
     separator(out, tool)?;
     writeln!(out, "    {}", tool.title)?;
     line(out, "Device", summary.device)?;
     line(out, "Service ID", summary.svc_id)?;
     let has_buffers = tool.takes(&options::SIZE);
     if has_buffers {
-        line(out, "Client TX Mem", "System")?;
-        if run.bandwidth.is_some_and(|lists| lists.bidirectional) {
-            line(out, "Client RX Mem", "System")?;
-            line(out, "Server TX Mem", "System")?;
-        }
-        line(out, "Server RX Mem", "System")?;
+        buffers::lines(out, summary)?;
     }
     match run.duration_s {
         Some(seconds) => {
@@ -117,10 +118,12 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         line(out, "Results Reported", reported)?;
     }
     if let Some(lists) = run.bandwidth {
-        bandwidth::lists(out, lists, run)?;
+        bandwidth::lists(out, lists, need.allocated())?;
     }
     if has_buffers {
-        match Need::of(tool, run, &[summary.side]).huge_pages() {
+        match need.huge_pages() {
+            // All buffers of this side lie on GPUs.
+            None if run.huge_page.is_some() => line(out, "Hugepages", Setting::NotApplicable)?,
             None => line(out, "Hugepages", Setting::Disabled)?,
             Some((size, count)) => {
                 let pages = format_args!("Enabled ({size} - {count} pages)");
@@ -148,7 +151,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             "software NIC (no Cassini hardware involved)",
         )?;
     }
-    Ok(())
+    buffers::found(out, summary)
 }
 
 /// Writes what a client prints before the first size.
@@ -305,8 +308,11 @@ mod tests {
                 pid: 0,
                 vni: 10,
                 simulated: false,
+                gpus: OnGpus::NONE,
             },
             peer: Address { nic: other, pid: 0 },
+            peer_gpus: OnGpus::NONE,
+            gpu_count: 0,
         }
     }
 

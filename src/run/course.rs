@@ -31,7 +31,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
         Role::Client { .. } => &[Side::Client],
         Role::Loopback => &[Side::Client, Side::Server],
     };
-    Need::of(plan.tool, &plan.run, sides).check(&machine, placement.node)?;
+    Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
     Ok(Plan {
         placement,
         ..plan.clone()
@@ -60,7 +60,7 @@ pub fn summarize(
 ) -> Result<(), Failure> {
     enter(Phase::SetUp);
     if side == Side::Server {
-        let need = Need::of(plan.tool, &agreed.run, &[side]);
+        let need = Need::of(plan.tool, &agreed.run, &[side], plan.gpus);
         let checked = need.check(&Machine::this(), plan.placement.node);
         checked.map_err(|failure| session.tell(failure))?;
     }
@@ -73,6 +73,8 @@ pub fn summarize(
         run: &agreed.run,
         own: endpoint.address(),
         peer: agreed.peer,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: agreed.peer_gpus,
     };
     reporter.met(&summary, session.peer())
 }

@@ -12,8 +12,9 @@ use super::wire::{self, ADDRESS_SIZE, Address};
 use super::{Agreed, Own};
 use crate::advice::{Situation, remedy};
 use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::phase::Phase;
-use crate::plan::{Plan, Role, RunOptions};
+use crate::plan::{Plan, Role, RunOptions, Side};
 use crate::tool::Tool;
 
 /// Why a handshake ended early.
@@ -68,11 +69,23 @@ impl Introduction {
             tool: plan.tool,
             own,
             host,
-            block: terms::to_block(plan, port),
+            block: terms::to_block(plan, own.gpus, port),
             run: match plan.role {
                 Role::Server => None,
                 _ => Some(plan.run),
             },
+        }
+    }
+}
+
+impl Introduction {
+    /// What a client asks of us, as far as our memory allows: if what we send lies on a GPU, no CPU puts
+    /// it into commands, whatever the client's lies on (defect T25 of tools.md).
+    fn on_our_memory(&self, run: RunOptions) -> RunOptions {
+        let sends = (self.tool.buffers)(&run, Side::Server).initiator;
+        RunOptions {
+            use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
+            ..run
         }
     }
 }
@@ -85,6 +98,7 @@ pub struct Handshake<'a> {
     step: Step,
     about: Announced,
     run: Option<RunOptions>,
+    peer_gpus: OnGpus,
     /// What is wrong with the peer's options. It is told behind the exchange of addresses: a legacy client
     /// sends its address in any case, and one that sends to a closed connection may die of SIGPIPE
     /// without a word (wire.md 10).
@@ -100,6 +114,7 @@ impl<'a> Handshake<'a> {
             step: Step::Name,
             about: Announced::default(),
             run: us.run,
+            peer_gpus: OnGpus::NONE,
             refused: None,
         }
     }
@@ -222,12 +237,13 @@ impl<'a> Handshake<'a> {
         let (peer, tool) = (self.peer, self.us.tool);
         let judged = match self.us.run {
             None => terms::from_block(tool, &block)
-                .map(|run| self.run = Some(run))
+                .map(|run| self.run = Some(self.us.on_our_memory(run)))
                 .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
             Some(_) => terms::check_host(&block.host)
                 .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
         };
         self.refused = judged.err().map(Failure::environment);
+        self.peer_gpus = terms::gpus(&block.host);
         Ok(())
     }
 
@@ -248,6 +264,7 @@ impl<'a> Handshake<'a> {
             Some(run) => Ok(Agreed {
                 run,
                 peer: theirs,
+                peer_gpus: self.peer_gpus,
                 is_cxidiag: self.about.is_cxidiag,
             }),
             None => Err(Failure::environment("the peer sent no options")),

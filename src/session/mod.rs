@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind, cause};
+use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions};
@@ -64,7 +65,7 @@ pub enum Reach {
     ThisMachine,
 }
 
-/// What this side's NIC is known by on the fabric.
+/// What this side tells of itself: what its NIC is known by on the fabric, and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
     /// Address of the NIC.
@@ -75,15 +76,20 @@ pub struct Own {
     pub vni: u32,
     /// It is a software NIC, which reaches only its own machine.
     pub simulated: bool,
+    /// The buffers that lie on GPUs, with the type of these as it was found.
+    pub gpus: OnGpus,
 }
 
 /// What both sides know after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
-    /// The options of the run, on both sides those of the client.
+    /// The options of the run: on both sides those of the client, but that a side which sends from a
+    /// GPU uses no immediate data commands.
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer's buffers that lie on GPUs.
+    pub peer_gpus: OnGpus,
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
     /// duration in step. A legacy tool does none of that.
     pub is_cxidiag: bool,

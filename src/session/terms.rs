@@ -1,10 +1,12 @@
 //! The terms of a run: run options <-> option block.
 
 use cxi::HugePage;
+use cxi::gpu::GpuType;
 
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::cli::options;
+use crate::gpu::OnGpus;
 use crate::plan::{Bandwidth, Plan, RunOptions};
 use crate::tool::Tool;
 
@@ -18,8 +20,8 @@ const GPU_TYPE_OF_ATOMICS: i8 = 0;
 const MAX_CLOCK: u32 = 1;
 const MAX_GPU_TYPE: i8 = 2;
 
-/// What this side announces; `port` is the TCP port in use.
-pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
+/// What this side announces; `gpus` are those of its buffers, `port` is the TCP port in use.
+pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
     let run = &plan.run;
     let (min_size, max_size) = match run.atomic {
         Some(_) => (0, 0),
@@ -65,12 +67,15 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
             svc_id: plan.svc_id,
             dev_id: plan.device.index,
             port,
-            gpu_type: match run.atomic {
-                Some(_) => GPU_TYPE_OF_ATOMICS,
-                None => NO_GPU,
+            gpu_type: match (run.atomic, gpus.kind) {
+                (Some(_), _) => GPU_TYPE_OF_ATOMICS,
+                (None, None) => NO_GPU,
+                (None, Some(GpuType::Amd)) => 0,
+                (None, Some(GpuType::Nvidia)) => 1,
+                (None, Some(GpuType::Intel)) => 2,
             },
-            tx_gpu: None,
-            rx_gpu: None,
+            tx_gpu: gpus.tx,
+            rx_gpu: gpus.rx,
         },
     }
 }
@@ -82,6 +87,19 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     } else {
         Err(no_such("GPU type"))
     }
+}
+
+/// Where the buffers of that host lie, which was checked. The type means something only if one lies on
+/// a GPU.
+pub fn gpus(host: &HostBlock) -> OnGpus {
+    let (tx, rx) = (host.tx_gpu, host.rx_gpu);
+    let kind = match host.gpu_type {
+        0 => Some(GpuType::Amd),
+        1 => Some(GpuType::Nvidia),
+        2 => Some(GpuType::Intel),
+        _ => None,
+    };
+    OnGpus { kind, tx, rx }
 }
 
 fn no_such(field: &str) -> String {
@@ -144,7 +162,7 @@ mod tests {
     use crate::bench::TOOLS;
 
     fn asked() -> OptionBlock {
-        to_block(&plan(&["10.1.1.8"]), 49194)
+        to_block(&plan(&["10.1.1.8"]), OnGpus::NONE, 49194)
     }
 
     #[test]
@@ -168,7 +186,7 @@ mod tests {
     #[test]
     fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
         let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
-        let block = to_block(&plan, 49194);
+        let block = to_block(&plan, OnGpus::NONE, 49194);
         assert_eq!((block.min_size, block.max_size), (0, 0));
         assert_eq!(
             block.encode()[77..97],
@@ -208,11 +226,32 @@ mod tests {
         ] {
             let plan = plan(arguments);
             assert_eq!(
-                from_block(&TOOLS[0], &to_block(&plan, 1)),
+                from_block(&TOOLS[0], &to_block(&plan, OnGpus::NONE, 1)),
                 Ok(plan.run),
                 "{arguments:?}"
             );
         }
+    }
+
+    /// wire.md 4.2: each side tells of its own, whatever it asks of the other.
+    #[test]
+    fn gpus_of_a_host_arrive() {
+        for (kind, number) in [(GpuType::Amd, 0), (GpuType::Nvidia, 1), (GpuType::Intel, 2)] {
+            for (tx, rx) in [(None, Some(255)), (Some(0), None), (Some(3), Some(0))] {
+                let plan = plan(&["h"]);
+                let gpus = OnGpus {
+                    kind: Some(kind),
+                    tx,
+                    rx,
+                };
+                let block = to_block(&plan, gpus, 1);
+                assert_eq!(block.host.gpu_type, number);
+                let heard = OptionBlock::decode(&block.encode());
+                assert_eq!(self::gpus(&heard.host), gpus);
+                assert_eq!(from_block(&TOOLS[0], &heard), Ok(plan.run));
+            }
+        }
+        assert_eq!(gpus(&asked().host), OnGpus::NONE);
     }
 
     #[test]
@@ -318,7 +357,7 @@ mod tests {
         let plan = crate::bench::testing::plan("atomic-lat", &[]);
         let block = OptionBlock {
             hugepages: 1,
-            ..to_block(&plan, 1)
+            ..to_block(&plan, OnGpus::NONE, 1)
         };
         assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
         let with = OptionBlock {

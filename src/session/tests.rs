@@ -16,12 +16,14 @@ const SERVER: Own = Own {
     pid: 0,
     vni: 10,
     simulated: true,
+    gpus: OnGpus::NONE,
 };
 const CLIENT: Own = Own {
     nic: 0x13,
     pid: 1,
     vni: 10,
     simulated: true,
+    gpus: OnGpus::NONE,
 };
 
 /// A limit that no barrier of these tests reaches.
@@ -154,7 +156,7 @@ fn noted(script: impl FnOnce(Script)) -> String {
 }
 
 fn default_options() -> [u8; OPTIONS_SIZE] {
-    terms::to_block(&plan(&[HOST]), 49194).encode()
+    terms::to_block(&plan(&[HOST]), OnGpus::NONE, 49194).encode()
 }
 
 #[test]

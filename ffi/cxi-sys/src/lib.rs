@@ -5,6 +5,7 @@
 //! * [`records`]: the records that the NIC reads and writes, by hand.
 //! * [`Api`]: the table of libcxi functions, filled from `libcxi.so.1` at run time, or
 //!   by the software NIC.
+//! * [`gpu`]: the same for the runtimes of GPUs, whose memory the NIC can reach.
 
 mod api;
 #[allow(
@@ -20,6 +21,7 @@ mod api;
 )]
 #[rustfmt::skip]
 mod bindings;
+pub mod gpu;
 pub mod records;
 
 pub use api::{Api, LoadError};

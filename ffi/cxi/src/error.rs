@@ -1,6 +1,7 @@
 //! What can go wrong, as types: the environment refused a call, a command does not
 //! fit, or the NIC reported a return code.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::io;
 
@@ -13,11 +14,41 @@ use cxi_sys::*;
 pub struct Error {
     call: &'static str,
     errno: i32,
+    gpu: Option<GpuStatus>,
+}
+
+/// What a GPU runtime says of a call that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct GpuStatus {
+    /// `CUDA`.
+    pub(crate) runtime: &'static str,
+    pub(crate) code: i64,
+    /// The code in words.
+    pub(crate) text: &'static str,
+}
+
+impl GpuStatus {
+    /// With the text of the runtime, if it has one.
+    pub(crate) fn new(runtime: &'static str, code: i64, text: Option<&'static CStr>) -> Self {
+        let text = text.and_then(|text| text.to_str().ok()).unwrap_or("error");
+        Self {
+            runtime,
+            code,
+            text,
+        }
+    }
 }
 
 impl Error {
     pub(crate) const fn new(call: &'static str, errno: i32) -> Self {
-        Self { call, errno }
+        let gpu = None;
+        Self { call, errno, gpu }
+    }
+
+    /// A call of a GPU runtime that failed; `errno` is the nearest to what the runtime says.
+    pub(crate) const fn of_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
+        let gpu = Some(status);
+        Self { call, errno, gpu }
     }
 
     /// What errno says about `call`, which has just failed.
@@ -38,8 +69,21 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// `cxil_alloc_lni: Key has been revoked (errno 128)`.
+    /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA error 2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(GpuStatus {
+            runtime,
+            code,
+            text,
+        }) = self.gpu
+        {
+            write!(f, "{}: {text} ({runtime} error ", self.call)?;
+            // Level Zero's are made to be read as hexadecimal numbers.
+            return match code {
+                0..0x1_0000 => write!(f, "{code})"),
+                _ => write!(f, "{code:#x})"),
+            };
+        }
         write!(
             f,
             "{}: {} (errno {})",

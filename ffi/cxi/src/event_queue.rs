@@ -41,11 +41,12 @@ impl EventQueue {
         let lni = lni.handle();
         let api = lni.library().api();
         let pages = Pages::anonymous((events as usize + UNUSABLE_SLOTS) * SLOT)?;
-        let region = RegionHandle::map(lni, pages, CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE)?;
-        let pages = region.pages();
+        let (queue, queue_len) = (pages.as_ptr(), pages.len());
+        let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
+        let region = RegionHandle::map(lni, pages.into(), rights)?;
         let attr = cxi_eq_attr {
-            queue: pages.as_ptr().cast(),
-            queue_len: pages.len(),
+            queue: queue.cast(),
+            queue_len,
             flags,
             status_thresh_base: 0,
             status_thresh_delta: 0,
@@ -76,11 +77,11 @@ impl EventQueue {
         )?;
         let eq = object.read();
         let memory = MappedEvents {
-            events: NonNull::new(pages.as_ptr()).ok_or(Error::new(CALL, libc::EFAULT))?,
-            bytes: pages.len(),
+            events: NonNull::new(queue).ok_or(Error::new(CALL, libc::EFAULT))?,
+            bytes: queue_len,
             sw_state: NonNull::new(eq.sw_state_addr).ok_or(Error::new(CALL, libc::EFAULT))?,
         };
-        let slots = pages.len() / SLOT;
+        let slots = queue_len / SLOT;
         Ok(Self {
             consumer: Consumer::new(memory),
             completed: 0,

@@ -7,6 +7,7 @@
 //! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
 //! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
 //! | [`Pages`], [`HugePage`], [`MemoryRegion`] | memory that the NIC reads and writes |
+//! | [`gpu`] | the same on GPUs |
 //! | [`EventQueue`], [`Event`] | what the NIC reports |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
 //! | [`Counter`], [`TriggerQueue`] | what the NIC counts, and what waits for that |
@@ -38,6 +39,7 @@
 //! ```
 
 pub mod address;
+mod backing;
 mod bus;
 pub mod clock;
 mod command_queue;
@@ -48,6 +50,7 @@ mod error;
 mod event;
 mod event_queue;
 mod fence;
+pub mod gpu;
 mod huge_page;
 mod launch;
 mod library;
@@ -61,6 +64,7 @@ mod ring;
 mod service;
 mod trigger_queue;
 
+pub use backing::Backing;
 pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys as sys;

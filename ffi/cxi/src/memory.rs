@@ -3,7 +3,6 @@
 //! No reference or slice to such memory is ever handed out: the NIC may write it at any
 //! time. It is reached through atomic loads and stores of the CPU, and copied.
 
-use std::ffi::c_void;
 use std::mem;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -11,6 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use cxi_sys::cxi_md;
 
+use crate::backing::Backing;
 use crate::error::Error;
 use crate::lni::{Lni, LniHandle};
 use crate::owned::{Destroy, Owned, Release, close};
@@ -97,8 +97,16 @@ impl Pages {
         self.byte(offset).store(0, Ordering::SeqCst);
     }
 
+    /// Sets every byte.
+    pub(crate) fn fill(&self, byte: u8) {
+        let word = u64::from_ne_bytes([byte; 8]);
+        for offset in (0..self.len).step_by(8) {
+            self.word(offset).store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Copies from `offset` on; the range lies inside.
-    fn read(&self, offset: usize, bytes: &mut [u8]) {
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
         let (head, rest) = bytes.split_at_mut(bytes.len().min(offset.wrapping_neg() % 8));
         let (words, tail) = rest.as_chunks_mut::<8>();
         let mut at = offset;
@@ -117,7 +125,7 @@ impl Pages {
     }
 
     /// Copies to `offset` on; the range lies inside.
-    fn write(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(offset.wrapping_neg() % 8));
         let (words, tail) = rest.as_chunks::<8>();
         let mut at = offset;
@@ -145,17 +153,17 @@ impl Drop for Pages {
     }
 }
 
-/// Pages that the NIC can address. Owns them.
+/// Memory that the NIC can address. Owns it.
 pub struct MemoryRegion {
     handle: Rc<RegionHandle>,
 }
 
 impl MemoryRegion {
-    /// Maps `pages` for the NIC, with flags `CXI_MAP_*`; `CXI_MAP_PIN | CXI_MAP_READ |
-    /// CXI_MAP_WRITE` is ordinary system memory. Errors: libcxi.md 7.4.
-    pub fn map(lni: &Lni, pages: Pages, flags: u32) -> Result<Self, Error> {
+    /// Maps memory for the NIC, with flags `CXI_MAP_*`: `CXI_MAP_PIN | CXI_MAP_READ |
+    /// CXI_MAP_WRITE` is usual; `CXI_MAP_DEVICE` joins them for memory of a GPU. Errors: libcxi.md 7.4.
+    pub fn map(lni: &Lni, memory: impl Into<Backing>, flags: u32) -> Result<Self, Error> {
         Ok(Self {
-            handle: Rc::new(RegionHandle::map(lni.handle(), pages, flags)?),
+            handle: Rc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?),
         })
     }
 
@@ -184,13 +192,9 @@ impl MemoryRegion {
         self.handle.lac
     }
 
-    /// Sets every byte.
-    pub fn fill(&self, byte: u8) {
-        let pages = self.handle.pages();
-        let word = u64::from_ne_bytes([byte; 8]);
-        for offset in (0..self.len()).step_by(8) {
-            pages.word(offset).store(word, Ordering::Relaxed);
-        }
+    /// Sets every byte. Fails only where a GPU does; so do the copies.
+    pub fn fill(&self, byte: u8) -> Result<(), Error> {
+        self.handle.memory().fill(byte)
     }
 
     /// Copies the bytes at `offset` out of the region.
@@ -198,9 +202,9 @@ impl MemoryRegion {
     /// # Panics
     ///
     /// If the range is not inside.
-    pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+    pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         self.check_range(offset, bytes.len());
-        self.handle.pages().read(offset, bytes);
+        self.handle.memory().read(offset, bytes)
     }
 
     /// Copies `bytes` into the region at `offset`.
@@ -208,14 +212,14 @@ impl MemoryRegion {
     /// # Panics
     ///
     /// If the range is not inside.
-    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
+    pub fn copy_in(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.check_range(offset, bytes.len());
-        self.handle.pages().write(offset, bytes);
+        self.handle.memory().write(offset, bytes)
     }
 
     /// Takes the memory from the NIC and frees it. EBUSY while something that was told
-    /// to keep it mapped exists. If the library refuses, the pages are leaked: the NIC
-    /// may still write them.
+    /// to keep it mapped exists. If the library refuses, the memory is leaked: the NIC
+    /// may still write it.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
@@ -236,7 +240,7 @@ impl MemoryRegion {
 pub(crate) struct RegionHandle {
     object: Owned<cxi_md>,
     /// `None` once unmapped.
-    pages: Option<Pages>,
+    memory: Option<Backing>,
     len: usize,
     /// The NIC's address of the first byte.
     iova: u64,
@@ -245,9 +249,14 @@ pub(crate) struct RegionHandle {
 }
 
 impl RegionHandle {
-    pub(crate) fn map(lni: &Rc<LniHandle>, pages: Pages, flags: u32) -> Result<Self, Error> {
+    pub(crate) fn map(lni: &Rc<LniHandle>, memory: Backing, flags: u32) -> Result<Self, Error> {
         let api = lni.library().api();
-        let va: *mut c_void = pages.as_ptr().cast();
+        let va = memory.address();
+        let flags = flags | memory.map_flags();
+        let mut hints = memory.hints();
+        let hints = hints
+            .as_mut()
+            .map_or(ptr::null_mut(), |hints| &raw mut *hints);
         let object = Owned::allocate(
             lni.library(),
             "cxil_map",
@@ -255,20 +264,18 @@ impl RegionHandle {
                 call: Self::CALL,
                 function: api.cxil_unmap,
             },
-            // SAFETY: the interface is alive, `md` is there to be filled, and the pages
-            // outlive the mapping (release below).
-            |md| unsafe {
-                (api.cxil_map)(lni.as_ptr(), va, pages.len(), flags, ptr::null_mut(), md)
-            },
+            // SAFETY: the interface is alive, hints are there or null, `md` is there to be filled, and
+            // the memory outlives the mapping (release below).
+            |md| unsafe { (api.cxil_map)(lni.as_ptr(), va, memory.len(), flags, hints, md) },
         )?;
         let md = object.read();
         Ok(Self {
             object,
-            len: pages.len(),
-            // The kernel may have started the mapping before our pages (libcxi.md 7.3).
+            len: memory.len(),
+            // The kernel may have started the mapping before our memory (libcxi.md 7.3).
             iova: md.iova.wrapping_add((va as u64).wrapping_sub(md.va)),
             lac: md.lac,
-            pages: Some(pages),
+            memory: Some(memory),
             _lni: Rc::clone(lni),
         })
     }
@@ -277,10 +284,10 @@ impl RegionHandle {
         self.object.as_ptr()
     }
 
-    pub(crate) fn pages(&self) -> &Pages {
-        self.pages
+    pub(crate) fn memory(&self) -> &Backing {
+        self.memory
             .as_ref()
-            .expect("pages are there until the handle goes")
+            .expect("memory is there until the handle goes")
     }
 }
 
@@ -288,8 +295,14 @@ impl Release for RegionHandle {
     const CALL: &'static str = "cxil_unmap";
 
     fn release(&mut self) -> Result<(), Error> {
-        let pages = self.pages.take();
-        self.object.release().inspect_err(|_| mem::forget(pages))
+        let memory = self.memory.take();
+        match self.object.release() {
+            Ok(()) => memory.map_or(Ok(()), Backing::free),
+            Err(error) => {
+                mem::forget(memory);
+                Err(error)
+            }
+        }
     }
 }
 

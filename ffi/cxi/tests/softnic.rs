@@ -123,7 +123,7 @@ impl Loop {
 
     fn sink_bytes(&self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        self.sink.copy_out(0, &mut bytes);
+        self.sink.copy_out(0, &mut bytes).unwrap();
         bytes
     }
 }
@@ -146,8 +146,8 @@ fn puts_of_both_kinds_arrive_by_doorbell_and_by_low_latency() {
         let byte = round as u8 | 1;
         let length = [1, 8, 17, 64, 224][round % 5];
         let immediate = round % 2 == 0;
-        nic.sink.fill(0);
-        nic.source.fill(byte);
+        nic.sink.fill(0).unwrap();
+        nic.source.fill(byte).unwrap();
         let put = nic.put(length);
         let mut batch = nic.transmit.batch();
         if immediate {

@@ -18,6 +18,7 @@
 //! | `fork` | what child processes must not inherit |
 //! | `fork_marks` | memory kept from children on request |
 //! | `pages` | memory that others write too |
+//! | `gpu` | memory that only the runtime of a GPU can reach |
 
 mod cpu;
 mod engine;
@@ -25,6 +26,7 @@ mod environment;
 mod fabric;
 mod fork;
 mod fork_marks;
+mod gpu;
 mod interrupt;
 mod libcxi;
 mod nic;

@@ -36,7 +36,7 @@ fn memory_that_cannot_be_mapped() {
         assert_eq!(to(pages.base, PAGE, RW | CXI_MAP_PREFETCH), EINVAL);
         assert_eq!(to(pages.base, PAGE, RW & !CXI_MAP_PIN), EOPNOTSUPP);
         assert_eq!(to(pages.base, PAGE, RW | CXI_MAP_ATS), EOPNOTSUPP);
-        assert_eq!(to(pages.base, PAGE, RW | CXI_MAP_DEVICE), EOPNOTSUPP);
+        assert_eq!(to(pages.base, PAGE, RW | CXI_MAP_DEVICE), EINVAL);
         assert_eq!(to(pages.base, usize::MAX, RW), EOVERFLOW);
         assert_eq!(to(null_mut(), PAGE, RW), EFAULT);
         static CONSTANT: [u8; 8] = [7; 8];

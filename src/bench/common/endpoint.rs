@@ -1,10 +1,12 @@
 //! A process's place on the fabric: device, service, VNI, interface, address.
 
+use cxi::gpu::Gpus;
 use cxi::sys::C_PID_ANY;
 use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice::{self, Situation};
 use crate::error::Failure;
+use crate::gpu::{self, OnGpus, Use};
 use crate::machine::Machine;
 use crate::placement::{self, Taken};
 use crate::plan::Plan;
@@ -16,6 +18,9 @@ pub struct Endpoint {
     device: Device,
     lni: Lni,
     domain: Domain,
+    /// The runtime of the GPUs on which buffers lie, and which buffers these are.
+    gpus: Option<Gpus>,
+    on_gpus: OnGpus,
     /// Where this thread runs; taken before anything is allocated.
     place: Taken,
     /// What the user should know of that place.
@@ -27,6 +32,7 @@ impl Endpoint {
     pub fn new(plan: &Plan, device: Device) -> Result<Self, Failure> {
         let place = plan.placement.take()?;
         let hint = placement::hint(plan, &Machine::this());
+        let gpus = gpu::open(&plan.gpus)?;
         if !device.info().link_up {
             let message = format!("the link of {} is down", plan.device);
             return Err(advice::found(Situation::LinkDown, message));
@@ -53,6 +59,8 @@ impl Endpoint {
             device,
             lni,
             domain,
+            gpus,
+            on_gpus: plan.gpus,
             place,
             hint,
         })
@@ -73,6 +81,16 @@ impl Endpoint {
         &self.domain
     }
 
+    /// The GPUs of this machine, where buffers of this side lie on some.
+    pub fn gpus(&self) -> Option<&Gpus> {
+        self.gpus.as_ref()
+    }
+
+    /// The GPU on which a buffer for this `use_` lies, if it lies on one.
+    pub fn gpu_for(&self, use_: Use) -> Option<(&Gpus, u8)> {
+        self.gpus.as_ref().zip(self.on_gpus.of(use_))
+    }
+
     /// This side's address on the fabric.
     pub fn address(&self) -> Own {
         Own {
@@ -80,6 +98,10 @@ impl Endpoint {
             pid: self.domain.pid(),
             vni: self.domain.vni(),
             simulated: self.device.info().is_simulated(),
+            gpus: OnGpus {
+                kind: self.gpus.as_ref().map(Gpus::kind).or(self.on_gpus.kind),
+                ..self.on_gpus
+            },
         }
     }
 

@@ -11,6 +11,7 @@ use super::memory::{EVENT_PAGE, map, refused};
 use super::{Endpoint, PORTAL_INDEX, Tally};
 use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::session::Address;
 
 /// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
@@ -74,7 +75,7 @@ impl Initiator {
         // No combining of events: each is written at once.
         let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
             .map_err(refused("allocate the initiator's event queue"))?;
-        let buffer = map(endpoint.lni(), buffer)?;
+        let buffer = map(endpoint, Use::Transmit, buffer)?;
         let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
             .map_err(refused("allocate the transmit queue"))?;
         transmit.keep_mapped(&buffer);

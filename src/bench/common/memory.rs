@@ -1,21 +1,38 @@
 //! Buffers of the benchmarks, and how a refused allocation is told.
 
 use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
-use cxi::{Lni, MemoryRegion, Pages};
+use cxi::{MemoryRegion, Pages};
 
-use crate::advice;
+use super::Endpoint;
+use crate::advice::{self, Situation};
 use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::run::Supervisor;
 
 /// Events that an event queue of a latency benchmark must hold: one operation is outstanding at a
 /// time, and the smallest queue, one page, holds more.
 pub const EVENT_PAGE: u32 = 1;
 
-/// Zeroed system memory for `buffer`, in whole pages, pinned for the NIC to read and write.
-pub fn map(lni: &Lni, buffer: Buffer) -> Result<MemoryRegion, Failure> {
+/// What the NIC may do with a buffer, which stays where it is.
+const RIGHTS: u32 = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
+
+/// Zeroed memory for `buffer`, in whole pages, pinned for the NIC to read and write: on the GPU that the
+/// user names for this `use_`, or of the system.
+pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegion, Failure> {
     let length = buffer.length;
     let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    if let Some((gpus, index)) = endpoint.gpu_for(use_) {
+        let what = format!("{length} bytes on {} GPU {index}", gpus.kind());
+        let memory = gpus
+            .allocate(index.into(), bytes)
+            .map_err(refused(&format!("get a buffer of {what}")))?;
+        // Whatever the errno is, it is about reaching the GPU.
+        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS).map_err(|error| {
+            let message = format!("cannot map a buffer of {what} for the NIC: {error}");
+            advice::found(Situation::NoPeerToPeer, message)
+        });
+    }
     let pages = match buffer.huge_page {
         None => {
             Pages::anonymous(bytes).map_err(refused(&format!("get a buffer of {length} bytes")))?
@@ -25,9 +42,9 @@ pub fn map(lni: &Lni, buffer: Buffer) -> Result<MemoryRegion, Failure> {
         )))?,
     };
     // No hints: the driver finds out the size of the pages itself (libcxi.md 7.2).
-    MemoryRegion::map(lni, pages, CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE).map_err(refused(
-        &format!("map a buffer of {length} bytes for the NIC"),
-    ))
+    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).map_err(refused(&format!(
+        "map a buffer of {length} bytes for the NIC"
+    )))
 }
 
 /// The failure of a call; `what` completes "cannot ...".
@@ -57,9 +74,16 @@ pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Resu
             supervisor.peer_is_there()?;
         }
         let length = block.len().min(buffer.len() - start);
-        buffer.copy_in(start, &block[..length]);
+        buffer
+            .copy_in(start, &block[..length])
+            .map_err(refused("fill a buffer"))?;
     }
     Ok(())
+}
+
+/// Sets all bytes of `buffer` to zero.
+pub fn clear(buffer: &MemoryRegion) -> Result<(), Failure> {
+    buffer.fill(0).map_err(refused("clear a buffer"))
 }
 
 /// Fails unless the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names it.
@@ -72,7 +96,9 @@ pub fn is_numbered(
     let mut block = [0; 1 << 16];
     for at in (start..start + size).step_by(block.len()) {
         let block = &mut block[..(start + size - at).min(1 << 16) as usize];
-        buffer.copy_out(at as usize, block);
+        buffer
+            .copy_out(at as usize, block)
+            .map_err(refused("look into a buffer"))?;
         for (found, offset) in block.iter().zip(at..) {
             let expected = numbered(offset);
             if *found != expected {

@@ -18,7 +18,9 @@ pub trait Command {
 
     /// Prepares the next one, outside the timed part. `buffer` is the initiator's.
     #[inline(always)]
-    fn advance(&mut self, _buffer: &mut MemoryRegion) {}
+    fn advance(&mut self, _buffer: &mut MemoryRegion) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// The NIC moves the data from or to the client's buffer.
@@ -119,7 +121,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
             return Err(self.completion.unexpected(seen));
         }
         self.events.acknowledge();
-        self.command.advance(self.buffer);
+        self.command.advance(self.buffer)?;
         Ok(end - start)
     }
 }

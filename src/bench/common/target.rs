@@ -7,6 +7,7 @@ use super::portals::{self, Entry, Portals};
 use super::{Endpoint, PORTAL_INDEX};
 use crate::buffers::Buffer;
 use crate::error::Failure;
+use crate::gpu::Use;
 use crate::run::Supervisor;
 
 /// A buffer behind one persistent list entry of an enabled portal.
@@ -25,8 +26,10 @@ impl Target {
         entry: Entry,
     ) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint.lni(), buffer)?;
-        buffer.copy_in(0, contents);
+        let buffer = map(endpoint, Use::Receive, buffer)?;
+        buffer
+            .copy_in(0, contents)
+            .map_err(refused("fill the buffer"))?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self {
@@ -47,8 +50,10 @@ impl Target {
     }
 
     /// Copies the start of the buffer.
-    pub fn copy_out(&self, bytes: &mut [u8]) {
-        self.buffer.copy_out(0, bytes);
+    pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
+        self.buffer
+            .copy_out(0, bytes)
+            .map_err(refused("look into the buffer"))
     }
 
     /// Releases the resources and reports what fails.

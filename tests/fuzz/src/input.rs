@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use cxidiag::bench::TOOLS;
 use cxidiag::cli::{self, Request};
+use cxidiag::gpu::OnGpus;
 use cxidiag::plan::{MAX_GAP_US, MAX_SIZE, Plan};
 use cxidiag::session::Own;
 use cxidiag::session::rehearsal::{self, Verdict};
@@ -15,6 +16,7 @@ pub const OWN: Own = Own {
     pid: 0,
     vni: 10,
     simulated: false,
+    gpus: OnGpus::NONE,
 };
 
 /// A server and a client of each tool.

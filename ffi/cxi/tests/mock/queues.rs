@@ -282,13 +282,16 @@ fn memory_is_addressed_from_the_start_of_the_mapping() {
 #[test]
 fn memory_is_filled_and_copied() {
     let world = hardware();
-    world.buffer.fill(0xa5);
-    world.buffer.copy_in(3, b"words and bytes");
+    world.buffer.fill(0xa5).unwrap();
+    world.buffer.copy_in(3, b"words and bytes").unwrap();
     let mut bytes = [0; 17];
-    world.buffer.copy_out(2, &mut bytes);
+    world.buffer.copy_out(2, &mut bytes).unwrap();
     assert_eq!(&bytes, b"\xa5words and bytes\xa5");
     let mut last = [0];
-    world.buffer.copy_out(world.buffer.len() - 1, &mut last);
+    world
+        .buffer
+        .copy_out(world.buffer.len() - 1, &mut last)
+        .unwrap();
     assert_eq!(last, [0xa5]);
 }
 
@@ -296,7 +299,10 @@ fn memory_is_filled_and_copied() {
 #[should_panic(expected = "not inside the region")]
 fn memory_outside_is_out_of_reach() {
     let world = hardware();
-    world.buffer.copy_out(world.buffer.len() - 1, &mut [0; 2]);
+    world
+        .buffer
+        .copy_out(world.buffer.len() - 1, &mut [0; 2])
+        .unwrap();
 }
 
 #[test]

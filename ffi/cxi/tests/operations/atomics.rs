@@ -146,7 +146,7 @@ fn run(rig: &mut Rig, way: Way, amo: Amo, places: Places, a: u128, b: u128) -> C
         .set_cswap_op(amo.comparison)
         .set_op2_word1(b1)
         .set_op2_word2(b2);
-    rig.local.copy_in(places.operand, &a.to_le_bytes());
+    rig.local.copy_in(places.operand, &a.to_le_bytes()).unwrap();
     let mut batch = rig.transmit.batch();
     batch.emit_dma_amo(&command, amo.fetching).unwrap();
     if places.target.is_multiple_of(32) {
@@ -196,10 +196,10 @@ fn check(rig: &mut Rig, way: Way, amo: Amo, random: &mut Random) {
         0 => target,
         _ => random.operand(amo.kind),
     };
-    rig.remote.fill(0x5a);
-    rig.local.fill(0xa5);
+    rig.remote.fill(0x5a).unwrap();
+    rig.local.fill(0xa5).unwrap();
     let bytes = |value: u128| value.to_le_bytes()[..size].to_vec();
-    rig.remote.copy_in(places.target, &bytes(target));
+    rig.remote.copy_in(places.target, &bytes(target)).unwrap();
 
     let seen = run(rig, way, amo, places, a, b);
 
@@ -244,8 +244,8 @@ const PLACES: Places = Places {
 
 /// An operation that fails with `code` at the target, and changes nothing anywhere.
 fn check_failure(rig: &mut Rig, way: Way, amo: Amo, places: Places, code: &'static str) {
-    rig.remote.fill(0x11);
-    rig.local.fill(0x22);
+    rig.remote.fill(0x11).unwrap();
+    rig.local.fill(0x22).unwrap();
     let operand = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
     let seen = run(rig, way, amo, places, operand, operand);
     let expected = Completion {

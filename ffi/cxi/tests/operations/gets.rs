@@ -10,7 +10,7 @@ use crate::rig::*;
 fn gets_of_every_length_bring_the_bytes_and_no_others() {
     let mut rig = Rig::new();
     let sent = pattern(LEN);
-    rig.remote.copy_in(0, &sent);
+    rig.remote.copy_in(0, &sent).unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
     // Around the inline limit and the packet size, unaligned at both ends.
@@ -32,7 +32,7 @@ fn gets_of_every_length_bring_the_bytes_and_no_others() {
     for (round, length) in lengths.into_iter().enumerate() {
         for restricted in [false, true] {
             let (from, to) = (3 * (round % 2), 5 - 5 * (round % 2));
-            rig.local.fill(0);
+            rig.local.fill(0).unwrap();
             let mut get = rig.dma(C_CMD_GET, PLAIN, length as u32);
             get.set_restricted(restricted);
             get.set_remote_offset(from as u64);
@@ -60,11 +60,11 @@ fn gets_of_every_length_bring_the_bytes_and_no_others() {
 #[test]
 fn a_nonmatching_get_has_no_user_ptr() {
     let mut rig = Rig::new();
-    rig.remote.copy_in(0, b"behind the portal");
+    rig.remote.copy_in(0, b"behind the portal").unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
     for restricted in [false, true] {
-        rig.local.fill(0);
+        rig.local.fill(0).unwrap();
         let full = rig.dma(C_CMD_NOMATCH_GET, PLAIN, 17);
         let mut bytes = [0; NomatchDmaCmd::SIZE];
         bytes.copy_from_slice(&full.bytes()[..NomatchDmaCmd::SIZE]);

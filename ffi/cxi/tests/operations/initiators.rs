@@ -42,7 +42,7 @@ fn two_initiators_at_one_target_lose_no_update() {
 /// Adds 1 to the word at the target's beginning `OPERATIONS` times, and answers what was there before.
 fn sum(dfa: u32) -> Vec<u64> {
     let mut rig = Rig::new();
-    rig.local.copy_in(0, &1_u64.to_le_bytes());
+    rig.local.copy_in(0, &1_u64.to_le_bytes()).unwrap();
     let mut seen = Vec::new();
     let mut sent = 0;
     // Places for what comes back, none of them in use twice at a time.

@@ -81,7 +81,7 @@ fn a_rendezvous_is_told_in_three_events() {
     let mut rig = Rig::new();
     let info = rig.device.info();
     let (pid_bits, nid, index) = (info.pid_bits, info.nid, info.rdzv_get_idx);
-    rig.local.copy_in(0, &pattern(LEN));
+    rig.local.copy_in(0, &pattern(LEN)).unwrap();
 
     // The source's own portal, at the index where the target's NIC looks for it.
     let mut source = PortalTableEntry::new(&rig.lni, &rig.target_events, true).unwrap();
@@ -131,7 +131,7 @@ fn a_rendezvous_is_told_in_three_events() {
 #[test]
 fn gets_of_software_can_report_to_the_targets_queue() {
     let mut rig = Rig::new();
-    rig.remote.copy_in(0, b"to be fetched");
+    rig.remote.copy_in(0, b"to be fetched").unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
     let mut gets = cxi::TransmitQueue::new(&rig.profile, 16, &rig.target_events, None).unwrap();

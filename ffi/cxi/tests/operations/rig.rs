@@ -220,7 +220,7 @@ impl Rig {
 
     pub fn bytes_of(region: &MemoryRegion, offset: usize, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        region.copy_out(offset, &mut bytes);
+        region.copy_out(offset, &mut bytes).unwrap();
         bytes
     }
 }

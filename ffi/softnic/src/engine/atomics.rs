@@ -5,7 +5,7 @@
 use cxi_sys::*;
 
 use super::admission::Landing;
-use super::memory::{Access, copy, update};
+use super::memory::{Access, copy};
 use super::packet::{Arrival, Kind, Packet, Wire};
 use super::{Engine, ReturnCode, arithmetic};
 
@@ -54,7 +54,7 @@ impl<W: Wire> Engine<W> {
         let start = landing.place.start;
         let length = packet.rlength();
         let lac = landing.entry.lac();
-        let va = lni
+        let place = lni
             .space
             .translate(lac, start, length.into(), Access::Write)?;
         let mut operands = [0_u128; 2];
@@ -63,7 +63,6 @@ impl<W: Wire> Engine<W> {
         unsafe { copy(arrival.data(), operands.as_mut_ptr().cast(), carried) };
         let [first, second] = operands.map(u128::from_le);
         let mut exceptions = arithmetic::Exceptions::default();
-        let place = std::ptr::with_exposed_provenance_mut(va);
         let compute = |before| {
             let (after, raised) = arithmetic::execute(amo, before, first, second);
             exceptions = raised;
@@ -71,7 +70,7 @@ impl<W: Wire> Engine<W> {
         };
         // SAFETY: `judge` found the place aligned, and `translate` found it in memory that software
         // keeps mapped while list entries use it.
-        let before = unsafe { update(place, length as usize, compute) };
+        let before = unsafe { place.update(length as usize, compute) }?;
         match pte.options.signals.code(exceptions) {
             Some(code) => Err(code),
             None => Ok(before),

@@ -8,7 +8,8 @@ use cxi_sys::*;
 use super::ReturnCode;
 use super::arithmetic;
 use super::counter::Counting;
-use super::memory::{Access, AddressSpace, copy};
+use super::location::Staging;
+use super::memory::{Access, AddressSpace};
 use super::packet::{Amo, Kind, Rendezvous};
 use super::ring::Command;
 
@@ -404,12 +405,11 @@ impl Operation {
         match arithmetic::size(self.amo.kind) {
             Some(size) if size != self.length => return Err(C_RC_AMO_LENGTH_ERROR),
             Some(size) => {
-                let va =
+                let from =
                     space.translate(operand.lac, operand.iova, u64::from(size), Access::Read)?;
-                let from = std::ptr::with_exposed_provenance(va);
                 // SAFETY: `translate` found `size` bytes, at most 16, in memory that software keeps mapped
                 // while commands use it.
-                unsafe { copy(from, bytes.as_mut_ptr(), size as usize) };
+                unsafe { from.read(bytes.as_mut_ptr(), size as usize) }?;
             }
             None => self.length = 0,
         }
@@ -447,7 +447,7 @@ impl Operation {
 }
 
 impl Source {
-    /// Address of `length` bytes at `offset`. Looked up for each packet, since software may unmap
+    /// Where `length` bytes at `offset` can be read. Looked up for each packet, since software may unmap
     /// the memory while the put is under way.
     #[inline]
     pub fn at(
@@ -455,13 +455,14 @@ impl Source {
         space: &AddressSpace,
         offset: u32,
         length: u16,
+        staging: &mut Staging,
     ) -> Result<*const u8, ReturnCode> {
         match self {
             Self::Immediate(words) => Ok(words.as_ptr().cast()),
             Self::Memory(from) if length > 0 => {
                 let iova = from.iova + u64::from(offset);
-                let va = space.translate(from.lac, iova, u64::from(length), Access::Read)?;
-                Ok(std::ptr::with_exposed_provenance(va))
+                let from = space.translate(from.lac, iova, u64::from(length), Access::Read)?;
+                from.payload(length, staging)
             }
             Self::Memory(_) | Self::Nothing => Ok(std::ptr::null()),
         }

@@ -5,7 +5,7 @@ use cxi_sys::*;
 
 use super::admission::Landing;
 use super::events::{self, Initiator, Target};
-use super::memory::{Access, copy};
+use super::memory::Access;
 use super::packet::{Arrival, Kind, Packet, Peer, Wire};
 use super::portal::pool_use;
 use super::rendezvous::{Fetcher, Rest};
@@ -186,11 +186,11 @@ impl<W: Wire> Engine<W> {
                 .translate(landing.entry.lac(), start, length as u64, Access::Write)
         });
         match place {
-            Ok(va) => {
-                let to = std::ptr::with_exposed_provenance_mut(va);
+            Ok(to) => {
                 // SAFETY: the packet holds `length` bytes, and `translate` found as many in memory
                 // that software keeps mapped while list entries use it.
-                unsafe { copy(arrival.data(), to, length) };
+                let written = unsafe { to.write(arrival.data(), length) };
+                *code = written.err().unwrap_or(C_RC_OK);
             }
             Err(error) => *code = error,
         }

@@ -3,6 +3,7 @@
 use cxi_sys::*;
 
 use super::admission::Landing;
+use super::location::Location;
 use super::memory::{Access, copy};
 use super::packet::{Arrival, INLINE, Kind, MTU, Packet, Peer, Wire};
 use super::{Engine, ReturnCode};
@@ -69,7 +70,11 @@ impl<W: Wire> Engine<W> {
         let total = reply.landing.place.length;
         for _ in 0..BURST {
             let length = (total - reply.sent).min(MTU as u32) as u16;
-            let from = match self.source(reply, length) {
+            let from = self.source(reply, length).and_then(|from| match from {
+                Some(from) => from.payload(length, &mut self.staging),
+                None => Ok(std::ptr::null()),
+            });
+            let from = match from {
                 Ok(from) => from,
                 Err(code) => {
                     self.finish(reply.peer, &request, Some(&reply.landing), code);
@@ -90,7 +95,7 @@ impl<W: Wire> Engine<W> {
             if packet.inline && length > 0 {
                 let tail = packet.tail.as_mut_ptr().cast();
                 // SAFETY: `source` found `length` bytes in memory that software keeps mapped while
-                // list entries use it, and the tail holds 16.
+                // list entries use it, or they are in the staging room; the tail holds 16.
                 unsafe { copy(from, tail, usize::from(length)) };
             }
             // SAFETY: as above, for a payload that does not ride in the header.
@@ -107,20 +112,19 @@ impl<W: Wire> Engine<W> {
         false
     }
 
-    /// Where the next `length` bytes are. Looked up again for each packet: software may have
+    /// Where the next `length` bytes are, if any. Looked up again for each packet: software may have
     /// unmapped the memory meanwhile.
-    fn source(&self, reply: &Reply, length: u16) -> Result<*const u8, ReturnCode> {
+    fn source(&self, reply: &Reply, length: u16) -> Result<Option<Location>, ReturnCode> {
         if length == 0 {
-            return Ok(std::ptr::null());
+            return Ok(None);
         }
         let entry = &reply.landing.entry;
         let start = reply.landing.place.start + u64::from(reply.sent);
         let pte = self.ptes.get(reply.landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_MST_CANCELLED)?;
-        let va = lni
-            .space
-            .translate(entry.lac(), start, u64::from(length), Access::Read)?;
-        Ok(std::ptr::with_exposed_provenance(va))
+        lni.space
+            .translate(entry.lac(), start, u64::from(length), Access::Read)
+            .map(Some)
     }
 
     /// Data has come back for an operation of ours.
@@ -142,11 +146,13 @@ impl<W: Wire> Engine<W> {
                     .translate(to.lac, iova, length as u64, Access::Write)
             });
             match place {
-                Ok(va) => {
-                    let to = std::ptr::with_exposed_provenance_mut(va);
+                Ok(to) => {
                     // SAFETY: the packet holds `length` bytes, and `translate` found as many in
                     // memory that software keeps mapped while commands use it.
-                    unsafe { copy(arrival.data(), to, length) };
+                    let written = unsafe { to.write(arrival.data(), length) };
+                    if let Err(code) = written {
+                        transaction.local_error = Some(code);
+                    }
                 }
                 Err(code) => transaction.local_error = Some(code),
             }

@@ -11,6 +11,7 @@ use cxi_sys::{
 };
 
 use super::ReturnCode;
+use super::location::Location;
 use crate::pages::page_size;
 
 /// Logical address contexts of one LNI (nic.md 0).
@@ -24,15 +25,25 @@ pub enum Access {
 }
 
 /// One mapped range.
+#[derive(Clone, Copy)]
 struct Mapping {
     iova: u64,
-    va: usize,
+    location: Location,
     len: usize,
 }
 
 impl Mapping {
     fn end(&self) -> u64 {
         self.iova + self.len as u64
+    }
+
+    /// What lies so many bytes behind its beginning.
+    #[inline]
+    fn at(&self, skip: u64) -> Location {
+        Location {
+            va: self.location.va + skip as usize,
+            ..self.location
+        }
     }
 
     /// What lies before an address.
@@ -49,7 +60,7 @@ impl Mapping {
             let skip = iova.saturating_sub(self.iova);
             Self {
                 iova: self.iova + skip,
-                va: self.va + skip as usize,
+                location: self.at(skip),
                 len: self.len - skip as usize,
             }
         })
@@ -94,15 +105,15 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Maps `len` bytes at `va`, both multiples of the page size. Answers (lac, iova), or `None`
+    /// Maps `len` bytes at a location, both multiples of the page size. Answers (lac, iova), or `None`
     /// when a ninth kind of mapping would need a ninth context.
     ///
     /// Nothing in an address resembles the virtual one. A page that is never mapped follows each
     /// range, and a range that was unmapped is not given out again while the context lives, so
     /// that a stale or overrunning address always meets `NO_TRANSLATION`, not other memory.
-    pub fn map(&mut self, va: usize, len: usize, flags: u32) -> Option<(u8, u64)> {
+    pub fn map(&mut self, location: Location, len: usize, flags: u32) -> Option<(u8, u64)> {
         let (lac, iova) = self.reserve(len, flags)?;
-        self.place(lac, iova, va, len);
+        self.place(lac, iova, location, len);
         Some((lac, iova))
     }
 
@@ -137,11 +148,16 @@ impl AddressSpace {
     }
 
     /// Puts memory behind reserved addresses, in place of what was there.
-    pub fn place(&mut self, lac: u8, iova: u64, va: usize, len: usize) {
+    pub fn place(&mut self, lac: u8, iova: u64, location: Location, len: usize) {
         if let Some(context) = &mut self.contexts[usize::from(lac)] {
             context.clear(iova, len);
             let at = context.mappings.partition_point(|other| other.iova < iova);
-            context.mappings.insert(at, Mapping { iova, va, len });
+            let mapping = Mapping {
+                iova,
+                location,
+                len,
+            };
+            context.mappings.insert(at, mapping);
         }
     }
 
@@ -157,7 +173,7 @@ impl AddressSpace {
         }
     }
 
-    /// Virtual address of `iova`, from which `len` bytes (at least one) may be accessed.
+    /// What is behind `iova`, from which `len` bytes (at least one) may be accessed.
     #[inline]
     pub fn translate(
         &self,
@@ -165,7 +181,7 @@ impl AddressSpace {
         iova: u64,
         len: u64,
         access: Access,
-    ) -> Result<usize, ReturnCode> {
+    ) -> Result<Location, ReturnCode> {
         let context = self
             .contexts
             .get(usize::from(lac))
@@ -189,7 +205,7 @@ impl AddressSpace {
         if context.flags & right == 0 {
             return Err(C_RC_PAGE_PERM_ERROR);
         }
-        Ok(mapping.va + skip as usize)
+        Ok(mapping.at(skip))
     }
 }
 
@@ -262,14 +278,27 @@ mod tests {
 
     const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 
+    /// The virtual address behind one of the NIC.
+    fn translate(
+        space: &AddressSpace,
+        lac: u8,
+        iova: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<usize, ReturnCode> {
+        let location = space.translate(lac, iova, len, access)?;
+        assert!(location.gpu.is_none());
+        Ok(location.va)
+    }
+
     #[test]
     fn every_byte_of_a_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, first) = space.map(0x10_0000, 2 * page, RW).unwrap();
-        let (lac2, second) = space.map(0x50_0000, page, RW).unwrap();
+        let (lac, first) = space.map(Location::host(0x10_0000), 2 * page, RW).unwrap();
+        let (lac2, second) = space.map(Location::host(0x50_0000), page, RW).unwrap();
         assert_eq!((lac, lac2), (0, 0), "same flags, same context");
-        let at = |iova, len| space.translate(0, iova, len, Access::Write);
+        let at = |iova, len| translate(&space, 0, iova, len, Access::Write);
         assert_eq!(at(first, 2 * page as u64), Ok(0x10_0000));
         assert_eq!(at(first + 7, 1), Ok(0x10_0007));
         assert_eq!(at(second, page as u64), Ok(0x50_0000));
@@ -289,21 +318,21 @@ mod tests {
         let len = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space.reserve(4 * len, RW).unwrap();
-        let (_, next) = space.map(0x90_0000, len, RW).unwrap();
+        let (_, next) = space.map(Location::host(0x90_0000), len, RW).unwrap();
         let at = |space: &AddressSpace, page_number: u64, len| {
-            space.translate(lac, iova + page_number * page, len, Access::Write)
+            translate(space, lac, iova + page_number * page, len, Access::Write)
         };
         assert_eq!(at(&space, 0, 1), Err(C_RC_NO_TRANSLATION));
-        space.place(lac, iova, 0x10_0000, 4 * len);
+        space.place(lac, iova, Location::host(0x10_0000), 4 * len);
         assert_eq!(at(&space, 0, 4 * page), Ok(0x10_0000));
         // Another page in the middle leaves three ranges.
-        space.place(lac, iova + page, 0x50_0000, len);
+        space.place(lac, iova + page, Location::host(0x50_0000), len);
         assert_eq!(at(&space, 0, page), Ok(0x10_0000));
         assert_eq!(at(&space, 1, page), Ok(0x50_0000));
         assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
         assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
         // And one over the ends of two.
-        space.place(lac, iova + page, 0x70_0000, 2 * len);
+        space.place(lac, iova + page, Location::host(0x70_0000), 2 * len);
         assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
         assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
         space.unmap(lac, iova, 4 * len);
@@ -311,7 +340,7 @@ mod tests {
             assert_eq!(at(&space, number, 1), Err(C_RC_NO_TRANSLATION));
         }
         assert_eq!(
-            space.translate(lac, next, page, Access::Read),
+            translate(&space, lac, next, page, Access::Read),
             Ok(0x90_0000)
         );
         space.unmap(lac, next, len);
@@ -346,17 +375,19 @@ mod tests {
     fn rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, iova) = space.map(0x10_0000, page, CXI_MAP_READ).unwrap();
+        let (lac, iova) = space
+            .map(Location::host(0x10_0000), page, CXI_MAP_READ)
+            .unwrap();
         assert_eq!(
-            space.translate(lac, iova, 1, Access::Write),
+            translate(&space, lac, iova, 1, Access::Write),
             Err(C_RC_PAGE_PERM_ERROR)
         );
-        assert_eq!(space.translate(lac, iova, 1, Access::Read), Ok(0x10_0000));
+        assert_eq!(translate(&space, lac, iova, 1, Access::Read), Ok(0x10_0000));
         assert_eq!(
-            space.translate(1, iova, 1, Access::Read),
+            translate(&space, 1, iova, 1, Access::Read),
             Err(C_RC_INVALID_AC)
         );
-        let (other, _) = space.map(0x10_0000, page, RW).unwrap();
+        let (other, _) = space.map(Location::host(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
     }
 
@@ -365,15 +396,18 @@ mod tests {
         let page = page_size();
         let mut space = AddressSpace::default();
         for flags in 0..8 {
-            assert_eq!(space.map(0, page, flags << 8).unwrap().0, flags as u8);
+            assert_eq!(
+                space.map(Location::host(0), page, flags << 8).unwrap().0,
+                flags as u8
+            );
         }
-        assert_eq!(space.map(0, page, 8 << 8), None);
-        let (lac, first) = space.map(0, page, 0).unwrap();
+        assert_eq!(space.map(Location::host(0), page, 8 << 8), None);
+        let (lac, first) = space.map(Location::host(0), page, 0).unwrap();
         space.unmap(lac, first, page);
-        let (_, second) = space.map(0, page, 0).unwrap();
+        let (_, second) = space.map(Location::host(0), page, 0).unwrap();
         assert_ne!(first, second);
         assert_eq!(
-            space.translate(lac, first, 1, Access::Read),
+            translate(&space, lac, first, 1, Access::Read),
             Err(C_RC_NO_TRANSLATION)
         );
     }

@@ -23,6 +23,7 @@
 //! | `return_codes` | return codes by name |
 //! | `telemetry` | counters of what went on |
 //! | `memory` | address contexts, translation |
+//! | `location` | where translated bytes are: memory of the CPU, or of a GPU |
 //! | `packet` | what goes over the wire |
 
 mod admission;
@@ -37,6 +38,7 @@ mod events;
 mod get;
 mod list_commands;
 pub mod lists;
+pub mod location;
 mod matching;
 pub mod memory;
 pub mod packet;
@@ -54,6 +56,8 @@ pub mod triggers;
 #[cfg(test)]
 mod flow_tests;
 #[cfg(test)]
+mod location_tests;
+#[cfg(test)]
 mod rendezvous_tests;
 #[cfg(test)]
 mod test_node;
@@ -65,6 +69,7 @@ use cxi_sys::*;
 use deliver::Message;
 use event_queue::EventQueue;
 use get::Reply;
+use location::Staging;
 use memory::AddressSpace;
 use packet::{Kind, Packet, Peer, Wire};
 use portal::{PortalMap, Portals, Pte, TargetQueue};
@@ -186,6 +191,7 @@ pub struct Engine<W> {
     /// packets are always taken, and two NICs that put at each other never wait for each other.
     waiting: VecDeque<(Peer, Packet)>,
     replies: VecDeque<Reply>,
+    staging: Staging,
 }
 
 impl<W: Wire> Engine<W> {
@@ -211,6 +217,7 @@ impl<W: Wire> Engine<W> {
             messages: Vec::new(),
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
+            staging: Staging::new(),
         }
     }
 
@@ -227,6 +234,7 @@ impl<W: Wire> Engine<W> {
             transactions: &mut self.transactions,
             waiting: &mut self.waiting,
             counters: &mut self.counters,
+            staging: &mut self.staging,
         };
         for number in 0..self.tx.len() {
             if let Some(queue) = self.tx.get_mut(number) {

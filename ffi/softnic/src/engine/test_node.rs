@@ -12,6 +12,7 @@ use cxi_sys::*;
 
 use super::event_queue::EventQueue;
 use super::lists::Entry;
+use super::location::Location;
 use super::packet::{Arrival, Packet, Peer, Wire};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
@@ -188,17 +189,27 @@ impl Node {
 
     /// A get of `len` bytes from the beginning of the other's memory to `at` in ours.
     pub fn get(&mut self, at: u64, len: u32) {
-        let mut get = FullDmaCmd::new();
-        get.set_cmd_type(C_CMD_TYPE_DMA as u8)
+        self.dma(C_CMD_GET, at, len);
+    }
+
+    /// A put of `len` bytes from `at` in our memory to the beginning of the other's.
+    pub fn put_from(&mut self, at: u64, len: u32) {
+        self.dma(C_CMD_PUT, at, len);
+    }
+
+    fn dma(&mut self, opcode: u32, at: u64, len: u32) {
+        let mut command = FullDmaCmd::new();
+        command
+            .set_cmd_type(C_CMD_TYPE_DMA as u8)
             .set_cmd_size(1)
-            .set_opcode(C_CMD_GET as u8)
+            .set_opcode(opcode as u8)
             .set_event_send_disable(true)
             .set_dfa(1 << 12 | u32::from(PID))
             .set_lac(self.lac)
             .set_local_addr(self.iova + at)
             .set_request_len(len)
             .set_eq(1);
-        self.issue(get.bytes());
+        self.issue(command.bytes());
     }
 
     /// A fetching SUM of our first word to the other's first; the result goes to our second.
@@ -271,7 +282,7 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
         users: 1,
     });
     let va = memory.at(0, len).expose_provenance();
-    let (lac, iova) = lni.space.map(va, len, RW).unwrap();
+    let (lac, iova) = lni.space.map(Location::host(va), len, RW).unwrap();
     (engine.lnis.insert(lni).unwrap(), lac, iova)
 }
 

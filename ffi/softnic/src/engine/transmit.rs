@@ -13,6 +13,7 @@ use super::commands::{self, Operation, Source};
 use super::counter;
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator};
+use super::location::Staging;
 use super::packet::{INLINE, Kind, MTU, Packet, Peer, Wire};
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -68,6 +69,7 @@ pub struct Surroundings<'a, W> {
     /// Packets that found no room.
     pub waiting: &'a mut VecDeque<(Peer, Packet)>,
     pub counters: &'a mut Counters,
+    pub staging: &'a mut Staging,
 }
 
 impl<W> Surroundings<'_, W> {
@@ -351,8 +353,8 @@ impl Transfer {
             self.packet.length = rest.min(MTU as u32) as u16;
             let space = nic.lnis.get(lni).map(|lni| &lni.space);
             let payload = space.ok_or(C_RC_PERM_VIOLATION).and_then(|space| {
-                self.source
-                    .at(space, self.packet.offset, self.packet.length)
+                let (offset, length) = (self.packet.offset, self.packet.length);
+                self.source.at(space, offset, length, nic.staging)
             });
             let payload = match payload {
                 Ok(payload) => payload,
@@ -362,8 +364,8 @@ impl Transfer {
                 }
             };
             let packet = self.inlined(payload);
-            // SAFETY: `Source::at` found these bytes readable: in the operation, or in memory that
-            // software keeps mapped while commands use it.
+            // SAFETY: `Source::at` found these bytes readable: in the operation, in memory that
+            // software keeps mapped while commands use it, or in the staging room.
             let sent = unsafe { nic.wire.send(self.peer, &packet, payload) };
             if !sent {
                 return false;

@@ -192,7 +192,9 @@ fn check_mapping(
         .filter(|md| md.lni == lni)
         .ok_or(Errno::INVAL)?;
     let inside = start >= md.va && start - md.va <= md.len && len <= md.len - (start - md.va);
-    if !inside || md.flags & rights != rights {
+    // The program polls the queue: it is memory of the CPU.
+    let on_device = md.flags & CXI_MAP_DEVICE != 0;
+    if !inside || on_device || md.flags & rights != rights {
         return Err(Errno::INVAL);
     }
     Ok(Some(number))

@@ -11,9 +11,11 @@ use super::lni::LniHandle;
 use super::platform::kernel_page_size;
 use super::service::books::{allocate, publish};
 use super::{answer, hand_out, handle, place, take_back};
+use crate::engine::location::Location;
 use crate::engine::{Engine, Md};
 use crate::fabric::Fabric;
 use crate::fork_marks;
+use crate::gpu::{self, DmaBuf, Import};
 use crate::nic::Nic;
 use crate::pages::page_size;
 
@@ -25,11 +27,13 @@ pub struct MdHandle {
     pub number: usize,
     /// Ranges of memory kept from children.
     marked: Vec<(usize, usize)>,
+    /// Memory of a GPU that was taken over for the mapping; given back with it.
+    _import: Option<Import>,
 }
 
-/// Maps host memory. Hints are accepted and not needed.
+/// Maps memory: of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Of the hints, the dma-buf counts.
 ///
-/// Only pinned host memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
+/// Only pinned memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
 /// [`cxil_update_md`]): on-demand paging and address translation services answer EOPNOTSUPP, as a driver without
 /// them does.
 #[unsafe(no_mangle)]
@@ -38,7 +42,7 @@ pub unsafe extern "C" fn cxil_map(
     va: *mut c_void,
     len: usize,
     flags: u32,
-    _hints: *mut cxi_md_hints,
+    hints: *mut cxi_md_hints,
     md: *mut *mut cxi_md,
 ) -> c_int {
     answer(|| {
@@ -49,7 +53,8 @@ pub unsafe extern "C" fn cxil_map(
         check_flags(len, flags)?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
-        let page = match reserves {
+        let on_device = flags & CXI_MAP_DEVICE != 0;
+        let page = match reserves || on_device {
             true => page_size(),
             false => common_page_size(va.addr(), end),
         };
@@ -62,15 +67,23 @@ pub unsafe extern "C" fn cxil_map(
         // Huge pages have contexts of their own (libcxi.md 7.4): the space tells contexts apart by flags, of
         // which these bits mean nothing else.
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << 24;
-        let marked = match reserves {
-            true => None,
-            false => provide(&lni.nic, start, end, flags)?,
-        };
+        let mut location = Location::host(start);
+        let (mut import, mut marked) = (None, None);
+        if on_device {
+            // SAFETY: C contract: null or hints.
+            let hints = unsafe { hints.as_ref() };
+            let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
+            location.va = found.address.wrapping_sub(va.addr() - start);
+            location.gpu = Some(found.gpu);
+            import = found.import;
+        } else if !reserves {
+            marked = provide(&lni.nic, start, end, flags)?;
+        }
         let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
             let given = match reserves {
                 true => space.reserve(end - start, kind),
-                false => space.map(start, end - start, kind),
+                false => space.map(location, end - start, kind),
             };
             let (lac, iova) = given.ok_or(Errno::NOSPC)?;
             let md = Md {
@@ -109,6 +122,7 @@ pub unsafe extern "C" fn cxil_map(
             nic: lni.nic.clone(),
             number,
             marked: marked.into_iter().collect(),
+            _import: import,
         });
         Ok(())
     })
@@ -146,7 +160,7 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
 
 /// Puts memory behind part of a mapping: the pages of `len` bytes at `va`, which lie in its range. For a mapping that only
 /// reserved addresses this is the first memory; for others, what the process has there now is looked at again.
-/// EINVAL beyond the range, or for rights that the mapping does not have; EFAULT as in [`cxil_map`].
+/// EINVAL beyond the range, for rights that the mapping does not have, or for memory of a GPU; EFAULT as in [`cxil_map`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_md(
     md: *mut cxi_md,
@@ -167,14 +181,16 @@ pub unsafe extern "C" fn cxil_update_md(
             .with(|engine| engine.mds.get(handle.number).copied().ok_or(Errno::INVAL))?;
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
         let inside = start >= of.va && end <= of.va + of.len;
-        if !inside || flags & rights & !of.flags != 0 {
+        let device = (flags | of.flags) & CXI_MAP_DEVICE != 0;
+        if !inside || device || flags & rights & !of.flags != 0 {
             return Err(Errno::INVAL);
         }
         let marked = provide(&handle.nic, start, end, of.flags)?;
         handle.nic.with(|engine| {
             let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
             let iova = of.iova + (start - of.va) as u64;
-            lni.space.place(of.lac, iova, start, end - start);
+            lni.space
+                .place(of.lac, iova, Location::host(start), end - start);
             Ok(())
         })?;
         handle.marked.extend(marked);
@@ -205,6 +221,14 @@ fn provide(
     Ok(Some((start, end)))
 }
 
+/// The dma-buf of hints, if there is one.
+fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
+    hints.dmabuf_valid.then_some(DmaBuf {
+        fd: hints.dmabuf_fd,
+        offset: hints.dmabuf_offset as usize,
+    })
+}
+
 /// Size of the pages from `start` to `end`: that of huge pages if the range begins and ends in such, or of ordinary
 /// ones.
 fn common_page_size(start: usize, end: usize) -> usize {
@@ -220,9 +244,10 @@ fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
     if len == 0 || (flags & CXI_MAP_PIN != 0 && flags & on_demand != 0) {
         return Err(Errno::INVAL);
     }
-    let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN | CXI_MAP_DEVICE;
+    let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN;
     let brings_memory = flags & (CXI_MAP_PIN | CXI_MAP_ALLOC_MD) != 0;
-    if !brings_memory || flags & elsewhere != 0 {
+    let reserves_device = flags & CXI_MAP_DEVICE != 0 && flags & CXI_MAP_ALLOC_MD != 0;
+    if !brings_memory || reserves_device || flags & elsewhere != 0 {
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())

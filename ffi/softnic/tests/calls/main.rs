@@ -1,6 +1,7 @@
 //! The functions of libcxi that the tools do not use and other programs may.
 
 mod administration;
+mod device_memory;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod fork_safety;

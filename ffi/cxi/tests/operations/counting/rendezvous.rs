@@ -30,7 +30,7 @@ fn a_list_counts_once_at_either_end_of_it_and_twice_at_its_target() {
     let rig = &mut bench.rig;
     let info = rig.device.info();
     let (pid_bits, nid, index) = (info.pid_bits, info.nid, info.rdzv_get_idx);
-    rig.local.copy_in(0, &pattern(LEN));
+    rig.local.copy_in(0, &pattern(LEN)).unwrap();
     let [sources, targets] = [(); 2].map(|()| Counter::with_write_back(&rig.lni).unwrap());
     let mut trigger = TriggerQueue::new(&rig.profile, 1, &rig.target_events).unwrap();
 
@@ -49,7 +49,7 @@ fn a_list_counts_once_at_either_end_of_it_and_twice_at_its_target() {
     rig.append(&entry);
 
     for (round, eager) in [0, 100, SIZE as u32].into_iter().enumerate() {
-        bench.rig.remote.fill(0);
+        bench.rig.remote.fill(0).unwrap();
         let total = ((round + 1) * LIST) as u64;
         bench.arm(total);
         let rig = &mut bench.rig;

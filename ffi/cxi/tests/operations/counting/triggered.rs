@@ -11,7 +11,7 @@ fn bench() -> Bench {
     let mut bench = Bench::new();
     let entry = bench.rig.entry(bench.rig.plain.number());
     bench.rig.append(&entry);
-    bench.rig.local.copy_in(0, &pattern(LEN));
+    bench.rig.local.copy_in(0, &pattern(LEN)).unwrap();
     bench
 }
 
@@ -30,7 +30,7 @@ fn a_put_that_waits() {
     let mut bench = bench();
     // Shorter and longer than a packet, than what the fabric holds, and nothing.
     for (round, length) in (1..).zip([8, 2048, 5000, LEN, 0]) {
-        bench.rig.remote.fill(0);
+        bench.rig.remote.fill(0).unwrap();
         let put = bench.rig.dma(C_CMD_PUT, PLAIN, length as u32);
         bench.trigger_dma(round, &put);
         bench.silence();
@@ -50,8 +50,8 @@ fn a_put_that_waits() {
 #[test]
 fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
     let mut bench = bench();
-    bench.rig.remote.copy_in(0, &100_u64.to_le_bytes());
-    bench.rig.local.copy_in(0, &7_u64.to_le_bytes());
+    bench.rig.remote.copy_in(0, &100_u64.to_le_bytes()).unwrap();
+    bench.rig.local.copy_in(0, &7_u64.to_le_bytes()).unwrap();
     let word = |region: &MemoryRegion, at| {
         let bytes = Rig::bytes_of(region, at, 8);
         u64::from_le_bytes(bytes.try_into().unwrap())
@@ -91,7 +91,7 @@ fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
     assert_eq!(step(&mut bench), (EventType::ACK, USER_PTR));
     // (t & ~b) ^ a
     assert_eq!(word(&bench.rig.remote, 0), 7);
-    bench.rig.local.copy_in(0, &9_u64.to_le_bytes());
+    bench.rig.local.copy_in(0, &9_u64.to_le_bytes()).unwrap();
     assert_eq!(step(&mut bench), (EventType::REPLY, USER_PTR));
     assert_eq!(word(&bench.rig.local, 64), 7, "the value before");
     assert_eq!(word(&bench.rig.remote, 0), 9);

@@ -1,0 +1,108 @@
+//! What is behind a region of memory: pages of the CPU, or memory of a GPU.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cxi_sys::{CXI_MAP_DEVICE, cxi_md_hints};
+
+use crate::error::Error;
+use crate::gpu::DeviceMemory;
+use crate::memory::Pages;
+
+/// Memory that can be mapped for the NIC.
+pub enum Backing {
+    /// Of the CPU.
+    Host(Pages),
+    /// Of a GPU.
+    Device(DeviceMemory),
+}
+
+impl From<Pages> for Backing {
+    fn from(pages: Pages) -> Self {
+        Self::Host(pages)
+    }
+}
+
+impl From<DeviceMemory> for Backing {
+    fn from(memory: DeviceMemory) -> Self {
+        Self::Device(memory)
+    }
+}
+
+impl Backing {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Host(pages) => pages.len(),
+            Self::Device(memory) => memory.len(),
+        }
+    }
+
+    /// The address to map. That of a GPU is a number to the CPU.
+    pub(crate) fn address(&self) -> *mut c_void {
+        match self {
+            Self::Host(pages) => pages.as_ptr().cast(),
+            Self::Device(memory) => ptr::without_provenance_mut(memory.address() as usize),
+        }
+    }
+
+    /// What the flags of its mapping say beside the rights.
+    pub(crate) fn map_flags(&self) -> u32 {
+        match self {
+            Self::Host(_) => 0,
+            Self::Device(_) => CXI_MAP_DEVICE,
+        }
+    }
+
+    /// The hints of its mapping (libcxi.md 7.2): the dma-buf, where the runtime exports one.
+    /// Without it the driver asks the peer-to-peer module of the GPU.
+    pub(crate) fn hints(&self) -> Option<cxi_md_hints> {
+        let Self::Device(memory) = self else {
+            return None;
+        };
+        let dma_buf = memory.dma_buf()?;
+        Some(cxi_md_hints {
+            page_shift: 0,
+            huge_shift: 0,
+            ptg_mode: 0,
+            ptg_mode_valid: false,
+            dmabuf_fd: dma_buf.fd(),
+            dmabuf_offset: dma_buf.offset(),
+            dmabuf_valid: true,
+        })
+    }
+
+    /// Copies from `offset` on; the range lies inside.
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.read(offset, bytes),
+            Self::Device(memory) => memory.read(offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Copies to `offset` on; the range lies inside.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.write(offset, bytes),
+            Self::Device(memory) => memory.write(offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Sets every byte.
+    pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.fill(byte),
+            Self::Device(memory) => memory.fill(byte)?,
+        }
+        Ok(())
+    }
+
+    /// Frees it and reports what fails.
+    pub(crate) fn free(self) -> Result<(), Error> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(memory) => memory.free(),
+        }
+    }
+}

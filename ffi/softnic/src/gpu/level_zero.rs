@@ -1,0 +1,172 @@
+//! Memory of Intel's GPUs, through Level Zero: taken over by its dma-buf in a context of our own.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cxi_sys::gpu::level_zero::*;
+
+use super::{DmaBuf, Gpu};
+
+/// A GPU with a context and a command list of ours, which live as long as the process.
+struct Device {
+    api: LevelZero,
+    device: ZeHandle,
+    context: ZeHandle,
+    /// One thread at a time uses a command list.
+    commands: Mutex<ZeHandle>,
+}
+
+// SAFETY: Level Zero's devices and contexts belong to no thread; the list is locked.
+unsafe impl Send for Device {}
+// SAFETY: as for Send.
+unsafe impl Sync for Device {}
+
+/// Memory that was taken over by its dma-buf, given back when dropped.
+pub struct Import {
+    owner: &'static Device,
+    base: *mut c_void,
+}
+
+impl Drop for Import {
+    fn drop(&mut self) {
+        // SAFETY: made by `import` in this context, freed once. Its owner keeps the memory itself.
+        unsafe { (self.owner.api.zeMemFree)(self.owner.context, self.base) };
+    }
+}
+
+/// Takes `len` bytes of a dma-buf over: who copies, and where they are. The file does not say which GPU it is of, so
+/// that the first that takes it has it.
+pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, Import)> {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let devices = match DEVICES.get() {
+        Some(devices) => devices,
+        None => {
+            let api = LevelZero::loaded()?;
+            DEVICES.get_or_init(|| devices(api).unwrap_or_default())
+        }
+    };
+    let size = dma_buf.offset.checked_add(len)?;
+    devices.iter().find_map(|owner| {
+        let base = owner.import(dma_buf, size)?;
+        let address = base.addr() + dma_buf.offset;
+        Some((owner as &dyn Gpu, address, Import { owner, base }))
+    })
+}
+
+/// All GPUs that a context and a command list can be made for.
+fn devices(api: LevelZero) -> Option<Vec<Device>> {
+    // SAFETY: no preconditions; it has been called before by who owns the memory.
+    if unsafe { (api.zeInit)(ZE_INIT_FLAG_GPU_ONLY) } != ZE_RESULT_SUCCESS {
+        return None;
+    }
+    let drivers = list(|count, handles| {
+        // SAFETY: there is room for as many handles as `count` says.
+        unsafe { (api.zeDriverGet)(count, handles) }
+    })?;
+    let mut devices = Vec::new();
+    for driver in drivers {
+        let found = list(|count, handles| {
+            // SAFETY: as above; the driver exists.
+            unsafe { (api.zeDeviceGet)(driver, count, handles) }
+        });
+        let found = found.unwrap_or_default();
+        devices.extend(
+            found
+                .into_iter()
+                .filter_map(|device| Device::new(api, driver, device)),
+        );
+    }
+    Some(devices)
+}
+
+/// What `get` lists when it is asked first for the number and then for the handles.
+fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandle>> {
+    let mut count = 0;
+    if get(&raw mut count, ptr::null_mut()) != ZE_RESULT_SUCCESS {
+        return None;
+    }
+    let mut handles = vec![ptr::null_mut(); count as usize];
+    if count > 0 && get(&raw mut count, handles.as_mut_ptr()) != ZE_RESULT_SUCCESS {
+        return None;
+    }
+    handles.truncate(count as usize);
+    Some(handles)
+}
+
+impl Device {
+    fn new(api: LevelZero, driver: ZeHandle, device: ZeHandle) -> Option<Self> {
+        let description = ZeContextDesc {
+            stype: ZeStructure::ContextDesc,
+            next: ptr::null(),
+            flags: 0,
+        };
+        let mut context = ptr::null_mut();
+        let place = &raw mut context;
+        // SAFETY: the driver exists, the description is complete, and there is a place for the answer.
+        let result = unsafe { (api.zeContextCreate)(driver, &raw const description, place) };
+        if result != ZE_RESULT_SUCCESS {
+            return None;
+        }
+        let queue = ZeCommandQueueDesc {
+            stype: ZeStructure::CommandQueueDesc,
+            next: ptr::null(),
+            ordinal: 0,
+            index: 0,
+            flags: 0,
+            mode: ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS,
+            priority: 0,
+        };
+        let mut commands = ptr::null_mut();
+        let place = &raw mut commands;
+        // SAFETY: context and device are of one driver, the rest as above.
+        let result =
+            unsafe { (api.zeCommandListCreateImmediate)(context, device, &raw const queue, place) };
+        (result == ZE_RESULT_SUCCESS).then_some(Self {
+            api,
+            device,
+            context,
+            commands: Mutex::new(commands),
+        })
+    }
+
+    fn import(&self, dma_buf: DmaBuf, size: usize) -> Option<*mut c_void> {
+        let file = ZeExternalMemoryFd {
+            stype: ZeStructure::ExternalMemoryImportFd,
+            next: ptr::null_mut(),
+            flags: ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+            fd: dma_buf.fd,
+        };
+        let wanted = ZeDeviceMemAllocDesc {
+            stype: ZeStructure::DeviceMemAllocDesc,
+            next: (&raw const file).cast(),
+            flags: 0,
+            ordinal: 0,
+        };
+        let mut base = ptr::null_mut();
+        let (place, wanted) = (&raw mut base, &raw const wanted);
+        let allocate = self.api.zeMemAllocDevice;
+        // SAFETY: context and device are of one driver; the descriptions live until the call returns.
+        let result = unsafe { allocate(self.context, wanted, size, 1, self.device, place) };
+        (result == ZE_RESULT_SUCCESS && !base.is_null()).then_some(base)
+    }
+
+    fn copy(&self, to: *mut c_void, from: *const c_void, len: usize) -> bool {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let (none, append) = (ptr::null_mut(), self.api.zeCommandListAppendMemoryCopy);
+        // SAFETY: one end is vouched for by our caller, the other is what was imported; the list is synchronous,
+        // so that they need not outlive the call.
+        let result = unsafe { append(*commands, to, from, len, none, 0, ptr::null_mut()) };
+        result == ZE_RESULT_SUCCESS
+    }
+}
+
+impl Gpu for Device {
+    unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
+        self.copy(to.cast(), ptr::without_provenance(from), len)
+    }
+
+    unsafe fn write(&self, from: *const u8, to: usize, len: usize) -> bool {
+        self.copy(ptr::without_provenance_mut(to), from.cast(), len)
+    }
+}

@@ -1,0 +1,247 @@
+//! What can go wrong with GPUs, each provoked.
+
+use std::collections::BTreeMap;
+
+use crate::harness::{assert_success, stderr};
+use crate::machine::{ALL, Amd, Intel, Machine, Nvidia};
+
+/// Asks for `gpus` and is refused: the message, without the name of the program, and the hint.
+#[track_caller]
+fn refused(machine: &Machine, variable: (&str, &str), gpus: &[&str]) -> (String, String) {
+    let args = ["write-lat", "--loopback", "-d", "soft0", "-n", "2"];
+    let output = machine.run_with(variable, &[&args, gpus].concat());
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [message, hint] = lines[..] else {
+        panic!("a line and a hint: {said}");
+    };
+    let (_, message) = message.split_once(": ").expect("a program");
+    let hint = hint.strip_prefix("hint: ").expect("a hint");
+    machine.fabric.assert_nothing_left();
+    (message.to_owned(), hint.to_owned())
+}
+
+const NOTHING: (&str, &str) = ("STANDIN_NOTHING", "");
+
+#[test]
+fn a_runtime_that_is_not_there() {
+    let machine = Machine::with(&[]);
+    let (message, hint) = refused(&machine, NOTHING, &["-t", "0"]);
+    assert!(
+        message.ends_with(
+            "no GPU found: none of libamdhip64.so, libcuda.so.1, libze_loader.so.1 can be loaded"
+        ),
+        "{message}"
+    );
+    assert!(hint.contains("LD_LIBRARY_PATH"), "{hint}");
+    for runtime in ALL {
+        let (message, hint) = refused(&machine, NOTHING, &["-r", "0", "-g", runtime.name()]);
+        let start = format!("cannot use {} GPUs: ", runtime.name());
+        assert!(message.contains(&start), "{message}");
+        for name in runtime
+            .libraries()
+            .iter()
+            .filter(|name| !name.contains("hsa"))
+        {
+            assert!(message.contains(name), "{message}");
+        }
+        assert!(hint.contains("not installed"), "{hint}");
+    }
+}
+
+#[test]
+fn a_runtime_of_another_type() {
+    let machine = Machine::with(&[Nvidia]);
+    let (message, hint) = refused(&machine, NOTHING, &["-t", "0", "-g", "AMD"]);
+    assert!(message.contains("cannot use AMD GPUs: "), "{message}");
+    assert_eq!(
+        hint,
+        "this machine has GPUs of another type: --gpu-type=NVIDIA"
+    );
+}
+
+#[test]
+fn a_runtime_without_a_gpu() {
+    for runtime in ALL {
+        let machine = Machine::with(&[runtime]);
+        let none = ("STANDIN_GPUS", "0");
+        let name = runtime.name();
+        for options in [&["-t", "0"][..], &["-t", "0", "-g", name]] {
+            let (message, hint) = refused(&machine, none, options);
+            let expected = format!("no {name} GPU: its runtime finds none");
+            assert!(message.ends_with(&expected), "{message}");
+            assert!(hint.contains("driver is not loaded"), "{hint}");
+        }
+    }
+}
+
+/// Also with Level Zero the number must be below the count.
+#[test]
+fn t31_a_gpu_that_is_not_there() {
+    for runtime in ALL {
+        let machine = Machine::with(&[runtime]);
+        let name = runtime.name();
+        for gpus in [["-t", "2", "-r", "0"], ["-t", "0", "-r", "2"]] {
+            let (message, hint) = refused(&machine, NOTHING, &gpus);
+            let expected = format!("no GPU 2: there are 2 {name} GPUs, numbers 0 to 1");
+            assert!(message.ends_with(&expected), "{message}");
+            assert!(hint.contains("numbered from 0"), "{hint}");
+        }
+        let (message, _) = refused(&machine, ("STANDIN_GPUS", "1"), &["-t", "1"]);
+        let expected = format!("no GPU 1: there is one {name} GPU, number 0");
+        assert!(message.ends_with(&expected), "{message}");
+        assert_eq!(machine.done(), BTreeMap::new());
+    }
+}
+
+#[test]
+fn a_runtime_that_does_not_work() {
+    for (runtime, function, said) in [
+        (Amd, "hipInit", "hipInit: unknown error (HIP error 999)"),
+        (Nvidia, "cuInit", "cuInit: unknown error (CUDA error 999)"),
+        (
+            Intel,
+            "zeInit",
+            "zeInit: unknown error (Level Zero error 0x7ffffffe)",
+        ),
+    ] {
+        let machine = Machine::with(&[runtime]);
+        for options in [&["-t", "0"][..], &["-t", "0", "-g", runtime.name()]] {
+            let (message, hint) = refused(&machine, ("STANDIN_FAIL", function), options);
+            let expected = format!("cannot use {} GPUs: {said}", runtime.name());
+            assert!(message.ends_with(&expected), "{message}");
+            assert!(hint.contains("of another release"), "{hint}");
+        }
+    }
+}
+
+#[test]
+fn a_gpu_without_enough_memory() {
+    for (runtime, said) in [
+        (Amd, "hipMalloc: out of memory (HIP error 2)"),
+        (Nvidia, "cuMemAlloc_v2: out of memory (CUDA error 2)"),
+        (
+            Intel,
+            "zeMemAllocDevice: out of device memory (Level Zero error 0x70000003)",
+        ),
+    ] {
+        let machine = Machine::with(&[runtime]);
+        let little = ("STANDIN_MEMORY", "1000000");
+        let (message, hint) = refused(&machine, little, &["-t", "1", "-s", "1048576"]);
+        let expected = format!(
+            "cannot get a buffer of 1048576 bytes on {} GPU 1: {said}",
+            runtime.name()
+        );
+        assert!(message.ends_with(&expected), "{message}");
+        assert!(hint.contains("smaller --size"), "{hint}");
+        machine.assert_buffers(&[(0, 0), (1, 0)]);
+    }
+}
+
+/// Level Zero's memory can only be reached by a dma-buf; CUDA and HIP have modules for that.
+#[test]
+fn memory_that_is_not_exported() {
+    let unexported = ("STANDIN_FAIL", "export");
+    let machine = Machine::with(&[Intel]);
+    let (message, hint) = refused(&machine, unexported, &["-t", "0"]);
+    let expected = "cannot map a buffer of 8 bytes on INTEL GPU 0 for the NIC: cxil_map: Invalid argument (errno 22)";
+    assert!(message.ends_with(expected), "{message}");
+    assert!(hint.contains("nvidia-peermem"), "{hint}");
+    assert!(machine.done().contains_key("free 0"));
+    for runtime in [Amd, Nvidia] {
+        let machine = Machine::with(&[runtime]);
+        let args = ["write-lat", "--loopback", "-d", "soft0", "-n", "2"];
+        let output = machine.run_with(unexported, &[&args[..], &["-t", "0", "-r", "1"]].concat());
+        assert_success(&output);
+        assert!(!machine.done().keys().any(|what| what.starts_with("export")));
+    }
+}
+
+/// What a GPU refuses ends the run, with all memory freed.
+#[test]
+fn calls_that_fail() {
+    for (runtime, function, code) in [
+        (Amd, "hipMemset", "HIP error 999"),
+        (Amd, "hipMemcpy", "HIP error 999"),
+        (Nvidia, "cuDevicePrimaryCtxRetain", "CUDA error 999"),
+        (Nvidia, "cuPointerSetAttribute", "CUDA error 999"),
+        (Nvidia, "cuMemsetD8_v2", "CUDA error 999"),
+        (Nvidia, "cuMemcpyHtoD_v2", "CUDA error 999"),
+        (Intel, "zeContextCreate", "Level Zero error 0x7ffffffe"),
+        (
+            Intel,
+            "zeCommandListCreateImmediate",
+            "Level Zero error 0x7ffffffe",
+        ),
+        (
+            Intel,
+            "zeCommandListAppendMemoryFill",
+            "Level Zero error 0x7ffffffe",
+        ),
+        (
+            Intel,
+            "zeCommandListAppendMemoryCopy",
+            "Level Zero error 0x7ffffffe",
+        ),
+    ] {
+        let machine = Machine::with(&[runtime]);
+        let args = [
+            "write-lat",
+            "--loopback",
+            "-d",
+            "soft0",
+            "-n",
+            "2",
+            "-t",
+            "0",
+        ];
+        let output = machine.run_with(("STANDIN_FAIL", function), &args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{function}: {said}");
+        let expected = format!("{function}: unknown error ({code})");
+        assert!(said.contains(&expected), "{function}: {said}");
+        let left = machine.done().keys().any(|what| what.starts_with("left"));
+        assert!(!left, "{function}: {:?}", machine.done());
+        machine.fabric.assert_nothing_left();
+    }
+}
+
+/// What the NIC cannot reach it reports as hardware does.
+#[test]
+fn memory_that_does_not_answer_the_nic() {
+    let machine = Machine::with(&[Nvidia]);
+    let args = [
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-n",
+        "2",
+        "-t",
+        "0",
+    ];
+    let output = machine.run_with(("STANDIN_FAIL", "cuMemcpyDtoH_v2"), &args);
+    let said = stderr(&output);
+    assert!(said.contains("PCIE_UNSUCCESS_CMPL"), "{said}");
+    machine.assert_buffers(&[(0, 1)]);
+}
+
+#[test]
+fn options_that_are_no_gpus() {
+    let machine = Machine::with(&ALL);
+    for (option, allowed) in [
+        ("--tx-gpu=x", "0 to 255"),
+        ("--rx-gpu=256", "0 to 255"),
+        ("--tx-gpu=-1", "0 to 255"),
+        ("--gpu-type=CUDA", "expected AMD, NVIDIA or INTEL"),
+    ] {
+        let output = machine.run(&["send-bw", "h", "-d", "soft0", option]);
+        assert_eq!(output.status.code(), Some(2), "{option}");
+        let said = stderr(&output);
+        assert!(said.contains(allowed), "{said}");
+    }
+    // The atomic tools have no such buffers (tools.md 2.3).
+    let output = machine.run(&["atomic-lat", "h", "-d", "soft0", "-t", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+}
