@@ -13,6 +13,8 @@
 //! * [`gpu`]: which buffers lie on a GPU, and the runtime that holds them.
 //! * [`atomic`]: atomic operations: names, sizes, which combinations exist.
 //! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
+//! * [`machine`]: what this machine has; [`placement`]: where the measuring thread runs; [`buffers`]: what the
+//!   buffers of a run take.
 //! * `backend`: hardware library or software NIC.
 //! * [`session`]: the TCP control connection to the other side.
 //! * [`mod@bench`]: the benchmarks, one transaction type each.

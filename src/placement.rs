@@ -54,7 +54,7 @@ impl std::fmt::Display for Cpus {
 pub struct Placement {
     /// The CPUs, in order; none where it may run anywhere.
     pub cpus: Vec<u32>,
-    /// Their NUMA node, if it is one, which its memory comes from.
+    /// Their NUMA node, if it is one and has memory, which its memory comes from.
     pub node: Option<u32>,
 }
 
@@ -84,7 +84,9 @@ impl Placement {
         let mut nodes = cpus.iter().map(|cpu| machine.node_of_cpu(*cpu));
         let first = nodes.next().flatten();
         Ok(Self {
-            node: first.filter(|_| nodes.all(|node| node == first)),
+            node: first
+                .filter(|_| nodes.all(|node| node == first))
+                .filter(|node| machine.has_memory(*node)),
             cpus,
         })
     }
@@ -221,7 +223,12 @@ mod tests {
             ("sys/class/cxi/soft0/device/numa_node", "0\n"),
             ("sys/devices/system/node/node0/cpulist", "1-3\n"),
             ("sys/devices/system/node/node1/cpulist", "0,4-7\n"),
-            ("sys/devices/system/cpu/online", "0-7\n"),
+            ("sys/devices/system/node/node2/cpulist", "8-9\n"),
+            (
+                "sys/devices/system/node/node2/meminfo",
+                "Node 2 MemTotal: 0 kB\n",
+            ),
+            ("sys/devices/system/cpu/online", "0-9\n"),
         ])
     }
 
@@ -242,15 +249,20 @@ mod tests {
         assert_eq!(chosen(&["--cpu=2-3"]), place(&[2, 3], Some(0)));
         assert_eq!(chosen(&["--cpu=0,5"]), place(&[0, 5], Some(1)));
         assert_eq!(chosen(&["--cpu=3-4"]), place(&[3, 4], None));
+        assert_eq!(
+            chosen(&["--cpu=8"]),
+            place(&[8], None),
+            "a node without memory"
+        );
     }
 
     #[test]
     fn a_cpu_that_does_not_run_is_a_usage_error() {
-        let failure = chosen(&["--cpu=7-8"]).unwrap_err();
+        let failure = chosen(&["--cpu=9-10"]).unwrap_err();
         assert_eq!(failure.kind, Kind::Usage);
         assert_eq!(
             failure.message,
-            "invalid value '7-8' for --cpu: CPU 8 does not run here, 0-7 do"
+            "invalid value '9-10' for --cpu: CPU 10 does not run here, 0-9 do"
         );
     }
 

@@ -230,7 +230,7 @@ fn ambiguous_abbreviations() {
 }
 
 /// What stands for an option of the legacy tool there stands for it here, too, whatever options
-/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`.
+/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`, `--cpu`.
 #[test]
 fn abbreviations_of_the_legacy_tools() {
     for (tool, abbreviations) in [

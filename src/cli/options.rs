@@ -74,8 +74,8 @@ pub static OWN: &[&OptionDef] = &[
     &PERSIST,
     &CONNECT_TIMEOUT,
     &WAIT,
-    &CPU,
     &LOOPBACK,
+    &CPU,
     &LIBCXI,
 ];
 

@@ -101,7 +101,7 @@ impl Machine {
 }
 
 /// Bytes that a line of a meminfo tells in kB.
-fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
+pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| {
         let (_, value) = line.split_once(name)?;
         // A node puts its number in front of the name.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::memory::kilobytes;
 use super::{Machine, list};
 use crate::cli::number::decimal;
 
@@ -27,6 +28,12 @@ impl Machine {
     pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
         let has_it = |node: &u32| self.cpus_of_node(*node).contains(&cpu);
         self.nodes().into_iter().find(has_it)
+    }
+
+    /// Whether a NUMA node has memory, and not CPUs alone.
+    pub fn has_memory(&self, node: u32) -> bool {
+        let text = self.read(format!("{NODES}/node{node}/meminfo"));
+        text.and_then(|text| kilobytes(&text, "MemTotal:")) != Some(0)
     }
 
     /// The CPUs that run, in order; empty where the kernel does not tell.
@@ -74,5 +81,12 @@ mod tests {
         assert_eq!(machine.node_of_cpu(4), Some(1));
         assert_eq!(machine.node_of_cpu(12), None);
         assert_eq!(machine.online_cpus().len(), 12);
+        let meminfo = |node: u32| format!("sys/devices/system/node/node{node}/meminfo");
+        made_up.write(&meminfo(0), "Node 0 MemTotal:  64 kB\n");
+        made_up.write(&meminfo(1), "Node 1 MemTotal:  0 kB\n");
+        assert_eq!(
+            [0, 1, 2].map(|node| machine.has_memory(node)),
+            [true, false, true]
+        );
     }
 }
