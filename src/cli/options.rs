@@ -74,7 +74,6 @@ pub static OWN: &[&OptionDef] = &[
     &PERSIST,
     &CONNECT_TIMEOUT,
     &WAIT,
-    &CPU,
     &LOOPBACK,
     &CPU,
     &LIBCXI,
