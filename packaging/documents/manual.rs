@@ -16,6 +16,9 @@ enum Names {
     Legacy,
 }
 
+/// What a page ends with, before it names others.
+const LAST_SECTIONS: [&str; 3] = ["EXAMPLES", "EXIT STATUS", "ENVIRONMENT"];
+
 /// What all pages are made from.
 struct Sources {
     subcommands: Vec<Subcommand>,
@@ -73,24 +76,17 @@ impl Sources {
         let mut page = new_page(PROGRAM, 1);
         page.section("NAME");
         page.name_line(PROGRAM, &uncapitalized(&usage.about));
-        self.synopsis(&mut page, &usage);
+        page.section("SYNOPSIS");
+        page.synopsis(&usage.synopsis);
         page.section("DESCRIPTION");
-        page.prose(
-            &self.expanded(prose.section("DESCRIPTION")?, names, PROGRAM),
-            false,
-        );
+        page.prose(&self.text(&prose, "DESCRIPTION", names, PROGRAM)?, false);
         page.section("COMMANDS");
-        for subcommand in &self.subcommands {
-            page.tag(&reference(&page_name(subcommand, names), 1));
-            page.prose(&format!("{}.", subcommand.usage.about), true);
-        }
+        self.list_subcommands(&mut page, names);
         self.options(&mut page, &usage, PROGRAM, names)?;
-        page.section("EXAMPLES");
-        page.prose(
-            &self.expanded(prose.section("EXAMPLES")?, names, PROGRAM),
-            false,
-        );
-        self.common_sections(&mut page, names, PROGRAM)?;
+        for title in LAST_SECTIONS {
+            page.section(title);
+            page.prose(&self.text(&prose, title, names, PROGRAM)?, false);
+        }
         self.see_also(&mut page, names, (PROGRAM, 1));
         Ok((format!("man/{PROGRAM}.1"), page.finish()))
     }
@@ -105,10 +101,7 @@ impl Sources {
             page.section(title);
             page.prose(&self.expanded(text, names, PROGRAM), false);
             if title == "DIAGNOSTICS" {
-                for subcommand in self.called(names) {
-                    page.tag(&reference(&page_name(subcommand, names), 1));
-                    page.prose(&format!("{}.", subcommand.usage.about), true);
-                }
+                self.list_subcommands(&mut page, names);
             }
         }
         self.see_also(&mut page, names, (name, 7));
@@ -123,35 +116,48 @@ impl Sources {
         names: Names,
     ) -> Result<File, String> {
         let name = page_name(subcommand, names);
-        let text = |title| {
-            let text = prose.section(title)?;
-            Ok::<_, String>(self.expanded(text, names, subcommand.name))
-        };
+        let text = |title| self.text(prose, title, names, subcommand.name);
         let mut page = new_page(&name, 1);
         page.section("NAME");
         page.name_line(&name, &uncapitalized(&usage.about));
-        self.synopsis(&mut page, usage);
+        page.section("SYNOPSIS");
+        page.synopsis(&usage.synopsis);
         page.section("DESCRIPTION");
         page.prose(&text("DESCRIPTION")?, false);
-        page.subsection("How to run");
-        let how = prose.find("How to run").or(self.common.find("How to run"));
-        page.prose(
-            &self.expanded(how.unwrap_or_default(), names, subcommand.name),
-            false,
-        );
-        page.subsection("Output");
-        page.prose(&text("Output")?, false);
+        for title in ["How to run", "Output"] {
+            page.subsection(title);
+            page.prose(&text(title)?, false);
+        }
         self.options(&mut page, usage, subcommand.name, names)?;
-        page.section("EXAMPLES");
-        page.prose(&text("EXAMPLES")?, false);
-        self.common_sections(&mut page, names, subcommand.name)?;
+        for title in LAST_SECTIONS {
+            page.section(title);
+            page.prose(&text(title)?, false);
+        }
         self.see_also(&mut page, names, (&name, 1));
         Ok((format!("man/{name}.1"), page.finish()))
     }
 
-    fn synopsis(&self, page: &mut Page, usage: &Usage) {
-        page.section("SYNOPSIS");
-        page.synopsis(&usage.synopsis);
+    /// A section of prose: that of the page, or the one that pages share.
+    fn text(
+        &self,
+        own: &Prose,
+        title: &str,
+        names: Names,
+        subcommand: &str,
+    ) -> Result<String, String> {
+        let found = own.find(title).or(self.common.find(title));
+        let text = found.ok_or_else(|| {
+            let (own, common) = (&own.file, &self.common.file);
+            format!("docs/manual: neither {own} nor {common} has a section '# {title}'")
+        })?;
+        Ok(self.expanded(text, names, subcommand))
+    }
+
+    fn list_subcommands(&self, page: &mut Page, names: Names) {
+        for subcommand in self.called(names) {
+            page.tag(&reference(&page_name(subcommand, names), 1));
+            page.prose(&format!("{}.", subcommand.usage.about), true);
+        }
     }
 
     /// Each option with its prose and its default, then the lists of values.
@@ -185,22 +191,6 @@ impl Sources {
         for (title, words) in &usage.lists {
             page.subsection(title);
             page.prose(words, false);
-        }
-        Ok(())
-    }
-
-    fn common_sections(
-        &self,
-        page: &mut Page,
-        names: Names,
-        subcommand: &str,
-    ) -> Result<(), String> {
-        for title in ["EXIT STATUS", "ENVIRONMENT"] {
-            page.section(title);
-            page.prose(
-                &self.expanded(self.common.section(title)?, names, subcommand),
-                false,
-            );
         }
         Ok(())
     }

@@ -46,10 +46,4 @@ impl Prose {
         let (_, text) = sections.find(|(own, _)| own == title)?;
         Some(text.trim())
     }
-
-    /// The text of a section that must be there.
-    pub fn section(&self, title: &str) -> Result<&str, String> {
-        self.find(title)
-            .ok_or_else(|| format!("docs/manual/{}: no section '# {title}'", self.file))
-    }
 }
