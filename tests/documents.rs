@@ -70,6 +70,97 @@ fn help_is_that_of_the_program_and_fits_80_columns() {
     }
 }
 
+/// What the parser of help texts makes of each form that there is.
+#[test]
+fn help_texts_are_read_back() {
+    let text = "\
+What it does
+
+Usage:
+  tool ADDR [OPTIONS]
+                          Explained
+
+Options:
+  -s, --size=MIN[:MAX]    Sizes (default: 8), or
+                          more; and so on
+      --json[=FILE]       Results
+      --a-long-name-of-an-option=VALUE
+                          Below it
+  -b, --both              A switch
+
+Some words:
+  A, B,
+  C
+
+The end.
+";
+    let usage = documents::usage::Usage::read(text);
+    assert_eq!(usage.about, "What it does");
+    assert_eq!(usage.synopsis, ["tool ADDR [OPTIONS]"]);
+    assert_eq!(usage.list("Some words"), ["A", "B", "C"]);
+    let read: Vec<String> = usage
+        .options
+        .iter()
+        .map(|entry| {
+            let syntax = roff::option(
+                entry.short,
+                &entry.long,
+                entry.value.as_deref(),
+                entry.value_is_optional,
+            );
+            format!("{syntax} {:?} {}", entry.default(), entry.help)
+        })
+        .collect();
+    let expected = [
+        r#"\fB\-s\fP, \fB\-\-size\fP=\fIMIN[:MAX]\fP Some("8") Sizes (default: 8), or more; and so on"#,
+        r"\fB\-\-json\fP[=\fIFILE\fP] None Results",
+        r"\fB\-\-a\-long\-name\-of\-an\-option\fP=\fIVALUE\fP None Below it",
+        r"\fB\-b\fP, \fB\-\-both\fP None A switch",
+    ];
+    assert_eq!(read, expected);
+    let summary = documents::usage::summary(&usage.options[0].help);
+    assert_eq!(summary, "Sizes");
+}
+
+/// Nothing in the prose is taken for a request of roff, and what is to be typed is not made pretty.
+#[test]
+fn prose_becomes_roff() {
+    let mut page = roff::Page::new("some-page", 1, "2026-11-21", "cxidiag");
+    page.section("TITLE");
+    page.prose(
+        "One-sided `--no-ll` and *V-1*,\n.hidden \\* \\\\ \"quoted\"\n\n\
+         * first\n* second\n\n**term**\n: meaning\n\n```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
+        false,
+    );
+    let expected = r#".TH "SOME\-PAGE" 1 "2026-11-21" "cxidiag" "CXI Diagnostics"
+.nh
+.ad l
+.SH TITLE
+One-sided \fB\-\-no\-ll\fP and \fIV-1\fP,
+\&.hidden * \e \(dqquoted\(dq
+.IP \(bu 2
+first
+.IP \(bu 2
+second
+.TP
+\fBterm\fP
+meaning
+.PP
+.RS 4
+.nf
+$ it\(aqs \(tia\(hab \(gac\(ga
+
+# last
+.fi
+.RE
+.PP
+After.
+.SS Sub
+End
+"#;
+    assert_eq!(page.finish(), expected);
+}
+
 /// The help shows what is used where an option is not given; switches have no default.
 #[test]
 fn help_shows_defaults() {
@@ -208,6 +299,42 @@ fn pages_have_the_sections_of_a_manual_in_their_order() {
         assert_eq!(titles, expected, "{path}");
         assert!(!text.contains(['{', '}']), "{path} has a placeholder left");
         assert!(text.is_ascii(), "{path}");
+    }
+}
+
+/// A page ends with all others of its family.
+#[test]
+fn pages_name_each_other() {
+    let pages = pages();
+    let name_of = |path: &str| {
+        let (name, section) = path
+            .trim_start_matches("man/")
+            .rsplit_once('.')
+            .expect("a section");
+        (name.replace('-', "\\-"), section.to_owned())
+    };
+    for (path, text) in &pages {
+        let (own, own_section) = name_of(path);
+        let (_, others) = text.split_once("\n.SH SEE ALSO\n").expect("others");
+        assert!(others.contains("\\fBcxi\\-softnic\\fP(7)"), "{path}");
+        let of_legacy = own.starts_with("cxi_");
+        for (other, _) in &pages {
+            let (name, section) = name_of(other);
+            let is_wanted =
+                name == "cxidiag" && section == "1" || name.starts_with("cxi_") == of_legacy;
+            let is_self = (&name, &section) == (&own, &own_section);
+            let is_named = others.contains(&format!("\\fB{name}\\fP({section})"));
+            assert_eq!(is_named, is_wanted && !is_self, "{path}: {other}");
+        }
+        if own_section == "7" || own == "cxidiag" {
+            for tool in subcommands() {
+                assert!(
+                    text.contains(&format!("\n{}.\n", tool.usage.about)),
+                    "{path}: {}",
+                    tool.name
+                );
+            }
+        }
     }
 }
 
@@ -403,7 +530,17 @@ fn zsh_takes_its_script() {
         text.contains("(-C --cswap-op)--cswap-op=[Comparison of CSWAP]:CMP:(EQ NE LE LT GE GT)\n"),
         "{text}"
     );
+    assert!(text.contains("(-C --cswap-op)-C+["), "{text}");
+    assert!(text.contains("--fetching["), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
+    // As a subcommand, the tool is the second word.
+    let check = check.replace(
+        "service=cxi_atomic_lat",
+        "service=cxidiag CURRENT=3; words=(cxidiag atomic-lat --)",
+    );
+    let output = run("zsh", &["-fc", &check, script]);
+    assert_success(&output);
+    assert_eq!(stdout(&output), text);
 }
 
 #[test]

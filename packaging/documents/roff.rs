@@ -97,9 +97,7 @@ impl Page {
             self.text += ".PP\n";
         }
         self.text += ".RS 4\n.nf\n";
-        for line in lines.lines() {
-            self.line(&escaped(line, true));
-        }
+        self.line(&escaped(lines, true));
         self.text += ".fi\n.RE\n";
         self.at_start = false;
     }

@@ -97,15 +97,10 @@ fn entries(body: &str) -> Vec<(String, String)> {
                 explanation.push_str(line.trim());
             }
             _ => {
-                let (start, line) = line.split_at(line.len().min(2));
-                debug_assert_eq!(start.trim(), "");
-                // The letter is missing, or two blanks end the subject.
-                let indent = line.len() - line.trim_start().len();
-                let (subject, explanation) = match line[indent..].split_once("  ") {
-                    Some((subject, explanation)) => (subject, explanation.trim()),
-                    None => (&line[indent..], ""),
-                };
-                entries.push((subject.to_owned(), explanation.to_owned()));
+                // Two blanks end the subject.
+                let line = line.trim_start();
+                let (subject, explanation) = line.split_once("  ").unwrap_or((line, ""));
+                entries.push((subject.to_owned(), explanation.trim().to_owned()));
             }
         }
     }
