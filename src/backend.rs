@@ -37,15 +37,26 @@ pub fn open(plan: &Plan) -> Result<Device, Failure> {
 fn load(plan: &Plan) -> Result<Library, Failure> {
     let path = plan
         .libcxi
-        .as_deref()
-        .map_or(OsStr::new(LIBCXI), Path::as_os_str);
+        .as_ref()
+        .map_or(OsStr::new(LIBCXI), |library| library.path.as_os_str());
     Library::load(path).map_err(|error| {
         let situation = match hardware_is_missing() {
             true => Situation::NoHardware,
             false => Situation::NoLibrary,
         };
-        let message = format!("cannot open device {}: no libcxi: {error}", plan.device);
-        advice::found(situation, message)
+        // A library that the user has named is their choice, whatever this machine has.
+        match &plan.libcxi {
+            Some(library) => Failure::environment(format!(
+                "cannot open device {}: {}: {error}",
+                plan.device,
+                library.to_os_string().display()
+            ))
+            .with_hint("it has to be a libcxi.so.1 of this machine's architecture"),
+            None => advice::found(
+                situation,
+                format!("cannot open device {}: no libcxi: {error}", plan.device),
+            ),
+        }
     })
 }
 

@@ -9,11 +9,19 @@
 //! ```
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
+
+use crate::interrupt;
 
 /// The hint where the cause is on the other side.
 pub const SEE_PEER: &str = "see what the other side printed";
+
+/// Exit status of a run that a signal ended, whichever it was: what a shell makes of SIGINT.
+pub const INTERRUPTED: u8 = 130;
 
 /// What kind of thing failed. Each kind has its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +34,28 @@ pub enum Kind {
     Nic,
     /// The peer went away: the cause is on the other side. Exit status 1.
     Peer,
+    /// A signal ended the run. Exit status 130.
+    Interrupted,
     /// The reader of our output went away before its end (`cxidiag ... | head -n 1`). It needs no
     /// telling, but the run was not carried out: exit status 1.
     OutputClosed,
+    /// Everything was measured, but not as expected. Exit status 3.
+    Unmet,
+}
+
+impl Kind {
+    /// Its name in documents for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Environment => "environment",
+            Self::Nic => "nic",
+            Self::Peer => "peer",
+            Self::Interrupted => "interrupted",
+            Self::OutputClosed => "output_closed",
+            Self::Unmet => "unmet",
+        }
+    }
 }
 
 /// A failure: what the user is told, and what the exit status follows from.
@@ -68,8 +95,18 @@ impl Failure {
 
     /// Standard output could not be written.
     pub fn output(error: io::Error) -> Self {
+        // A run that is to end does not wait for its reader.
+        if error.kind() == io::ErrorKind::TimedOut
+            && let Err(interrupted) = interrupt::check()
+        {
+            return interrupted;
+        }
         let kind = match error.kind() {
             io::ErrorKind::BrokenPipe => Kind::OutputClosed,
+            // A terminal that has gone away answers so, and does not call itself one any more.
+            _ if error.raw_os_error() == Some(libc::EIO) && stdout_is_a_device() => {
+                Kind::OutputClosed
+            }
             _ => Kind::Environment,
         };
         Self::new(
@@ -83,9 +120,19 @@ impl Failure {
         Self::new(Kind::Peer, message).with_hint(SEE_PEER)
     }
 
+    /// A signal of this name ended the run.
+    pub fn interrupted(signal: &str) -> Self {
+        Self::new(Kind::Interrupted, format!("interrupted by {signal}"))
+    }
+
     /// Whether the cause is on the other side.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer
+    }
+
+    /// Everything was measured, but not as expected.
+    pub fn unmet(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unmet, message)
     }
 
     /// Adds advice.
@@ -113,10 +160,13 @@ impl Failure {
         ExitCode::from(self.status())
     }
 
-    fn status(&self) -> u8 {
+    /// The same as a number.
+    pub fn status(&self) -> u8 {
         match self.kind {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
+            Kind::Unmet => 3,
+            Kind::Interrupted => INTERRUPTED,
         }
     }
 }
@@ -136,6 +186,15 @@ pub fn cause(error: &io::Error) -> String {
         Some(end) => text[..end].to_owned(),
         None => text,
     }
+}
+
+/// Whether standard output is, or was, a terminal or another character device.
+fn stdout_is_a_device() -> bool {
+    let metadata = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|stdout| File::from(stdout).metadata());
+    metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 #[cfg(test)]
@@ -165,6 +224,8 @@ mod tests {
         assert_eq!(Failure::environment("").status(), 1);
         assert_eq!(Failure::nic("").status(), 1);
         assert_eq!(Failure::peer("").status(), 1);
+        assert_eq!(Failure::unmet("").status(), 3);
+        assert_eq!(Failure::interrupted("SIGINT").status(), 130);
     }
 
     #[test]

@@ -17,7 +17,11 @@
 //! * [`mod@bench`]: the benchmarks, one transaction type each.
 //! * [`run`]: the measuring loops, and the course of a run around them.
 //! * [`measure`]: exact statistics, recorder.
-//! * [`report`]: outcome -> text as documented.
+//! * [`report`]: outcome -> text as documented, JSON, CSV, histogram log.
+//! * [`outputs`], [`expect`]: what is made of the results, and what they must be.
+//! * [`command`]: what the program does beside measuring.
+//! * [`phase`]: the phases of a run, by name; [`limit`]: time limits of waits.
+//! * `interrupt`: what ends a run early.
 //! * `advice`: what a refused call or a bad event means, and what to do.
 //! * [`error`]: failing call, cause, advice, exit status.
 
@@ -28,10 +32,16 @@ pub mod atomic;
 mod backend;
 pub mod bench;
 pub mod cli;
+pub mod command;
 pub mod device;
 pub mod error;
+pub mod expect;
+mod interrupt;
+pub mod limit;
 pub mod measure;
 pub mod multicall;
+pub mod outputs;
+pub mod phase;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -48,20 +58,26 @@ use cli::options::LIBCXI_VARIABLE;
 use error::Failure;
 use multicall::Call;
 use plan::Plan;
+use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS) {
+    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             multicall::PROGRAM.into(),
-            print(&cli::help::overview(bench::TOOLS)),
+            print(&cli::help::overview(bench::TOOLS, command::COMMANDS)),
         ),
         Ok(Call::Version) => (multicall::PROGRAM.into(), print(&cli::help::version())),
         Ok(Call::List) => (
             multicall::PROGRAM.into(),
             print(&cli::help::list(bench::TOOLS)),
         ),
+        Ok(Call::Command {
+            command,
+            program,
+            arguments,
+        }) => (program, (command.run)(arguments)),
         Ok(Call::Tool {
             tool,
             program,
@@ -85,18 +101,51 @@ fn start(
     program: &str,
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
-    let typed = match cli::parse(tool, arguments)? {
-        Request::Help => return print(&cli::help::usage(tool, program)),
-        Request::Version => return print(&cli::help::tool_version(tool, program)),
-        Request::Run(typed) => typed,
-    };
-    let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
-    let plan = Plan::new(tool, program.to_owned(), typed, libcxi.map(Into::into))?;
-    if let Some(note) = plan.note() {
-        let _ = writeln!(io::stderr(), "{program}: {note}");
+    let asked = cli::parse(tool, arguments.clone()).and_then(|request| {
+        Ok(match request {
+            Request::Help => Asked::For(cli::help::usage(tool, program)),
+            Request::Version => Asked::For(cli::help::tool_version(tool, program)),
+            Request::Run(typed) => {
+                let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+                let libcxi = libcxi.map(Into::into);
+                Asked::ToRun(Box::new(Plan::new(
+                    tool,
+                    program.to_owned(),
+                    *typed,
+                    libcxi,
+                )?))
+            }
+        })
+    });
+    match asked {
+        Ok(Asked::For(text)) => print(&text),
+        Ok(Asked::ToRun(plan)) => carry_out(&plan),
+        Err(failure) => {
+            report::refused(tool, &arguments, &failure);
+            Err(failure)
+        }
     }
-    backend::check(&plan)?;
-    (tool.run)(&plan)
+}
+
+/// What arguments turned out to be.
+enum Asked {
+    /// For a text.
+    For(String),
+    /// To run.
+    ToRun(Box<Plan>),
+}
+
+fn carry_out(plan: &Plan) -> Result<(), Failure> {
+    if let Some(note) = plan.note() {
+        let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+    }
+    let mut reporter = Reporter::new(plan);
+    let result = reporter
+        .open()
+        .and_then(|()| backend::check(plan))
+        .and_then(|()| interrupt::watch())
+        .and_then(|()| (plan.tool.run)(plan, &mut reporter));
+    reporter.finish(result)
 }
 
 /// Prints a text that was asked for. Whoever closes the pipe before its end has seen enough.

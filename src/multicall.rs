@@ -1,4 +1,4 @@
-//! `argv[0]` or first argument -> tool. Knows no tool by name: it is given the registry.
+//! `argv[0]` or first argument -> tool or command. Knows none by name: it is given the registries.
 //!
 //! Started under the legacy name of a tool (a symlink `cxi_write_lat`) the program is that tool;
 //! under any other name its first argument names the tool.
@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::command::Command;
 use crate::error::Failure;
 use crate::tool::Tool;
 
@@ -24,6 +25,15 @@ pub enum Call {
     Version,
     /// List of the tools.
     List,
+    /// A command.
+    Command {
+        /// Which one.
+        command: &'static Command,
+        /// What the user started, for messages: `cxidiag compare`.
+        program: String,
+        /// The arguments after that.
+        arguments: Vec<OsString>,
+    },
     /// A tool.
     Tool {
         /// Which one.
@@ -35,10 +45,11 @@ pub enum Call {
     },
 }
 
-/// Finds the tool for `argv`. The failure comes with the name of the program for the message.
+/// Finds the tool or command for `argv`. The failure comes with the name of the program for the message.
 pub fn resolve(
     argv: impl IntoIterator<Item = OsString>,
     tools: &'static [Tool],
+    commands: &'static [Command],
 ) -> Result<Call, (String, Failure)> {
     let mut argv = argv.into_iter();
     let started = argv.next().unwrap_or_default();
@@ -70,8 +81,20 @@ pub fn resolve(
             return complain(format!("unknown option '{option}' (see {PROGRAM} --help)"));
         }
         _ => {
+            let is_named = |command: &&Command| OsStr::new(command.name) == first;
+            if let Some(command) = commands.iter().find(is_named) {
+                return Ok(Call::Command {
+                    command,
+                    program: format!("{PROGRAM} {}", command.name),
+                    arguments: argv.collect(),
+                });
+            }
             let Some(tool) = tools.iter().find(|tool| OsStr::new(tool.name) == first) else {
-                let names = names(tools, |tool| tool.name);
+                let names = [
+                    names(tools, |tool| tool.name),
+                    names(commands, |command| command.name),
+                ]
+                .join(", ");
                 return complain(format!(
                     "unknown tool '{}'; there is {names}",
                     first.display()
@@ -91,8 +114,8 @@ pub fn resolve(
     }
 }
 
-fn names(tools: &[Tool], name: impl Fn(&Tool) -> &'static str) -> String {
-    tools.iter().map(name).collect::<Vec<_>>().join(", ")
+fn names<T>(list: &[T], name: impl Fn(&T) -> &'static str) -> String {
+    list.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -101,9 +124,10 @@ mod tests {
 
     use super::*;
     use crate::bench::TOOLS;
+    use crate::command::COMMANDS;
 
     fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
-        resolve(argv.iter().map(OsString::from), TOOLS)
+        resolve(argv.iter().map(OsString::from), TOOLS, COMMANDS)
     }
 
     fn refusal(argv: &[&str]) -> (String, String) {
@@ -139,6 +163,23 @@ mod tests {
     }
 
     #[test]
+    fn every_command_by_its_name() {
+        for command in COMMANDS {
+            let Ok(Call::Command {
+                command: found,
+                program,
+                arguments,
+            }) = call(&["cxidiag", command.name, "-h"])
+            else {
+                panic!("{}", command.name);
+            };
+            assert_eq!(found.name, command.name);
+            assert_eq!(program, format!("cxidiag {}", command.name));
+            assert_eq!(arguments, ["-h"]);
+        }
+    }
+
+    #[test]
     fn the_directory_of_the_program_does_not_matter() {
         let path = format!("./some/where/{}", TOOLS[0].legacy_name);
         assert!(matches!(call(&[&path, "--help"]), Ok(Call::Tool { .. })));
@@ -166,7 +207,9 @@ mod tests {
         let (program, message) = refusal(&["cxidiag", "write-lot"]);
         assert_eq!(program, "cxidiag");
         assert!(
-            message.contains("'write-lot'") && message.contains(TOOLS[0].name),
+            message.contains("'write-lot'")
+                && message.contains(TOOLS[0].name)
+                && message.contains(COMMANDS[0].name),
             "{message}"
         );
         let (program, message) = refusal(&["/opt/cxi_write_lot", "10.1.1.8"]);
@@ -183,7 +226,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_argv_is_answered(argv in prop::collection::vec("\\PC{0,12}", 0..4)) {
-            let _ = resolve(argv.into_iter().map(OsString::from), TOOLS);
+            let _ = resolve(argv.into_iter().map(OsString::from), TOOLS, COMMANDS);
         }
     }
 }

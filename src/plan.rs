@@ -7,11 +7,14 @@ use std::ffi::OsString;
 use std::fmt;
 use std::iter;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::atomic::{Atomic, AtomicOp};
+use crate::cli::options::LIBCXI_VARIABLE;
 use crate::cli::typed::Typed;
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::Failure;
+use crate::outputs::Outputs;
 use crate::tool::Tool;
 
 /// Service that a NIC offers to everybody, unless its administrator says otherwise (libcxi.md 3.2).
@@ -19,6 +22,9 @@ pub const DEFAULT_SVC_ID: u32 = 1;
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
+
+/// How long an address may take to accept a connection. TCP alone would try for two minutes.
+pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
@@ -47,7 +53,7 @@ pub enum Role {
     Server,
     /// Connects to the server at this address and measures.
     Client {
-        /// Host name or IPv4 address, as typed.
+        /// Host name or IP address, as typed.
         address: String,
     },
     /// Starts a server of its own as a second process, and measures.
@@ -126,7 +132,7 @@ impl RunOptions {
     ///
     /// Typed options and those of a client are held against the same rules (defect T27 of
     /// tools.md).
-    pub fn checked(mut self) -> Result<Self, String> {
+    pub fn checked(mut self) -> Result<Self, Invalid> {
         if self.duration_s.is_some() {
             self.report_all = false;
         } else if self.iters == 0 {
@@ -161,11 +167,15 @@ impl RunOptions {
         if self.rdzv {
             self.use_idc = false;
         }
+        Ok(self)
+    }
+
+    /// These options if this side can also keep the latencies that are reported one by one. Only
+    /// the client keeps any.
+    fn kept(self) -> Result<Self, Invalid> {
         if self.report_all && self.iters > MAX_REPORT_ALL {
-            return Err(format!(
-                "--report-all cannot keep {} latencies: at most {MAX_REPORT_ALL} with --iters",
-                self.iters
-            ));
+            let allowed = format!("at most {MAX_REPORT_ALL} with --report-all");
+            return Err(invalid("iters", self.iters, allowed));
         }
         Ok(self)
     }
@@ -240,6 +250,43 @@ impl fmt::Display for Setting {
     }
 }
 
+/// A libcxi that the user has named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The option or variable that names it.
+    named_by: &'static str,
+}
+
+impl LibraryFile {
+    /// As the user wrote it: with the option or variable in front.
+    pub fn to_os_string(&self) -> OsString {
+        let mut text = OsString::from(self.named_by);
+        text.push("=");
+        text.push(&self.path);
+        text
+    }
+}
+
+/// How a server listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listening {
+    /// Address or name of this machine to listen on; all of them where there is none.
+    pub bind: Option<String>,
+    /// Serves one client after another.
+    pub persist: bool,
+}
+
+/// How a client reaches its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaching {
+    /// How long each address of the server may take to accept the connection.
+    pub limit: Duration,
+    /// How long the client goes on trying.
+    pub wait: Duration,
+}
+
 /// What this process will do.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -256,11 +303,17 @@ pub struct Plan {
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
     /// Library to load for a hardware device, where not the system's `libcxi.so.1`.
-    pub libcxi: Option<PathBuf>,
+    pub libcxi: Option<LibraryFile>,
+    /// How a server listens.
+    pub listening: Listening,
+    /// How a client reaches its server.
+    pub reaching: Reaching,
     /// What the client decides. In a server these are the tool's defaults until the client has
     /// said what it wants.
     pub run: RunOptions,
-    /// Run options that a server was given: long names, in the order of the help text.
+    /// What is made of the results; nothing in a server.
+    pub outputs: Outputs,
+    /// Options of a client that a server was given: long names, in the order of the help text.
     pub ignored: Vec<&'static str>,
 }
 
@@ -269,10 +322,10 @@ impl Plan {
     pub fn new(
         tool: &'static Tool,
         program: String,
-        typed: Typed,
+        mut typed: Typed,
         libcxi: Option<PathBuf>,
     ) -> Result<Self, Failure> {
-        let role = match (typed.address, typed.loopback) {
+        let role = match (typed.address.take(), typed.loopback) {
             (None, false) => Role::Server,
             (Some(address), false) => Role::Client { address },
             (None, true) => Role::Loopback,
@@ -293,6 +346,9 @@ impl Plan {
             let allowed = "a client needs the port of its server, 1 to 65535";
             return Err(Failure::usage(invalid("port", "0", allowed)));
         }
+        if let Some(option) = typed.misplaced(&role) {
+            return Err(Failure::usage(option));
+        }
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
         if let (Some(path), DeviceKind::Software) = (&typed.libcxi, device.kind) {
             return Err(Failure::usage(format!(
@@ -300,10 +356,19 @@ impl Plan {
                 path.display()
             )));
         }
-        let (run, ignored) = match role {
-            Role::Server => (tool.defaults, typed.run_given),
-            _ => (typed.run.checked().map_err(Failure::usage)?, Vec::new()),
+        let (run, outputs, ignored) = match role {
+            Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
+            _ => {
+                let run = typed.run.checked().and_then(RunOptions::kept);
+                let run = run.map_err(Failure::usage)?;
+                let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;
+                (run, outputs, Vec::new())
+            }
         };
+        let seconds = |typed: Option<u32>, default| {
+            typed.map_or(default, |seconds| Duration::from_secs(seconds.into()))
+        };
+        let library = |path, named_by| LibraryFile { path, named_by };
         Ok(Self {
             tool,
             program,
@@ -311,8 +376,20 @@ impl Plan {
             device,
             svc_id: typed.svc_id.unwrap_or(DEFAULT_SVC_ID),
             port,
-            libcxi: typed.libcxi.or(libcxi),
+            libcxi: match typed.libcxi {
+                Some(path) => Some(library(path, "--libcxi")),
+                None => libcxi.map(|path| library(path, LIBCXI_VARIABLE)),
+            },
+            listening: Listening {
+                bind: typed.bind,
+                persist: typed.persist,
+            },
+            reaching: Reaching {
+                limit: seconds(typed.connect_timeout, DEFAULT_CONNECT_LIMIT),
+                wait: seconds(typed.wait, Duration::ZERO),
+            },
             run,
+            outputs,
             ignored,
         })
     }
@@ -341,16 +418,17 @@ impl Plan {
             format!("--svc-id={}", self.svc_id).into(),
             format!("--port={}", self.port).into(),
         ];
-        if let (Some(path), DeviceKind::Hardware) = (&self.libcxi, self.device.kind) {
-            let mut argument = OsString::from("--libcxi=");
-            argument.push(path);
-            arguments.push(argument);
+        // The environment is the server's, too.
+        if let (Some(library), DeviceKind::Hardware) = (&self.libcxi, self.device.kind)
+            && library.named_by != LIBCXI_VARIABLE
+        {
+            arguments.push(library.to_os_string());
         }
         arguments
     }
 }
 
-fn check_bandwidth(bandwidth: Bandwidth, max_size: u64) -> Result<(), String> {
+fn check_bandwidth(bandwidth: Bandwidth, max_size: u64) -> Result<(), Invalid> {
     let Bandwidth {
         list_size,
         max_buffer,
@@ -378,8 +456,8 @@ fn check_bandwidth(bandwidth: Bandwidth, max_size: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The sentence for operation and type that do not go together.
-fn nonexistent(atomic: Atomic) -> String {
+/// Operation and type that do not go together.
+fn nonexistent(atomic: Atomic) -> Invalid {
     let (long, value) = match atomic.op {
         AtomicOp::Cswap => ("cswap-op", atomic.cswap.to_string()),
         op => ("atomic-op", op.to_string()),
@@ -392,13 +470,55 @@ fn nonexistent(atomic: Atomic) -> String {
     )
 }
 
-/// The sentence for a value that an option does not take.
+/// A value that an option does not take, wherever it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    option: &'static str,
+    value: String,
+    allowed: String,
+}
+
+impl Invalid {
+    /// The same of a value that nobody typed here: the other side has sent it.
+    pub fn as_heard(&self) -> String {
+        let Self {
+            option,
+            value,
+            allowed,
+        } = self;
+        format!("{option} {value}: {allowed}")
+    }
+}
+
+/// What the user is told who has typed it.
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            option,
+            value,
+            allowed,
+        } = self;
+        write!(f, "invalid value '{value}' for --{option}: {allowed}")
+    }
+}
+
+impl From<Invalid> for String {
+    fn from(invalid: Invalid) -> Self {
+        invalid.to_string()
+    }
+}
+
+/// `value` is none for the option with this long name.
 pub fn invalid(
-    long: &str,
-    value: impl std::fmt::Display,
-    allowed: impl std::fmt::Display,
-) -> String {
-    format!("invalid value '{value}' for --{long}: {allowed}")
+    option: &'static str,
+    value: impl fmt::Display,
+    allowed: impl fmt::Display,
+) -> Invalid {
+    Invalid {
+        option,
+        value: value.to_string(),
+        allowed: allowed.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -415,7 +535,7 @@ mod tests {
         let Request::Run(typed) = cli::parse(tool, arguments)? else {
             panic!("a run was asked for");
         };
-        Plan::new(tool, format!("cxidiag {}", tool.name), typed, None)
+        Plan::new(tool, format!("cxidiag {}", tool.name), *typed, None)
     }
 
     fn refusal(arguments: &[&str]) -> String {
@@ -488,6 +608,39 @@ mod tests {
         }
     }
 
+    /// Nobody else keeps latencies: a server may be asked for more by a client that has room for them.
+    #[test]
+    fn t32_only_the_one_who_keeps_latencies_is_limited() {
+        let wanted = RunOptions {
+            iters: MAX_REPORT_ALL + 1,
+            report_all: true,
+            ..TOOLS[0].defaults
+        };
+        assert!(wanted.checked().is_ok());
+        assert!(wanted.kept().is_err());
+    }
+
+    #[test]
+    fn options_of_the_other_side_are_refused() {
+        for (arguments, word) in [
+            (&["h", "--bind=::1"][..], "--bind"),
+            (&["h", "--persist"], "--persist"),
+            (&["--loopback", "--persist"], "--persist"),
+            (&["--wait=1"], "--wait"),
+            (&["--connect-timeout=1"], "--connect-timeout"),
+            (&["--loopback", "--wait=1"], "--wait"),
+        ] {
+            let message = refusal(&[&["-d", "soft0"], arguments].concat());
+            assert!(message.starts_with(word), "{message}");
+        }
+        let server = planned(&["--bind=::1", "--persist"]).unwrap();
+        assert_eq!(server.listening.bind.as_deref(), Some("::1"));
+        assert!(server.listening.persist);
+        let client = planned(&["h", "--wait=7", "--connect-timeout=3"]).unwrap();
+        let [limit, wait] = [3, 7].map(Duration::from_secs);
+        assert_eq!(client.reaching, Reaching { limit, wait });
+    }
+
     #[test]
     fn a_library_is_for_hardware() {
         let tool = &TOOLS[0];
@@ -497,13 +650,14 @@ mod tests {
             all.libcxi = typed.map(PathBuf::from);
             Plan::new(tool, String::new(), all, Some("/of/environment".into()))
         };
+        let written = |plan: Plan| plan.libcxi.map(|library| library.to_os_string());
         assert_eq!(
-            named("cxi0", None).unwrap().libcxi,
-            Some("/of/environment".into())
+            written(named("cxi0", None).unwrap()),
+            Some("CXIDIAG_LIBCXI=/of/environment".into())
         );
         assert_eq!(
-            named("cxi0", Some("/typed")).unwrap().libcxi,
-            Some("/typed".into())
+            written(named("cxi0", Some("/typed")).unwrap()),
+            Some("--libcxi=/typed".into())
         );
         assert!(named("soft0", None).is_ok());
         let message = named("soft0", Some("/typed")).unwrap_err().message;
@@ -574,7 +728,6 @@ mod tests {
             if let Ok(run) = wanted.checked() {
                 prop_assert!(run.duration_s.is_some_and(|seconds| seconds > 0) || run.iters > 0);
                 prop_assert!(run.gap_us.checked_mul(1000).is_some());
-                prop_assert!(!run.report_all || run.iters <= MAX_REPORT_ALL);
                 let sizes: Vec<u64> = run.sizes().collect();
                 prop_assert_eq!(sizes[0], min_size);
                 prop_assert!(sizes.iter().all(|size| (1..=MAX_SIZE).contains(size)));

@@ -6,6 +6,7 @@
 use crate::cli::options::OptionDef;
 use crate::error::Failure;
 use crate::plan::{Plan, RunOptions};
+use crate::report::Reporter;
 
 /// One benchmark, as the rest of the program sees it.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub struct Tool {
     pub options: &'static [&'static OptionDef],
     /// Run options where the user asks for nothing else.
     pub defaults: RunOptions,
-    /// Carries a plan out.
-    pub run: fn(&Plan) -> Result<(), Failure>,
+    /// Carries a plan out, and tells what it finds out.
+    pub run: fn(&Plan, &mut Reporter) -> Result<(), Failure>,
 }
 
 impl Tool {

@@ -227,16 +227,49 @@ fn ambiguous_abbreviations() {
         &["--no"],
         &["ambiguous option", "'--no'", "--no-idc", "--no-ll"],
     );
+}
+
+/// What stands for an option of the legacy tool there stands for it here, too, whatever options
+/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`.
+#[test]
+fn abbreviations_of_the_legacy_tools() {
+    for (tool, abbreviations) in [
+        ("write-lat", &["--l", "--w", "--wa", "--p"][..]),
+        ("atomic-lat", &["--c", "--l", "--p"]),
+        ("send-bw", &["--l", "--li", "--p"]),
+    ] {
+        for abbreviation in abbreviations {
+            let outcome = cxidiag(&[tool, "h", &format!("{abbreviation}=x")]);
+            let long = match (*abbreviation, tool) {
+                ("--w" | "--wa", _) => "--warmup",
+                ("--p", _) => "--port",
+                ("--c", _) => "--cswap-op",
+                (_, "send-bw") => "--list-size",
+                _ => "--latency-gap",
+            };
+            refused(&outcome, &format!("cxidiag {tool}"), &["'x'", long]);
+        }
+    }
+    let outcome = cxidiag(&["send-bw", "h", "--bi", "-n", "x"]);
+    refused(&outcome, "cxidiag send-bw", &["'x'", "--iters"]);
+    write_lat_refuses(&["h", "--wai=x"], &["'x'", "--wait"]);
+}
+
+#[test]
+fn options_of_the_other_side() {
+    write_lat_refuses(&["h", "--persist"], &["--persist is for a server"]);
+    write_lat_refuses(&["h", "--bind=::1"], &["--bind is for a server"]);
+    write_lat_refuses(&["--wait=3"], &["--wait is for a client"]);
     write_lat_refuses(
-        &["--l=1"],
-        &[
-            "ambiguous option",
-            "'--l'",
-            "--latency-gap",
-            "--libcxi",
-            "--loopback",
-        ],
+        &["--connect-timeout=3"],
+        &["--connect-timeout is for a client"],
     );
+    write_lat_refuses(&["h", "--wait=-1"], &["'-1'", "--wait", "0 to 604800"]);
+    write_lat_refuses(
+        &["h", "--connect-timeout=0"],
+        &["'0'", "--connect-timeout", "1 to 604800"],
+    );
+    write_lat_refuses(&["--bind="], &["''", "--bind", "address"]);
 }
 
 #[test]

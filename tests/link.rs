@@ -94,6 +94,48 @@ fn every_return_code_is_told_and_explained() {
     }
 }
 
+/// A code that the specification does not know is told by its number, and explained by nobody.
+#[test]
+fn a_return_code_without_a_name_is_told_by_its_number() {
+    let output = run("write-lat", ("CXIDIAG_FAULTS", "error=63@5"), &["-n", "20"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the NIC reported 63 "), "{said}");
+    assert!(!said.contains("hint:"), "{said}");
+}
+
+#[test]
+fn the_same_seed_fails_the_same_runs() {
+    let fails = |seed| {
+        let faults = format!("seed={seed},error=NO_SPACE:0.03");
+        let options = ["-n", "10", "--latency-gap", "0"];
+        let output = run("write-lat", ("CXIDIAG_FAULTS", &faults), &options);
+        output.status.code() == Some(1)
+    };
+    let all = || (1..9).map(fails).collect::<Vec<_>>();
+    let first = all();
+    assert_eq!(all(), first);
+    assert!(first.contains(&true) && first.contains(&false), "{first:?}");
+}
+
+/// The NIC of the server makes gets, and one of them fails. Both sides come to an end.
+#[test]
+fn a_rendezvous_whose_get_fails_ends_both_sides() {
+    for tool in ["send-lat", "send-bw"] {
+        let fabric = Fabric::new();
+        let mut server = fabric.command(&[tool, "-p", "0", "-d", "soft0"]);
+        server.env("CXIDIAG_FAULTS", "error=PT_DISABLED@1");
+        let server = harness::Server::start(server);
+        let client = fabric.client(tool, &server, &["-d", "soft1", "--rdzv", "-n", "20"]);
+        assert_eq!(client.status.code(), Some(1), "{}", stderr(&client));
+        let server = server.finish();
+        let said = stderr(&server);
+        assert_eq!(server.status.code(), Some(1), "{said}");
+        assert!(said.contains("PT_DISABLED"), "{tool}: {said}");
+        fabric.assert_nothing_left();
+    }
+}
+
 #[test]
 fn every_tool_ends_with_the_failure_of_an_operation() {
     for tool in TOOLS {
@@ -154,6 +196,11 @@ fn what_cannot_be_is_refused_before_anything_starts() {
             "CXIDIAG_FAULTS",
             "loss=2",
             "CXIDIAG_FAULTS: 'loss=2': expected ",
+        ),
+        (
+            "CXIDIAG_LINK",
+            "latency=1us,latency=2us",
+            "CXIDIAG_LINK: 'latency=2us': latency is given twice",
         ),
         ("CXIDIAG_NICS", "many", "CXIDIAG_NICS=many: expected "),
         ("CXIDIAG_NIDS", "0", "CXIDIAG_NIDS=0: expected "),

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use cxidiag::bench::TOOLS;
 use cxidiag::cli::help;
+use cxidiag::command::COMMANDS;
 use cxidiag::multicall::PROGRAM;
 use usage::Usage;
 
@@ -34,27 +35,31 @@ pub enum Arguments {
     /// The server.
     Host,
     /// Files.
-    #[allow(dead_code, reason = "of commands")]
     Files,
 }
 
 /// All subcommands, in the order of listings.
 pub fn subcommands() -> Vec<Subcommand> {
-    TOOLS
-        .iter()
-        .map(|tool| Subcommand {
-            name: tool.name,
-            legacy_name: Some(tool.legacy_name),
-            usage: Usage::read(&help::usage(tool, &format!("{PROGRAM} {}", tool.name))),
-            legacy_usage: Some(Usage::read(&help::usage(tool, tool.legacy_name))),
-            arguments: Arguments::Host,
-        })
-        .collect()
+    let tools = TOOLS.iter().map(|tool| Subcommand {
+        name: tool.name,
+        legacy_name: Some(tool.legacy_name),
+        usage: Usage::read(&help::usage(tool, &format!("{PROGRAM} {}", tool.name))),
+        legacy_usage: Some(Usage::read(&help::usage(tool, tool.legacy_name))),
+        arguments: Arguments::Host,
+    });
+    let commands = COMMANDS.iter().map(|command| Subcommand {
+        name: command.name,
+        legacy_name: None,
+        usage: Usage::read(&(command.help)()),
+        legacy_usage: None,
+        arguments: Arguments::Files,
+    });
+    tools.chain(commands).collect()
 }
 
 /// The help of the program as a whole.
 pub fn overview() -> Usage {
-    Usage::read(&help::overview(TOOLS))
+    Usage::read(&help::overview(TOOLS, COMMANDS))
 }
 
 /// A file to be made: its path, and its text.

@@ -44,8 +44,12 @@ pub enum Situation {
     OtherVni,
     /// The other side is no CXI diagnostic.
     NoDiagnostic,
+    /// The two NICs cannot reach each other.
+    Apart,
     /// The other side ended early.
     PeerEnded,
+    /// The other side's host is gone.
+    PeerGone,
 }
 
 impl fmt::Display for Situation {
@@ -68,7 +72,9 @@ impl fmt::Display for Situation {
             OtherVersion => "different versions",
             OtherVni => "different VNIs",
             NoDiagnostic => "not the answers of a CXI diagnostic",
+            Apart => "no packet would pass between the NICs",
             PeerEnded => "the peer closed the connection",
+            PeerGone => "the peer's host does not answer",
         })
     }
 }
@@ -366,7 +372,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NobodyListens),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, and give both sides the same --port",
+        "start the server first, and give both sides the same --port; --wait=SEC waits for a server",
     ),
     row(
         Found(NoConnection),
@@ -409,9 +415,19 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "check address and --port",
     ),
     row(
+        Found(Apart),
+        "only one of the NICs is a software NIC, software NICs are on two machines, or NICs of two machines have the same address: the fabrics are two, or the algorithmic MAC address is not applied",
+        "choose devices of one kind and fabric; look at the MAC addresses (02:...)",
+    ),
+    row(
         Found(PeerEnded),
         "the other side failed, was interrupted or killed",
         "see what the other side printed",
+    ),
+    row(
+        Found(PeerGone),
+        "the peer's node or the network between the nodes is gone; this is the TCP control connection, not the NIC",
+        "is its node up, and the network between the nodes?",
     ),
 ];
 

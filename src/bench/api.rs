@@ -7,8 +7,17 @@
 use super::common::Endpoint;
 use crate::error::Failure;
 use crate::plan::{RunOptions, Side};
-use crate::run::{Clock, Patience};
+use crate::run::{Clock, Patience, Supervisor};
 use crate::session::Address;
+
+/// The other side, as a benchmark sees it.
+#[derive(Clone, Copy)]
+pub struct Peer<'a> {
+    /// Its address on the fabric.
+    pub address: Address,
+    /// Who knows whether it is there. To be asked while resources are set up that take long.
+    pub supervisor: &'a dyn Supervisor,
+}
 
 /// One-sided latency: the client's NIC initiates, the server's NIC is the target and its
 /// software takes no part.
@@ -21,14 +30,14 @@ pub trait OneSidedLatency {
     /// Allocates the client's resources, for all sizes of the run.
     fn initiator(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Self::Initiator, Failure>;
 
     /// Allocates the server's resources and opens them to the client.
     fn target(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Self::Target, Failure>;
 
@@ -69,7 +78,7 @@ pub trait TwoSidedLatency {
     /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
     fn resources(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Self::Resources, Failure>;
@@ -135,7 +144,7 @@ pub trait Bandwidth {
     /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
     fn resources(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Self::Resources, Failure>;
@@ -175,6 +184,9 @@ pub trait Iterations {
 
     /// Lists that this side has sent, and whose arrival is acknowledged.
     fn lists_sent(&self) -> u64;
+
+    /// Whether either side has begun an iteration that is not complete here.
+    fn are_under_way(&mut self) -> Result<bool, Failure>;
 }
 
 /// What is done with iterations: the measuring loop.

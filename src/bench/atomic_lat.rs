@@ -7,7 +7,7 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};
 
-use super::api::{Measurement, OneSidedLatency};
+use super::api::{Measurement, OneSidedLatency, Peer};
 use super::common::{
     Command, Completion, Endpoint, Entry, IdcContext, Initiator, Match, Operands, Reports, Target,
     initial_target, measure,
@@ -15,7 +15,6 @@ use super::common::{
 use crate::atomic::Atomic;
 use crate::error::Failure;
 use crate::plan::RunOptions;
-use crate::session::Address;
 
 /// Length of the server's buffer, and where in the client's the fetched value goes, in bytes.
 const ELEMENT: u64 = 64;
@@ -32,12 +31,12 @@ impl OneSidedLatency for AtomicLat {
 
     fn initiator(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
         let fetching = atomic(run)?.fetching;
         let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-        let mut initiator = Initiator::new(endpoint, peer, length)?;
+        let mut initiator = Initiator::new(endpoint, peer.address, length)?;
         if run.idc().is_on() {
             initiator.set_idc_context(IdcContext {
                 restricted: run.restricted().is_on(),
@@ -49,7 +48,7 @@ impl OneSidedLatency for AtomicLat {
         Ok(initiator)
     }
 
-    fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
+    fn target(endpoint: &Endpoint, _: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
         let atomic = atomic(run)?;
         let matching = atomic.matching.then_some(Match {
             initiator: 0,

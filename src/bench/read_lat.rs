@@ -5,7 +5,7 @@
 
 use cxi::EventType;
 
-use super::api::{Measurement, OneSidedLatency};
+use super::api::{Measurement, OneSidedLatency, Peer};
 use super::common::memory;
 use super::common::{
     Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
@@ -13,7 +13,6 @@ use super::common::{
 };
 use crate::error::Failure;
 use crate::plan::RunOptions;
-use crate::session::Address;
 
 const COMPLETION: Completion = Completion {
     event: EventType::REPLY,
@@ -29,13 +28,13 @@ impl OneSidedLatency for ReadLat {
 
     fn initiator(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        Initiator::new(endpoint, peer, run.max_size)
+        Initiator::new(endpoint, peer.address, run.max_size)
     }
 
-    fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
         let entry = Entry {
             put: false,
             get: true,
@@ -45,7 +44,7 @@ impl OneSidedLatency for ReadLat {
             buffer_id: 0,
         };
         let target = Target::new(endpoint, run.max_size, &[], entry)?;
-        target.fill_numbered();
+        target.fill_numbered(peer.supervisor)?;
         Ok(target)
     }
 

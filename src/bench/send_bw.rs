@@ -13,7 +13,7 @@ use cxi::{
     ReturnCode, TransmitBatch,
 };
 
-use super::api::{Bandwidth, Iterations, ListMeasurement, Step};
+use super::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use super::common::memory::{self, PERIOD, map, numbered, refused};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
@@ -24,7 +24,6 @@ use crate::advice;
 use crate::error::Failure;
 use crate::plan::{RunOptions, Side};
 use crate::run::{Clock, Patience};
-use crate::session::Address;
 
 /// Most slots of a transmit queue that one message takes.
 const SLOTS_PER_MESSAGE: u32 = 4;
@@ -53,6 +52,7 @@ pub struct Resources {
     receiver: Receiver,
     arrived: Tally,
     rendezvous: Option<Rendezvous>,
+    progress: Progress,
     /// Messages and answers are made from these.
     message: FullDmaCmd,
     answer: FullDmaCmd,
@@ -82,7 +82,7 @@ impl Bandwidth for SendBw {
 
     fn resources(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
@@ -98,12 +98,12 @@ impl Bandwidth for SendBw {
         };
         let mut initiator = Initiator::with_queues(
             endpoint,
-            peer,
+            peer.address,
             length(part.sends),
             SLOTS_PER_MESSAGE * list_size + FURTHER_SLOTS,
             list_size + 1,
         )?;
-        memory::fill_numbered(&initiator.buffer);
+        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         let acknowledged = Tally::new(endpoint, &initiator, &initiator.events)?;
         acknowledged.keep_for(&mut initiator.transmit);
 
@@ -120,7 +120,9 @@ impl Bandwidth for SendBw {
         let entry = Entry {
             put: true,
             get: false,
-            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
+            matching: run
+                .rdzv
+                .then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
             relaxed: !run.rdzv,
             buffer_id: 0,
@@ -136,7 +138,7 @@ impl Bandwidth for SendBw {
             let fetched = Tally::new(endpoint, &initiator, &initiator.events)?;
             let source = Source::new(
                 endpoint,
-                peer,
+                peer.address,
                 side,
                 &initiator.buffer,
                 Reports::Counted(fetched.number()),
@@ -145,7 +147,7 @@ impl Bandwidth for SendBw {
             let mut fetcher = Fetcher::new(
                 endpoint,
                 &initiator.profile,
-                peer,
+                peer.address,
                 &receiver.portals,
                 &receiver.buffer,
                 list_size + FURTHER_SLOTS,
@@ -192,6 +194,7 @@ impl Bandwidth for SendBw {
             receiver,
             arrived,
             rendezvous,
+            progress: Progress::default(),
         })
     }
 
@@ -364,9 +367,10 @@ impl Sending for Dma {
 }
 
 /// Where in an iteration a side is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     /// Nothing has been sent.
+    #[default]
     Start,
     /// The own list is out; waiting for the peer's list, and until the own one is fetched.
     Lists,
@@ -374,13 +378,11 @@ enum State {
     Answer,
 }
 
-/// One side's part in the iterations of one size.
-struct Course<'a, S> {
-    resources: &'a mut Resources,
-    sending: S,
-    walk: Walk,
+/// How far the iterations of a side have come. A size may end in the middle of one, which the
+/// next size then completes.
+#[derive(Default)]
+struct Progress {
     state: State,
-    lists_sent: u64,
     /// TRIGGERED_OP of the target's counter, asked for and not yet seen.
     awaited: bool,
     /// TRIGGERED_OP of the source's counter, likewise.
@@ -389,17 +391,21 @@ struct Course<'a, S> {
     message_events: u64,
 }
 
+/// One side's part in the iterations of one size.
+struct Course<'a, S> {
+    resources: &'a mut Resources,
+    sending: S,
+    walk: Walk,
+    lists_sent: u64,
+}
+
 impl<'a, S: Sending> Course<'a, S> {
     fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
         Self {
             resources,
             sending,
             walk,
-            state: State::Start,
             lists_sent: 0,
-            awaited: false,
-            unfetched: false,
-            message_events: 0,
         }
     }
 
@@ -413,12 +419,13 @@ impl<'a, S: Sending> Course<'a, S> {
             initiator,
             acknowledged,
             rendezvous,
+            progress,
             ..
         } = &mut *self.resources;
         let list_size = self.walk.list_size;
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetched.arm(list_size)?;
-            self.unfetched = true;
+            progress.unfetched = true;
         }
         acknowledged.arm(list_size)?;
         self.walk.place = 0;
@@ -460,6 +467,7 @@ impl<'a, S: Sending> Course<'a, S> {
         let Resources {
             initiator,
             acknowledged,
+            progress,
             ..
         } = &mut *self.resources;
         let counter = acknowledged.number();
@@ -475,7 +483,7 @@ impl<'a, S: Sending> Course<'a, S> {
                 return Ok(());
             }
             // The other counter that reports here: that of the source.
-            self.unfetched = false;
+            progress.unfetched = false;
         }
     }
 
@@ -485,6 +493,7 @@ impl<'a, S: Sending> Course<'a, S> {
             initiator,
             receiver,
             rendezvous,
+            progress,
             ..
         } = &mut *self.resources;
         let mut any = false;
@@ -492,10 +501,12 @@ impl<'a, S: Sending> Course<'a, S> {
             any = true;
             let (kind, code, record) = (event.event_type(), event.return_code(), event.record());
             match (kind, code, record) {
-                (EventType::TRIGGERED_OP, ReturnCode::OK, _) => self.awaited = false,
-                (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => self.message_events += 1,
+                (EventType::TRIGGERED_OP, ReturnCode::OK, _) => progress.awaited = false,
+                (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => {
+                    progress.message_events += 1
+                }
                 (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
-                    self.message_events += 1;
+                    progress.message_events += 1;
                     if !announced.get_issued()
                         && let Some(rendezvous) = rendezvous
                     {
@@ -511,12 +522,12 @@ impl<'a, S: Sending> Course<'a, S> {
         if any {
             receiver.portals.events.acknowledge();
         }
-        if self.unfetched
+        if progress.unfetched
             && let Some(event) = initiator.events.poll()
         {
             triggered(&event)?;
             initiator.events.acknowledge();
-            self.unfetched = false;
+            progress.unfetched = false;
             any = true;
         }
         Ok(any)
@@ -525,9 +536,9 @@ impl<'a, S: Sending> Course<'a, S> {
     /// Whether the peer's list is here with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
-            self.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size
+            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size
         } else {
-            !self.awaited
+            !self.resources.progress.awaited
         }
     }
 
@@ -539,7 +550,7 @@ impl<'a, S: Sending> Course<'a, S> {
             self.resources.arrived.skip(COUNTS_PER_MESSAGE * list_size);
         } else {
             self.resources.arrived.arm(list_size)?;
-            self.awaited = true;
+            self.resources.progress.awaited = true;
         }
         Ok(())
     }
@@ -548,7 +559,7 @@ impl<'a, S: Sending> Course<'a, S> {
 impl<S: Sending> Iterations for Course<'_, S> {
     fn step<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<Step, Failure> {
         let part = self.resources.part;
-        match self.state {
+        match self.resources.progress.state {
             State::Start => {
                 if part.sends {
                     self.send_list(clock, patience)?;
@@ -556,35 +567,36 @@ impl<S: Sending> Iterations for Course<'_, S> {
                 if part.receives {
                     self.expect_list()?;
                 }
-                self.state = State::Lists;
+                self.resources.progress.state = State::Lists;
                 Ok(Step::Going)
             }
             State::Lists => {
                 let any = self.take_events()?;
-                if self.unfetched || part.receives && !self.list_is_here() {
+                if self.resources.progress.unfetched || part.receives && !self.list_is_here() {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
                 if part.receives {
                     if self.resources.rendezvous.is_some() {
-                        self.message_events -= EVENTS_PER_MESSAGE * self.walk.list_size;
+                        self.resources.progress.message_events -=
+                            EVENTS_PER_MESSAGE * self.walk.list_size;
                     }
                     self.send_answer(clock, patience)?;
                 }
                 if !part.sends {
-                    self.state = State::Start;
+                    self.resources.progress.state = State::Start;
                     return Ok(Step::Complete);
                 }
                 self.resources.arrived.arm(1)?;
-                self.awaited = true;
-                self.state = State::Answer;
+                self.resources.progress.awaited = true;
+                self.resources.progress.state = State::Answer;
                 Ok(Step::Going)
             }
             State::Answer => {
                 let any = self.take_events()?;
-                if self.awaited {
+                if self.resources.progress.awaited {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
-                self.state = State::Start;
+                self.resources.progress.state = State::Start;
                 Ok(Step::Complete)
             }
         }
@@ -592,6 +604,12 @@ impl<S: Sending> Iterations for Course<'_, S> {
 
     fn lists_sent(&self) -> u64 {
         self.lists_sent
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        self.take_events()?;
+        let progress = &self.resources.progress;
+        Ok(progress.state != State::Start || progress.message_events > 0)
     }
 }
 

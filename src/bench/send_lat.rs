@@ -13,7 +13,7 @@ use cxi::{
     Record, ReturnCode, TransmitBatch,
 };
 
-use super::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
+use super::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
 use super::common::memory::{self, map, refused};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
@@ -71,20 +71,20 @@ impl TwoSidedLatency for SendLat {
 
     fn resources(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
-        let initiator = Initiator::new(endpoint, peer, run.max_size)?;
-        memory::fill_numbered(&initiator.buffer);
-        let receiver = Receiver::new(endpoint, peer, run)?;
+        let initiator = Initiator::new(endpoint, peer.address, run.max_size)?;
+        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
+        let receiver = Receiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
-            let source = Source::new(endpoint, peer, side, buffer, events, EVENT_PAGE)?;
+            let source = Source::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
             let fetcher = Fetcher::new(
                 endpoint,
                 &initiator.profile,
-                peer,
+                peer.address,
                 &receiver.portals,
                 &receiver.buffer,
                 FETCH_SLOTS,
@@ -508,9 +508,12 @@ mod tests {
             let plan = plan("send-lat", options);
             let endpoint = endpoint(&plan);
             let own = endpoint.address();
-            let peer = Address {
-                nic: own.nic,
-                pid: own.pid,
+            let peer = Peer {
+                address: Address {
+                    nic: own.nic,
+                    pid: own.pid,
+                },
+                supervisor: &Alone,
             };
             let mut resources =
                 SendLat::resources(&endpoint, peer, &plan.run, Side::Client).unwrap();

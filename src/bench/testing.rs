@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::TOOLS;
-use super::api::{Measurement, OneSidedLatency, Transaction};
+use super::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use super::common::Endpoint;
 use crate::backend;
 use crate::cli::{self, Request};
@@ -17,7 +17,7 @@ pub fn plan(tool: &str, options: &[&str]) -> Plan {
     let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
     let arguments = [&["127.0.0.1", "-d", "soft90"], options].concat();
     match cli::parse(tool, arguments.into_iter().map(OsString::from).collect()) {
-        Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), typed, None).unwrap(),
+        Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None).unwrap(),
         _ => panic!("options of a run"),
     }
 }
@@ -37,8 +37,12 @@ pub fn both_ends<B: OneSidedLatency>(
         nic: own.nic,
         pid: own.pid,
     };
-    let target = B::target(endpoint, address, run).unwrap();
-    (B::initiator(endpoint, address, run).unwrap(), target)
+    let peer = Peer {
+        address,
+        supervisor: &Alone,
+    };
+    let target = B::target(endpoint, peer, run).unwrap();
+    (B::initiator(endpoint, peer, run).unwrap(), target)
 }
 
 /// Repeats the transaction so many times.

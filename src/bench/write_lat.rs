@@ -6,7 +6,7 @@
 use cxi::records::IdcHdr;
 use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 
-use super::api::{Measurement, OneSidedLatency};
+use super::api::{Measurement, OneSidedLatency, Peer};
 use super::common::memory;
 use super::common::{
     Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
@@ -14,7 +14,6 @@ use super::common::{
 };
 use crate::error::Failure;
 use crate::plan::RunOptions;
-use crate::session::Address;
 
 const COMPLETION: Completion = Completion {
     event: EventType::ACK,
@@ -30,11 +29,11 @@ impl OneSidedLatency for WriteLat {
 
     fn initiator(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: Peer<'_>,
         run: &RunOptions,
     ) -> Result<Initiator, Failure> {
-        let mut initiator = Initiator::new(endpoint, peer, run.max_size)?;
-        memory::fill_numbered(&initiator.buffer);
+        let mut initiator = Initiator::new(endpoint, peer.address, run.max_size)?;
+        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         if run.use_idc {
             initiator.set_idc_context(IdcContext {
                 restricted: !run.unrestricted,
@@ -46,7 +45,7 @@ impl OneSidedLatency for WriteLat {
         Ok(initiator)
     }
 
-    fn target(endpoint: &Endpoint, _: Address, run: &RunOptions) -> Result<Target, Failure> {
+    fn target(endpoint: &Endpoint, _: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
         let entry = Entry {
             put: true,
             get: false,

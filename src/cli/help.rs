@@ -2,6 +2,7 @@
 
 use crate::atomic;
 use crate::cli::options::{ATOMIC_OP, LOOPBACK, OptionDef};
+use crate::command::Command;
 use crate::tool::Tool;
 
 /// Column at which the explanation of an option begins.
@@ -43,9 +44,9 @@ pub fn usage(tool: &Tool, program: &str) -> String {
 }
 
 /// Help for the program as a whole.
-pub fn overview(tools: &[Tool]) -> String {
+pub fn overview(tools: &[Tool], commands: &[Command]) -> String {
     let mut text = String::from(
-        "Latency and bandwidth diagnostics for HPE Slingshot NICs\n\nUsage:\n  cxidiag TOOL [ADDR] [OPTIONS]\n\nTools:\n",
+        "Latency and bandwidth diagnostics for HPE Slingshot NICs\n\nUsage:\n  cxidiag TOOL [ADDR] [OPTIONS]\n  cxidiag COMMAND [ARGUMENTS]\n\nTools:\n",
     );
     for tool in tools {
         text += &entry(
@@ -56,10 +57,14 @@ pub fn overview(tools: &[Tool]) -> String {
             ),
         );
     }
+    text += "\nCommands:\n";
+    for command in commands {
+        text += &entry(command.name, command.about);
+    }
     text += "\nOptions:\n";
     text += &entry(
         "-h, --help",
-        "Print this help and exit; after a tool, its help",
+        "Print this help and exit; after a tool or command, its\nhelp",
     );
     text += &entry("-V, --version", "Print the version and exit");
     text += &entry(
@@ -123,15 +128,18 @@ fn syntax(option: &OptionDef) -> String {
     let short = option
         .short
         .map_or("    ".into(), |letter| format!("-{letter}, "));
-    let value = option
-        .value
-        .map_or(String::new(), |value| format!("={value}"));
+    let value = match option.value {
+        None => String::new(),
+        // The sign goes with the value where both may be left out.
+        Some(name) if option.value_is_optional() => name.replacen('[', "[=", 1),
+        Some(name) => format!("={name}"),
+    };
     format!("{short}--{}{value}", option.long)
 }
 
 /// One entry of a list: what it is about, then its explanation at a column of its own; on a line
 /// of its own where the former leaves no room.
-fn entry(subject: &str, explanation: &str) -> String {
+pub fn entry(subject: &str, explanation: &str) -> String {
     let mut text = format!("  {subject}");
     let mut lines = explanation.lines();
     if text.len() + 2 <= EXPLANATION
@@ -150,13 +158,15 @@ fn entry(subject: &str, explanation: &str) -> String {
 mod tests {
     use super::*;
     use crate::bench::TOOLS;
+    use crate::command::COMMANDS;
 
     #[test]
     fn help_fits_80_columns() {
         let texts = TOOLS
             .iter()
             .map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
-        for text in texts.chain([overview(TOOLS)]) {
+        let commands = COMMANDS.iter().map(|command| (command.help)());
+        for text in texts.chain(commands).chain([overview(TOOLS, COMMANDS)]) {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
                 assert_eq!(line, line.trim_end());

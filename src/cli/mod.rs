@@ -1,7 +1,7 @@
 //! Options: argument list of one tool -> what was typed; help from the same source.
 //!
 //! Syntax as the legacy tools have it (tools.md 2.1): options and address in any order, long
-//! options may be abbreviated as long as they are unambiguous, `--` ends the options, the last of
+//! options may be abbreviated as long as they are unambiguous among those of the legacy tool, or else among all, `--` ends the options, the last of
 //! several equal options counts, `--help` and `--version` act when they are reached. Numbers are
 //! strict (defect T24). Whatever is wrong is told in one line.
 
@@ -20,7 +20,7 @@ use clap::{Arg, ArgAction, Command};
 use crate::error::Failure;
 use crate::plan::invalid;
 use crate::tool::Tool;
-use options::{Governs, OptionDef};
+use options::{Governs, LEFT_OUT, OptionDef};
 use typed::Typed;
 
 /// What the user wants of a tool.
@@ -31,7 +31,7 @@ pub enum Request {
     /// Its version.
     Version,
     /// A run.
-    Run(Typed),
+    Run(Box<Typed>),
 }
 
 /// Name of the positional argument.
@@ -62,7 +62,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         };
         (option.set)(&mut typed, value)
             .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
-        if option.governs == Governs::Run {
+        if option.governs != Governs::ThisProcess {
             typed.run_given.push(option.long);
         }
     }
@@ -71,7 +71,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         typed.address = Some(host(address)?);
     }
     match addresses.next() {
-        None => Ok(Request::Run(typed)),
+        None => Ok(Request::Run(Box::new(typed))),
         Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
     }
 }
@@ -84,7 +84,11 @@ fn command(tool: &Tool) -> Command {
         .infer_long_args(true)
         .args_override_self(true)
         .version(tool.wire_version)
-        .args(tool.options.iter().map(|option| argument(option)))
+        .args(
+            tool.options
+                .iter()
+                .map(|option| argument(option).aliases(abbreviations(option, tool))),
+        )
         .arg(
             Arg::new("help")
                 .short('h')
@@ -111,6 +115,12 @@ fn argument(option: &'static OptionDef) -> Arg {
         None => argument,
     };
     match option.value {
+        Some(_) if option.value_is_optional() => argument
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value(LEFT_OUT)
+            .value_parser(ValueParser::os_string()),
         // The value may be anything: `-n -3` is to be refused as a number, not as an option.
         Some(_) => argument
             .action(ArgAction::Set)
@@ -120,11 +130,29 @@ fn argument(option: &'static OptionDef) -> Arg {
     }
 }
 
+/// The abbreviations of a legacy option by which the legacy tool knows it. clap knows these words
+/// before it looks for what a word could be the beginning of.
+fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
+    let is_own = |long| options::OWN.iter().any(|own| own.long == long);
+    if is_own(option.long) {
+        return Vec::new();
+    }
+    let legacy = tool.options.iter().map(|option| option.long);
+    let others: Vec<&str> = legacy
+        .chain(["help", "version"])
+        .filter(|long| *long != option.long && !is_own(long))
+        .collect();
+    (1..option.long.len())
+        .map(|length| &option.long[..length])
+        .filter(|start| !others.iter().any(|other| other.starts_with(start)))
+        .collect()
+}
+
 fn host(address: &OsStr) -> Result<String, Failure> {
     match address.to_str() {
         Some(host) if !host.is_empty() => Ok(host.to_owned()),
         _ => Err(Failure::usage(format!(
-            "invalid address '{}': expected a host name or an IPv4 address",
+            "invalid address '{}': expected a host name or an IP address",
             address.display()
         ))),
     }

@@ -4,14 +4,17 @@
 //! these definitions; a rule that concerns several options is in `plan`.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use super::number::within;
 use super::typed::Typed;
 use crate::atomic::{self, Atomic};
 use crate::device::DEFAULT_DEVICE;
+use crate::expect;
+use crate::outputs::Place;
 use crate::plan::{
-    Bandwidth, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE,
-    SIZES,
+    Bandwidth, DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, MAX_ALIGNMENT, MAX_GAP_US,
+    MAX_LIST_SIZE, MAX_SIZE, SIZES,
 };
 use crate::tool::Tool;
 
@@ -22,6 +25,8 @@ pub enum Governs {
     ThisProcess,
     /// The run, on both sides. It comes from the client; a server ignores it.
     Run,
+    /// What is made of the results, which are the client's; a server ignores it.
+    Results,
 }
 
 /// One option.
@@ -31,15 +36,44 @@ pub struct OptionDef {
     pub short: Option<char>,
     /// Long form, without the dashes.
     pub long: &'static str,
-    /// Name of its value in the help text; an option without one is a switch.
+    /// Name of its value in the help text, in brackets where the value may be left out; an option
+    /// without a name is a switch.
     pub value: Option<&'static str>,
     /// Whose option it is.
     pub governs: Governs,
     /// Help text, in lines.
     pub help: fn(&Tool) -> String,
-    /// Takes over a value (empty for a switch), or says what is allowed.
+    /// Takes over a value (empty for a switch, [`LEFT_OUT`] for a value that was left out), or says
+    /// what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
+
+/// The value of an option whose value was left out: `--json` is `--json=-`.
+pub const LEFT_OUT: &str = "-";
+
+impl OptionDef {
+    /// Whether its value may be left out.
+    pub fn value_is_optional(&self) -> bool {
+        self.value.is_some_and(|name| name.starts_with('['))
+    }
+}
+
+/// Options that the legacy tools do not have. An abbreviation that stands for an option of theirs
+/// is never taken for one of these.
+pub static OWN: &[&OptionDef] = &[
+    &PERCENTILES,
+    &JSON,
+    &CSV,
+    &HDR_LOG,
+    &EXPECT,
+    &QUIET,
+    &BIND,
+    &PERSIST,
+    &CONNECT_TIMEOUT,
+    &WAIT,
+    &LOOPBACK,
+    &LIBCXI,
+];
 
 /// `--device`
 pub static DEVICE: OptionDef = OptionDef {
@@ -382,6 +416,99 @@ pub static RDZV: OptionDef = OptionDef {
     },
 };
 
+/// `--percentiles`
+pub static PERCENTILES: OptionDef = OptionDef {
+    short: None,
+    long: "percentiles",
+    value: None,
+    governs: Governs::Results,
+    help: |_| "Print percentiles after the table".into(),
+    set: |typed, _| {
+        typed.outputs.percentiles = true;
+        Ok(())
+    },
+};
+
+/// `--json`
+pub static JSON: OptionDef = OptionDef {
+    short: None,
+    long: "json",
+    value: Some("[FILE]"),
+    governs: Governs::Results,
+    help: |_| {
+        "Write the results as JSON to FILE; without FILE\nto standard output, and the text to standard error"
+            .into()
+    },
+    set: |typed, value| {
+        typed.outputs.json = Some(place(value)?);
+        Ok(())
+    },
+};
+
+/// `--csv`
+pub static CSV: OptionDef = OptionDef {
+    short: None,
+    long: "csv",
+    value: Some("[FILE]"),
+    governs: Governs::Results,
+    help: |_| "The same as comma-separated values".into(),
+    set: |typed, value| {
+        typed.outputs.csv = Some(place(value)?);
+        Ok(())
+    },
+};
+
+/// `--hdr-log`
+pub static HDR_LOG: OptionDef = OptionDef {
+    short: None,
+    long: "hdr-log",
+    value: Some("FILE"),
+    governs: Governs::Results,
+    help: |_| "Write the distribution of the latencies to FILE as\nan HdrHistogram log (V2)".into(),
+    set: |typed, value| {
+        typed.outputs.hdr_log = Some(file(value)?);
+        Ok(())
+    },
+};
+
+/// `--expect`
+pub static EXPECT: OptionDef = OptionDef {
+    short: None,
+    long: "expect",
+    value: Some("LIST"),
+    governs: Governs::Results,
+    help: |tool| {
+        let (example, figures) = match tool.defaults.bandwidth {
+            Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
+            None => ("p99<4us,mean<2.2us", "min, max,\nmean, stddev, pN"),
+        };
+        format!(
+            "Judge the figures of each size, such as\n\"{example}\"; exit status 3 if one\n\
+             is not as expected; there are {figures}"
+        )
+    },
+    set: |typed, value| {
+        typed.outputs.expectations = expect::parse(text(value)?)?;
+        Ok(())
+    },
+};
+
+/// `--quiet`
+pub static QUIET: OptionDef = OptionDef {
+    short: None,
+    long: "quiet",
+    value: None,
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Show no progress on a terminal, and no text where\nanother format has standard output"
+            .into()
+    },
+    set: |typed, _| {
+        typed.outputs.quiet = true;
+        Ok(())
+    },
+};
+
 /// `--loopback`
 pub static LOOPBACK: OptionDef = OptionDef {
     short: None,
@@ -394,6 +521,74 @@ pub static LOOPBACK: OptionDef = OptionDef {
         Ok(())
     },
 };
+
+/// `--bind`
+pub static BIND: OptionDef = OptionDef {
+    short: None,
+    long: "bind",
+    value: Some("ADDR"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Server: address or name of this machine to listen\non (default: all, IPv4 and IPv6)".into()
+    },
+    set: |typed, value| {
+        let host = text(value)?;
+        if host.is_empty() {
+            return Err("expected an address or a name of this machine".into());
+        }
+        typed.bind = Some(host.to_owned());
+        Ok(())
+    },
+};
+
+/// `--persist`
+pub static PERSIST: OptionDef = OptionDef {
+    short: None,
+    long: "persist",
+    value: None,
+    governs: Governs::ThisProcess,
+    help: |_| "Server: serve one client after another, until\ntold to stop".into(),
+    set: |typed, _| {
+        typed.persist = true;
+        Ok(())
+    },
+};
+
+/// `--connect-timeout`
+pub static CONNECT_TIMEOUT: OptionDef = OptionDef {
+    short: None,
+    long: "connect-timeout",
+    value: Some("SEC"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        let default = DEFAULT_CONNECT_LIMIT.as_secs();
+        format!(
+            "Client: seconds for each address of the server\nto accept the connection (default: {default})"
+        )
+    },
+    set: |typed, value| {
+        typed.connect_timeout = Some(within(text(value)?, 1..=MAX_SECONDS)? as u32);
+        Ok(())
+    },
+};
+
+/// `--wait`
+pub static WAIT: OptionDef = OptionDef {
+    short: None,
+    long: "wait",
+    value: Some("SEC"),
+    governs: Governs::ThisProcess,
+    help: |_| {
+        "Client: seconds to go on trying where no server\nlistens, or it serves another client (default: 0)".into()
+    },
+    set: |typed, value| {
+        typed.wait = Some(within(text(value)?, 0..=MAX_SECONDS)? as u32);
+        Ok(())
+    },
+};
+
+/// Longest wait that can be asked for: a week.
+const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// `--libcxi`
 pub static LIBCXI: OptionDef = OptionDef {
@@ -415,6 +610,20 @@ pub static LIBCXI: OptionDef = OptionDef {
 
 /// Environment variable that names the library where `--libcxi` does not.
 pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
+
+fn place(value: &OsStr) -> Result<Place, String> {
+    if value == LEFT_OUT {
+        return Ok(Place::Stdout);
+    }
+    file(value).map(Place::File)
+}
+
+fn file(value: &OsStr) -> Result<PathBuf, String> {
+    match value.is_empty() {
+        true => Err("expected the name of a file".into()),
+        false => Ok(value.into()),
+    }
+}
 
 fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
     if let Some(atomic) = &mut typed.run.atomic {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceName;
-use crate::plan::RunOptions;
+use crate::outputs::Outputs;
+use crate::plan::{Role, RunOptions};
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
@@ -18,11 +19,21 @@ pub struct Typed {
     pub svc_id: Option<u32>,
     /// `--port`.
     pub port: Option<u16>,
+    /// `--bind`.
+    pub bind: Option<String>,
+    /// `--persist`.
+    pub persist: bool,
+    /// `--connect-timeout`, in seconds.
+    pub connect_timeout: Option<u32>,
+    /// `--wait`, in seconds.
+    pub wait: Option<u32>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// The tool's defaults, changed by what was typed.
     pub run: RunOptions,
-    /// Long names of the run options that were typed, in the order of the help text.
+    /// What is made of the results.
+    pub outputs: Outputs,
+    /// Long names of the options that were typed and are a client's, in the order of the help text.
     pub run_given: Vec<&'static str>,
 }
 
@@ -35,9 +46,34 @@ impl Typed {
             device: None,
             svc_id: None,
             port: None,
+            bind: None,
+            persist: false,
+            connect_timeout: None,
+            wait: None,
             libcxi: None,
             run: defaults,
+            outputs: Outputs::default(),
             run_given: Vec::new(),
         }
+    }
+
+    /// What to say about an option that makes no sense in this role, if one was typed.
+    pub fn misplaced(&self, role: &Role) -> Option<String> {
+        let serves = *role == Role::Server;
+        let connects = matches!(role, Role::Client { .. });
+        let of_server = "is for a server: leave it out where an address or --loopback is given";
+        let of_client = "is for a client: it needs the address of a server";
+        [
+            ("--bind", self.bind.is_some() && !serves, of_server),
+            ("--persist", self.persist && !serves, of_server),
+            (
+                "--connect-timeout",
+                self.connect_timeout.is_some() && !connects,
+                of_client,
+            ),
+            ("--wait", self.wait.is_some() && !connects, of_client),
+        ]
+        .into_iter()
+        .find_map(|(option, wrong, why)| wrong.then(|| format!("{option} {why}")))
     }
 }

@@ -42,6 +42,11 @@ impl Statistics {
         self.count
     }
 
+    /// Sum of the samples in ns.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// Smallest sample in ns; 0 without samples.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }

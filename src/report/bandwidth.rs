@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use super::text::{line, separator};
+use super::text::{self, line, separator};
+use crate::error::Failure;
 use crate::measure::Rates;
 use crate::plan::{Bandwidth, Setting};
 use crate::tool::Tool;
@@ -57,6 +58,21 @@ pub fn result(
     )?;
     // Into a pipe as well: whoever follows a long run sees each size when it is done.
     out.flush()
+}
+
+/// Writes what stands below a table that a failure has cut short. `one_sided` if its last row
+/// should have the sum of both directions, but the peer's figures are missing.
+pub fn cut_short(
+    out: &mut impl Write,
+    tool: &Tool,
+    failure: &Failure,
+    one_sided: bool,
+) -> io::Result<()> {
+    let but = match one_sided {
+        true => " (last line: this side's sends alone)",
+        false => "",
+    };
+    text::cut_short(out, tool, failure, but)
 }
 
 /// Writes what stands after the last size.

@@ -4,15 +4,19 @@
 //! Everything is written to a `Write` and its errors are returned: a reader that goes away early
 //! (`cxidiag ... | head`) ends the program quietly, see `error::Kind::OutputClosed`.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use super::bandwidth;
 use crate::cli::options;
 use crate::device::DeviceName;
+use crate::error::{Failure, Kind};
 use crate::measure::Statistics;
 use crate::plan::{RunOptions, Setting, Side};
 use crate::session::{Address, Own};
 use crate::tool::Tool;
+
+/// Bytes of lines that are written together.
+const LINES: usize = 1 << 16;
 
 /// What the summary block says.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +121,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         line(out, "Hugepages", Setting::Disabled)?;
     }
-    let Own { nic, pid, vni } = *own;
+    let Own { nic, pid, vni, .. } = *own;
     line(
         out,
         &format!("Local ({here})"),
@@ -140,70 +144,63 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     Ok(())
 }
 
-/// What a client prints from the ready barrier on.
-#[derive(Debug)]
-pub struct ClientTables<'a, W> {
-    out: &'a mut W,
-    tool: &'a Tool,
-    report_all: bool,
+/// Writes what a client prints before the first size.
+pub fn begin(out: &mut impl Write, tool: &Tool, report_all: bool) -> io::Result<()> {
+    if report_all {
+        return Ok(());
+    }
+    titles(out, tool)
 }
 
-impl<'a, W: Write> ClientTables<'a, W> {
-    /// Writes what stands before the first size.
-    pub fn begin(out: &'a mut W, tool: &'a Tool, report_all: bool) -> io::Result<Self> {
-        let mut tables = Self {
-            out,
-            tool,
-            report_all,
-        };
-        if !report_all {
-            tables.header()?;
-        }
-        Ok(tables)
+/// Writes the result for `size` bytes. `samples` are the latencies in ns, where each one is to be
+/// reported.
+pub fn result(
+    out: &mut impl Write,
+    tool: &Tool,
+    size: u64,
+    statistics: &Statistics,
+    samples: Option<&[u64]>,
+) -> io::Result<()> {
+    if let Some(samples) = samples {
+        every(out, tool, samples)?;
+        titles(out, tool)?;
     }
+    let us = |ns: f64| ns / 1000.0;
+    writeln!(
+        out,
+        "{size:width$}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}",
+        statistics.count(),
+        us(statistics.min() as f64),
+        us(statistics.max() as f64),
+        us(statistics.mean()),
+        us(statistics.standard_deviation()),
+        width = tool.size_column.len(),
+    )?;
+    // Into a pipe as well: whoever follows a long run sees each size when it is done.
+    out.flush()
+}
 
-    /// Writes the result for `size` bytes. `samples` are the latencies in ns, which are written
-    /// where each one is to be reported.
-    pub fn result(
-        &mut self,
-        size: u64,
-        statistics: &Statistics,
-        samples: Option<&[u64]>,
-    ) -> io::Result<()> {
-        if self.report_all {
-            separator(self.out, self.tool)?;
-            // WriteNum it is in every tool.
-            writeln!(self.out, "{:>10}  {:>11}", "WriteNum", "Latency[us]")?;
-            for (number, ns) in samples.unwrap_or_default().iter().enumerate() {
-                writeln!(self.out, "{number:10}  {:7}.{:03}", ns / 1000, ns % 1000)?;
-            }
-            self.header()?;
-        }
-        let us = |ns: f64| ns / 1000.0;
-        writeln!(
-            self.out,
-            "{size:width$}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}",
-            statistics.count(),
-            us(statistics.min() as f64),
-            us(statistics.max() as f64),
-            us(statistics.mean()),
-            us(statistics.standard_deviation()),
-            width = self.tool.size_column.len(),
-        )?;
-        // Into a pipe as well: whoever follows a long run sees each size when it is done.
-        self.out.flush()
+fn every(out: &mut impl Write, tool: &Tool, samples: &[u64]) -> io::Result<()> {
+    separator(out, tool)?;
+    // WriteNum it is in every tool.
+    writeln!(out, "{:>10}  {:>11}", "WriteNum", "Latency[us]")?;
+    // Standard output would make a system call for each of millions of lines.
+    let mut out = BufWriter::with_capacity(LINES, out);
+    for (number, ns) in samples.iter().enumerate() {
+        writeln!(out, "{number:10}  {:7}.{:03}", ns / 1000, ns % 1000)?;
     }
+    out.flush()
+}
 
-    /// Writes what stands after the last size.
-    pub fn end(self) -> io::Result<()> {
-        separator(self.out, self.tool)?;
-        self.out.flush()
-    }
+/// Writes what a client prints after the last size.
+pub fn end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    out.flush()
+}
 
-    fn header(&mut self) -> io::Result<()> {
-        separator(self.out, self.tool)?;
-        writeln!(self.out, "{}", header(self.tool))
-    }
+fn titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    writeln!(out, "{}", header(tool))
 }
 
 /// Writes what a server prints for each size.
@@ -216,6 +213,22 @@ pub fn server_result(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 /// Writes what a server prints after the last size.
 pub fn server_end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     separator(out, tool)?;
+    out.flush()
+}
+
+/// Writes what stands below a table that a failure has cut short; `but` says more about its last row.
+pub(super) fn cut_short(
+    out: &mut impl Write,
+    tool: &Tool,
+    failure: &Failure,
+    but: &str,
+) -> io::Result<()> {
+    separator(out, tool)?;
+    let reason = match failure.kind {
+        Kind::Interrupted => "Interrupted",
+        _ => "Failed",
+    };
+    writeln!(out, "{reason}: results are partial{but}")?;
     out.flush()
 }
 
@@ -284,6 +297,7 @@ mod tests {
                 nic,
                 pid: 0,
                 vni: 10,
+                simulated: false,
             },
             peer: Address { nic: other, pid: 0 },
         }
@@ -322,9 +336,15 @@ mod tests {
         let row = [2074, 2094, 2094, 2094, 2115].into_iter().collect();
         let text = written(|out| {
             summary(out, &example(&run, Side::Client))?;
-            let mut tables = ClientTables::begin(out, write_lat(), true)?;
-            tables.result(8, &row, Some(&[2008, 2012, 2008, 2007, 2008]))?;
-            tables.end()
+            begin(out, write_lat(), true)?;
+            result(
+                out,
+                write_lat(),
+                8,
+                &row,
+                Some(&[2008, 2012, 2008, 2007, 2008]),
+            )?;
+            end(out, write_lat())
         });
         assert_eq!(text, seed("cxi_write_lat 10.1.1.8 -n 5 --report-all"));
     }
@@ -333,10 +353,10 @@ mod tests {
     fn a_range_has_one_header_and_a_row_for_each_size() {
         let row: Statistics = [1_000, 2_000].into_iter().collect();
         let text = written(|out| {
-            let mut tables = ClientTables::begin(out, write_lat(), false)?;
-            tables.result(8, &row, None)?;
-            tables.result(4_294_967_295, &row, None)?;
-            tables.end()
+            begin(out, write_lat(), false)?;
+            result(out, write_lat(), 8, &row, None)?;
+            result(out, write_lat(), 4_294_967_295, &row, None)?;
+            end(out, write_lat())
         });
         let dashes = "-".repeat(72);
         let expected = format!(
@@ -350,13 +370,38 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_cut_short_says_so_below_what_it_has() {
+        let row: Statistics = [1_000, 2_000].into_iter().collect();
+        let text = |failure: &Failure, measured: &Statistics| {
+            written(|out| {
+                begin(out, write_lat(), false)?;
+                if measured.count() > 0 {
+                    result(out, write_lat(), 8, measured, None)?;
+                }
+                cut_short(out, write_lat(), failure, "")
+            })
+        };
+        let dashes = "-".repeat(72);
+        let table = format!("{dashes}\n{}\n", header(write_lat()));
+        let figures = "           8           2        1.00        2.00        1.50        0.50\n";
+        assert_eq!(
+            text(&Failure::interrupted("SIGINT"), &row),
+            format!("{table}{figures}{dashes}\nInterrupted: results are partial\n")
+        );
+        assert_eq!(
+            text(&Failure::nic("lost"), &Statistics::default()),
+            format!("{table}{dashes}\nFailed: results are partial\n")
+        );
+    }
+
+    #[test]
     fn every_latency_of_each_size_has_its_table() {
         let row = [1_234_567_890].into_iter().collect();
         let text = written(|out| {
-            let mut tables = ClientTables::begin(out, write_lat(), true)?;
-            tables.result(1, &row, Some(&[1_234_567_890]))?;
-            tables.result(2, &row, Some(&[1_234_567_890]))?;
-            tables.end()
+            begin(out, write_lat(), true)?;
+            result(out, write_lat(), 1, &row, Some(&[1_234_567_890]))?;
+            result(out, write_lat(), 2, &row, Some(&[1_234_567_890]))?;
+            end(out, write_lat())
         });
         let dashes = "-".repeat(72);
         let table = format!(

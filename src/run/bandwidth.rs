@@ -1,84 +1,129 @@
 //! A bandwidth run: lists of operations, in one direction or both.
 
-use std::io::{self, Write};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::course::{Watchful, open, summarize};
+use super::clients::{self, Meeting};
+use super::course::{Watchful, close, cut_short, longest_size, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Step};
-use crate::bench::common::Endpoint;
+use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::error::Failure;
-use crate::measure::Rates;
+use crate::interrupt;
+use crate::measure::{Gauge, Rates};
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::bandwidth;
-use crate::session::{self, Agreed, PeerResult, Session};
+use crate::report::{Lists, Reporter};
+use crate::session::{self, PeerResult, Session};
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
 const POST_RUN: &str = "Post-run";
+const CLEANUP: &str = "RDZV cleanup";
 
 /// What a side waits for, in messages.
 const AWAITED: &str = "list of messages";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn bandwidth_run<B: Bandwidth>(plan: &Plan) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => {
-            loopback::end_with_parent()?;
-            let endpoint = open(plan)?;
-            let (session, agreed) =
-                session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Server, out)
-        }
+        Role::Server => clients::serve(plan, reporter, |meeting| run::<B>(meeting, Side::Server)),
         Role::Client { address } => {
             let endpoint = open(plan)?;
             let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            run::<B>(plan, endpoint, &session, &agreed, Side::Client, out)
+            let meeting = Meeting {
+                plan,
+                endpoint,
+                session,
+                agreed,
+                reporter,
+            };
+            run::<B>(meeting, Side::Client)
         }
-        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan)),
+        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan, reporter)),
     }
 }
 
-fn run<B: Bandwidth>(
-    plan: &Plan,
-    endpoint: Endpoint,
-    session: &Session,
-    agreed: &Agreed,
-    side: Side,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn run<B: Bandwidth>(meeting: Meeting, side: Side) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
     let run = &agreed.run;
     let lists = run.lists()?;
-    summarize(out, plan, side, &endpoint, agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, run, side)?;
-    session.ready()?;
-    bandwidth::begin(out, plan.tool).map_err(Failure::output)?;
-    let watch = Watchful {
-        session,
-        endpoint: &endpoint,
-        program: &plan.program,
+    summarize(reporter, plan, side, &endpoint, &session, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
     };
+    let mut resources = B::resources(&endpoint, peer, run, side)?;
+    session.ready()?;
+    reporter.begin_bandwidth()?;
     let is_loopback = agreed.peer.nic == endpoint.address().nic;
     let sends = lists.bidirectional || side == Side::Client;
-    for size in run.sizes() {
+    let lists_of = |size, figures: Figures| {
+        let doubled = is_loopback && lists.bidirectional;
+        let sides = [figures.own, figures.peer.unwrap_or_default()];
+        Lists {
+            size,
+            sides,
+            rates: Rates::of(size, sides, doubled),
+            sends,
+            one_sided: lists.bidirectional && figures.peer.is_none(),
+        }
+    };
+    let figures = Cell::default();
+    let gauge = Arc::new(Gauge::default());
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
+        gauge.set(0, 0);
+        reporter.begin_size(size, &gauge);
+        figures.set(Figures::default());
+        let list_bytes = size.saturating_mul(lists.list_size.into());
+        let partner = Connected {
+            session: &session,
+            limit: longest_size(run, list_bytes),
+        };
         let measurement = Loop {
-            partner: session,
+            partner: &partner,
             run,
             list_size: lists.list_size.into(),
             ends_with_peer: !sends,
-            patience: Patience::new(&watch).for_bytes(size.saturating_mul(lists.list_size.into())),
+            peer_ends_in_step: agreed.is_cxidiag,
+            patience: Patience::new(&watch).for_bytes(list_bytes),
+            figures: &figures,
+            gauge: &gauge,
         };
-        let [own, peer] = B::measure(&mut resources, run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        B::measure(&mut resources, run, size, measurement)?;
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
-        let rates = Rates::of(size, [own, peer], is_loopback && lists.bidirectional);
-        let count = sends.then_some(own.count);
-        bandwidth::result(out, plan.tool, size, count, rates).map_err(Failure::output)?;
+        enter(Phase::Reporting);
+        reporter.bandwidth(lists_of(size, figures.take()))
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        reporter.bandwidth_cut_short(lists_of(current, figures.get()), &failure);
+        return Err(failure);
     }
-    bandwidth::end(out, plan.tool).map_err(Failure::output)?;
+    session.finish();
+    enter(Phase::Releasing);
+    reporter.end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
+}
+
+/// What is known of a size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    own: PeerResult,
+    /// Once the results are exchanged.
+    peer: Option<PeerResult>,
 }
 
 /// The peer, as the loop sees it.
@@ -93,17 +138,24 @@ trait Partner {
     fn speaks(&self) -> bool;
 }
 
-impl Partner for Session {
+/// The peer at the other end of the control connection.
+struct Connected<'a> {
+    session: &'a Session,
+    /// The longest that it may take for the size at hand.
+    limit: Duration,
+}
+
+impl Partner for Connected<'_> {
     fn barrier(&self, point: &str) -> Result<(), Failure> {
-        self.barrier(point, None)
+        self.session.barrier(point, self.limit)
     }
 
     fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        self.results(own)
+        self.session.results(own)
     }
 
     fn speaks(&self) -> bool {
-        self.peer_speaks()
+        self.session.peer_speaks()
     }
 }
 
@@ -113,34 +165,67 @@ impl Partner for Session {
 /// barrier behind (defect T18 of tools.md). A duration may end in the middle of an iteration: a
 /// list that was acknowledged counts, and then both sides complete what either has begun,
 /// unmeasured, so that nothing is left over for the next size (defect T23).
+///
+/// A legacy peer leaves its loop wherever it is when its time is up, and takes part in nothing before
+/// the next size; there it answers what it owes, or owes one answer less. So what was begun with it
+/// is left as it is, and goes on in the next size. Only in timed runs of rendezvous messages in both
+/// directions it completes what it has begun, before a barrier of their own (wire.md 6.3).
 struct Loop<'a> {
     partner: &'a dyn Partner,
     run: &'a RunOptions,
     list_size: u64,
     /// This side only answers: in a duration run it goes on until the peer has come to its end.
     ends_with_peer: bool,
+    /// The peer completes what either side has begun when the time is up.
+    peer_ends_in_step: bool,
     patience: Patience<'a>,
+    /// What the loop finds out, whether or not it comes to its end.
+    figures: &'a Cell<Figures>,
+    /// Operations of completed iterations, for another thread to look at.
+    gauge: &'a Gauge,
 }
 
 impl ListMeasurement for Loop<'_> {
-    type Output = [PeerResult; 2];
+    type Output = ();
 
-    fn run(mut self, iterations: &mut impl Iterations) -> Result<[PeerResult; 2], Failure> {
+    fn run(mut self, iterations: &mut impl Iterations) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::PreRun);
         self.partner.barrier(PRE_RUN)?;
-        let (completed, elapsed) = match self.run.duration_s {
-            None => self.count(clock, iterations)?,
-            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000)?,
+        enter(Phase::Measuring);
+        let start = clock.now();
+        let measured = match self.run.duration_s {
+            None => self.count(clock, iterations),
+            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000),
         };
-        self.partner.barrier(POST_RUN)?;
+        let elapsed = match measured {
+            Ok((_, elapsed)) => elapsed,
+            Err(_) => clock.now() - start,
+        };
         let own = PeerResult {
             elapsed_us: (elapsed + 500) / 1000,
             count: iterations.lists_sent() * self.list_size,
         };
+        self.figures.set(Figures { own, peer: None });
+        let (completed, _) = measured?;
+        enter(Phase::PostRun);
+        self.partner.barrier(POST_RUN)?;
+        enter(Phase::Results);
         let peer = self.partner.results(own)?;
-        let begun = own.count.max(peer.count) / self.list_size;
-        self.complete(clock, iterations, completed, begun)?;
-        Ok([own, peer])
+        self.figures.set(Figures {
+            own,
+            peer: Some(peer),
+        });
+        enter(Phase::Settling);
+        if self.peer_ends_in_step {
+            let begun = own.count.max(peer.count) / self.list_size;
+            self.complete(clock, iterations, completed, begun)?;
+        }
+        if self.cleans_up() {
+            self.settle(clock, iterations)?;
+            self.partner.barrier(CLEANUP)?;
+        }
+        Ok(())
     }
 }
 
@@ -180,13 +265,42 @@ impl Loop<'_> {
             } else {
                 vigil.hit();
                 elapsed = now;
-                completed += u64::from(step == Step::Complete);
+                if step == Step::Complete {
+                    completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
+                    interrupt::check()?;
+                }
                 over &= !self.ends_with_peer;
             }
             if over {
                 return Ok((completed, elapsed));
             }
         }
+    }
+
+    /// Whether a barrier follows the results (wire.md 6.3).
+    fn cleans_up(&self) -> bool {
+        let run = self.run;
+        let both = run.bandwidth.is_some_and(|lists| lists.bidirectional);
+        both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
+    }
+
+    /// Completes what is under way, as far as the peer does: one that speaks waits at the barrier.
+    fn settle<C: Clock>(
+        &mut self,
+        clock: &C,
+        iterations: &mut impl Iterations,
+    ) -> Result<(), Failure> {
+        let watcher = self.patience;
+        let mut vigil = watcher.vigil(AWAITED);
+        while iterations.are_under_way()? {
+            if iterations.step(clock, &mut self.patience)? != Step::Waiting {
+                vigil.hit();
+            } else if vigil.miss(clock)? && self.partner.speaks() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on from `completed` iterations to `wanted`.
@@ -208,6 +322,8 @@ impl Loop<'_> {
                 Step::Complete => {
                     vigil.hit();
                     completed += 1;
+                    self.gauge.set(completed * self.list_size, 0);
+                    interrupt::check()?;
                 }
             }
         }
@@ -223,13 +339,13 @@ mod tests {
     use crate::bench::testing::{Alone, plan};
 
     /// A peer that has sent so many lists of 4 in all, and speaks as asked.
-    struct Peer {
+    struct Other {
         lists: u64,
         speaks: bool,
         barriers: Cell<u64>,
     }
 
-    impl Partner for Peer {
+    impl Partner for Other {
         fn barrier(&self, _: &str) -> Result<(), Failure> {
             self.barriers.set(self.barriers.get() + 1);
             Ok(())
@@ -279,6 +395,10 @@ mod tests {
         fn lists_sent(&self) -> u64 {
             self.sent
         }
+
+        fn are_under_way(&mut self) -> Result<bool, Failure> {
+            Ok(!matches!(self.steps % 4, 0 | 3))
+        }
     }
 
     fn scripted(most: u64) -> Scripted {
@@ -290,23 +410,27 @@ mod tests {
         }
     }
 
-    fn run(options: &[&str], peer: &Peer, ends_with_peer: bool) -> (Scripted, [PeerResult; 2]) {
+    fn run(options: &[&str], peer: &Other, ends_with_peer: bool) -> (Scripted, PeerResult) {
         let plan = plan("send-bw", options);
         let most = if ends_with_peer { peer.lists } else { u64::MAX };
+        let figures = Cell::default();
         let measurement = Loop {
             partner: peer,
             run: &plan.run,
             list_size: 4,
             ends_with_peer,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut scripted = scripted(most);
-        let results = measurement.run(&mut scripted).unwrap();
-        (scripted, results)
+        measurement.run(&mut scripted).unwrap();
+        (scripted, figures.get().own)
     }
 
-    fn peer(lists: u64, speaks: bool) -> Peer {
-        Peer {
+    fn peer(lists: u64, speaks: bool) -> Other {
+        Other {
             lists,
             speaks,
             barriers: Cell::new(0),
@@ -315,7 +439,7 @@ mod tests {
 
     #[test]
     fn iterations_are_counted() {
-        let (scripted, [own, _]) = run(&["-n", "5"], &peer(5, false), false);
+        let (scripted, own) = run(&["-n", "5"], &peer(5, false), false);
         assert_eq!((scripted.completed, scripted.sent, own.count), (5, 5, 20));
     }
 
@@ -330,7 +454,10 @@ mod tests {
             run: &plan.run,
             list_size: 4,
             ends_with_peer: false,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &Cell::default(),
+            gauge: &Gauge::default(),
         };
         let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
         assert_eq!((completed, scripted.sent), (0, 1));
@@ -346,25 +473,29 @@ mod tests {
     fn t23_a_run_ends_in_step_with_the_peer() {
         let peer = peer(1, false);
         let plan = plan("send-bw", &["-D", "1"]);
+        let figures = Cell::default();
         let measurement = Loop {
             partner: &peer,
             run: &plan.run,
             list_size: 4,
             ends_with_peer: false,
+            peer_ends_in_step: true,
             patience: Patience::new(&Alone),
+            figures: &figures,
+            gauge: &Gauge::default(),
         };
         let mut stuck = Stuck {
             scripted: scripted(u64::MAX),
             peer: &peer,
         };
-        let [own, _] = measurement.run(&mut stuck).unwrap();
-        assert_eq!((own.count, stuck.scripted.completed), (8, 2));
+        measurement.run(&mut stuck).unwrap();
+        assert_eq!((figures.get().own.count, stuck.scripted.completed), (8, 2));
     }
 
     /// Waits in the second iteration until both sides are past the second barrier.
     struct Stuck<'a> {
         scripted: Scripted,
-        peer: &'a Peer,
+        peer: &'a Other,
     }
 
     impl Iterations for Stuck<'_> {
@@ -381,6 +512,81 @@ mod tests {
 
         fn lists_sent(&self) -> u64 {
             self.scripted.sent
+        }
+
+        fn are_under_way(&mut self) -> Result<bool, Failure> {
+            self.scripted.are_under_way()
+        }
+    }
+
+    /// The same with a legacy peer, which answers in the next size at the earliest.
+    #[test]
+    fn with_a_legacy_peer_the_next_size_goes_on_with_what_was_begun() {
+        let peer = peer(1, false);
+        let plan = plan("send-bw", &["-D", "1"]);
+        let mut stuck = Stuck {
+            scripted: scripted(u64::MAX),
+            peer: &peer,
+        };
+        let told = Told::default();
+        legacy(&plan.run, &peer, &told).run(&mut stuck).unwrap();
+        let own = told.figures.get().own;
+        assert_eq!((own.count, stuck.scripted.completed), (8, 1));
+    }
+
+    /// What a loop tells as it goes.
+    #[derive(Default)]
+    struct Told {
+        figures: Cell<Figures>,
+        gauge: Gauge,
+    }
+
+    fn legacy<'a>(run: &'a RunOptions, peer: &'a Other, told: &'a Told) -> Loop<'a> {
+        Loop {
+            partner: peer,
+            run,
+            list_size: 4,
+            ends_with_peer: false,
+            peer_ends_in_step: false,
+            patience: Patience::new(&Alone),
+            figures: &told.figures,
+            gauge: &told.gauge,
+        }
+    }
+
+    #[test]
+    fn timed_rendezvous_ranges_in_both_directions_have_one_more_barrier() {
+        let all = ["-D", "1", "-s", "8:16", "-b", "-R"];
+        let cleans_up = |options: &[&str]| {
+            let plan = plan("send-bw", options);
+            legacy(&plan.run, &peer(0, false), &Told::default()).cleans_up()
+        };
+        assert!(cleans_up(&all));
+        for others in [
+            &["-s", "8:16", "-b", "-R"][..],
+            &["-D", "1", "-s", "8", "-b", "-R"],
+            &["-D", "1", "-s", "8:16", "-R"],
+            &["-D", "1", "-s", "8:16", "-b"],
+        ] {
+            assert!(!cleans_up(others), "{others:?}");
+        }
+    }
+
+    /// What is under way is completed, unless the peer waits at the barrier already.
+    #[test]
+    fn before_that_barrier_both_sides_settle() {
+        let plan = plan("send-bw", &[]);
+        for (most, completed) in [(u64::MAX, 1), (0, 0)] {
+            let peer = peer(1, true);
+            let mut scripted = scripted(u64::MAX);
+            let told = Told::default();
+            let mut measurement = legacy(&plan.run, &peer, &told);
+            scripted
+                .step(&MonotonicRaw, &mut Patience::new(&Alone))
+                .unwrap();
+            scripted.most = most;
+            measurement.settle(&MonotonicRaw, &mut scripted).unwrap();
+            assert_eq!((scripted.sent, scripted.completed), (1, completed));
         }
     }
 

@@ -1,19 +1,24 @@
 //! What every run has in common: the device, the summary, and somebody who watches.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use super::Supervisor;
 use super::latency::{Limit, Schedule};
+use super::{Patience, Supervisor};
 use crate::backend;
 use crate::bench::common::Endpoint;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
+use crate::interrupt;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions, Side};
-use crate::report::text::{self, Summary};
-use crate::session::{Agreed, Session};
+use crate::report::Reporter;
+use crate::report::text::Summary;
+use crate::session::{ANSWER_LIMIT, Agreed, Session};
 
 /// The device and an address on it, with what the user should know about them.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
+    enter(Phase::Opening);
     let endpoint = Endpoint::new(plan, backend::open(plan)?)?;
     for warning in endpoint.warnings() {
         // Nobody else could be told.
@@ -22,14 +27,16 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Prints the summary block.
+/// Tells that both sides have met.
 pub fn summarize(
-    out: &mut impl Write,
+    reporter: &mut Reporter,
     plan: &Plan,
     side: Side,
     endpoint: &Endpoint,
+    session: &Session,
     agreed: &Agreed,
 ) -> Result<(), Failure> {
+    enter(Phase::SetUp);
     let summary = Summary {
         tool: plan.tool,
         side,
@@ -40,9 +47,7 @@ pub fn summarize(
         own: endpoint.address(),
         peer: agreed.peer,
     };
-    text::summary(out, &summary)
-        .and_then(|()| out.flush())
-        .map_err(Failure::output)
+    reporter.met(&summary, session.peer())
 }
 
 /// A recorder of the latencies of one size.
@@ -62,25 +67,72 @@ pub fn schedule(run: &RunOptions) -> Schedule {
     }
 }
 
+/// When a run fails that has begun to measure, in messages.
+const MID_RUN: &str = "in the middle of the run";
+
+/// The failure that ends a run in the middle, when the peer has been told. Call it before anything
+/// is released or printed: the peer should learn of an interruption before it meets its consequences.
+pub fn cut_short(session: &Session, failure: Failure) -> Failure {
+    let failure = session.cause(failure, MID_RUN);
+    if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+        session.say_farewell();
+    }
+    failure
+}
+
+/// Ends a run that has done its work. A signal that came too late to cut it short still tells in the
+/// exit status.
+pub fn close(endpoint: Endpoint) -> Result<(), Failure> {
+    endpoint.close()?;
+    interrupt::check()
+}
+
+/// The longest that a peer may take for one iteration, where each of its waits moves so many bytes:
+/// two waits, the pause, and the answer that both wait for.
+pub fn longest_iteration(run: &RunOptions, bytes: u64) -> Duration {
+    (Patience::longest(bytes) * 2)
+        .saturating_add(Duration::from_micros(run.gap_us))
+        .saturating_add(ANSWER_LIMIT)
+}
+
+/// The same for one size. A barrier has no other limit where one side waits for all of the
+/// other's measurement: whatever is slower has failed, or is stopped.
+pub fn longest_size(run: &RunOptions, bytes: u64) -> Duration {
+    let one = longest_iteration(run, bytes);
+    let count = match run.duration_s {
+        Some(_) => run.warmup.saturating_add(1),
+        None => run.warmup.saturating_add(run.iters),
+    };
+    let measured = run.duration_s.map_or(0, u64::from);
+    one.saturating_mul(count.try_into().unwrap_or(u32::MAX))
+        .saturating_add(Duration::from_secs(measured))
+}
+
 /// Watches the control connection while the NIC is waited for, and tells the user.
 pub struct Watchful<'a> {
     /// The control connection.
-    pub session: &'a Session,
+    session: &'a Session,
     /// This side's place on the fabric.
-    pub endpoint: &'a Endpoint,
+    endpoint: &'a Endpoint,
     /// Who tells, for messages.
-    pub program: &'a str,
+    program: &'a str,
+}
+
+impl<'a> Watchful<'a> {
+    /// For a run of `plan`.
+    pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
+        Self {
+            session,
+            endpoint,
+            program: &plan.program,
+        }
+    }
 }
 
 impl Supervisor for Watchful<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
-        if self.session.peer_alive() {
-            return Ok(());
-        }
-        let peer = self.session.peer();
-        Err(Failure::peer(format!(
-            "the peer ({peer}) closed the connection in the middle of the run: it failed or was killed"
-        )))
+        interrupt::check()?;
+        self.session.check_peer(MID_RUN)
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {

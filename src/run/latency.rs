@@ -3,6 +3,8 @@
 use super::{Clock, Patience};
 use crate::bench::api::Transaction;
 use crate::error::Failure;
+use crate::interrupt;
+use crate::phase::{Phase, enter};
 
 /// When the loop for one size ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +41,12 @@ pub fn repeat<C: Clock>(
     patience: &mut Patience<'_>,
     mut record: impl FnMut(u64),
 ) -> Result<(), Failure> {
+    enter(Phase::WarmUp);
     for _ in 0..schedule.warmup {
         transaction.iterate(clock, patience)?;
         pause(clock, schedule.gap, patience)?;
     }
+    enter(Phase::Measuring);
     let started = clock.now();
     let mut count = 0;
     loop {
@@ -62,9 +66,11 @@ pub fn repeat<C: Clock>(
     }
 }
 
-/// Waits for the whole of `gap`, without sleeping: a core that sleeps wakes up slower than a NIC
+/// Waits for the whole of `gap`, unless the run is to end, without sleeping: a core that sleeps wakes up slower than a NIC
 /// answers. The legacy tools end the pause far too early (defect T1 of tools.md).
 pub fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Result<(), Failure> {
+    enter(Phase::Gap);
+    interrupt::check()?;
     if gap == 0 {
         return Ok(());
     }
@@ -75,6 +81,7 @@ pub fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Resu
         if now - start >= gap {
             return Ok(());
         }
+        interrupt::check()?;
         if now - looked >= GAP_SLICE {
             patience.look_after_peer()?;
             looked = now;

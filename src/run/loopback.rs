@@ -8,9 +8,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::event::PollFlags;
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
+};
 
-use crate::error::{Failure, SEE_PEER, cause};
+use crate::error::{Failure, Kind, SEE_PEER, cause};
+use crate::interrupt;
 use crate::multicall::PROGRAM;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
@@ -56,7 +60,8 @@ pub fn end_with_parent() -> Result<(), Failure> {
             cause(&error.into())
         ))
     };
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(refused)?;
+    // With time to release the NIC.
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(refused)?;
     // The client may have ended before that.
     if getppid()
         .map(Pid::as_raw_nonzero)
@@ -94,6 +99,8 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // What a terminal sends is for the client, who tells its server.
+            .process_group(0)
             .spawn()
             .map_err(cannot)?;
         let stdout = child.stdout.take().map(BufReader::new);
@@ -105,6 +112,8 @@ impl Server {
             port: 0,
         };
         let mut line = String::new();
+        // One write of the server.
+        interrupt::wait(server.stdout.get_ref(), PollFlags::IN, None)?;
         server.stdout.read_line(&mut line).map_err(cannot)?;
         match port(&line) {
             Some(port) => server.port = port,
@@ -128,6 +137,9 @@ impl Server {
 
     /// The failure of the client, or that of the server if it came first.
     fn explain(mut self, failure: Failure) -> Failure {
+        if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+            return failure;
+        }
         // Its client has gone, which a server notices and ends, with nothing left of its NIC.
         if !failure.is_of_peer() && !self.ends_within(PATIENCE) {
             let _ = self.child.kill();
@@ -143,7 +155,7 @@ impl Server {
 
     fn ends_within(&mut self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
-        while Instant::now() < end {
+        while Instant::now() < end && !interrupt::hurried() {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return true;
             }
@@ -163,8 +175,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended and been waited for.
-        let _ = self.child.kill();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // With time to release the NIC. All of these fail only for a process that has ended.
+            if let Some(server) = Pid::from_raw(self.child.id() as i32) {
+                let _ = kill_process(server, Signal::TERM);
+            }
+            if !self.ends_within(PATIENCE) {
+                let _ = self.child.kill();
+            }
+        }
         let _ = self.child.wait();
     }
 }

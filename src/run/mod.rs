@@ -3,6 +3,7 @@
 //! * `one_sided`: both roles of a one-sided latency run, from device to closing line.
 //! * `two_sided`: the same for a two-sided latency run.
 //! * `bandwidth`: a bandwidth run, and its loop.
+//! * `clients`: a server's clients: one, or one after another.
 //! * `course`: what every run has in common.
 //! * `latency`: the loop of one-sided latency.
 //! * `patience`: waiting for the NIC, never without an end.
@@ -11,6 +12,7 @@
 #[cfg(test)]
 mod allocation_test;
 mod bandwidth;
+mod clients;
 mod clock;
 mod course;
 mod latency;

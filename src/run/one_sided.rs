@@ -1,84 +1,112 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use std::io;
-
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_size, open, recorder, schedule, summarize,
+};
 use super::latency::repeat;
 use super::{MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
+use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, RunOptions, Side};
-use crate::report::text::{self, ClientTables};
+use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT};
 
 /// Label of the barrier behind each size (wire.md 6.2).
 const POST_RUN: &str = "Post-run";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn one_sided_latency<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+pub fn one_sided_latency<B: OneSidedLatency>(
+    plan: &Plan,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
-        Role::Client { address } => measure::<B>(plan, address),
-        Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan)),
+        Role::Server => clients::serve(plan, reporter, serve::<B>),
+        Role::Client { address } => measure::<B>(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: OneSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
-    let target = B::target(&endpoint, agreed.peer, &agreed.run)?;
+fn serve<B: OneSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
+    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &Watchful::new(&session, &endpoint, plan),
+    };
+    let target = B::target(&endpoint, peer, &agreed.run)?;
     session.ready()?;
-    for size in agreed.run.sizes() {
-        // The client measures for as long as it likes; its end is noticed at once.
-        session.barrier(POST_RUN, None)?;
-        if cfg!(debug_assertions) {
+    let served = agreed.run.sizes().try_for_each(|size| {
+        enter(Phase::Measuring);
+        session.barrier(POST_RUN, longest_size(&agreed.run, size))?;
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_target(&target, size)?;
         }
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
-    }
-    text::server_end(out, plan.tool).map_err(Failure::output)?;
+        enter(Phase::Reporting);
+        reporter.server_result()
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
+    reporter.server_end()?;
     B::close_target(target)?;
-    endpoint.close()
+    close(endpoint)
 }
 
-fn measure<B: OneSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+fn measure<B: OneSidedLatency>(
+    plan: &Plan,
+    address: &str,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
-    let mut initiator = B::initiator(&endpoint, agreed.peer, &agreed.run)?;
+    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watch,
+    };
+    let mut initiator = B::initiator(&endpoint, peer, &agreed.run)?;
     session.ready()?;
-    let mut tables =
-        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
-    for size in agreed.run.sizes() {
+    reporter.begin_latencies(agreed.run.report_all)?;
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
         recorder.clear();
-        let supervisor = Watchful {
-            session: &session,
-            endpoint: &endpoint,
-            program: &plan.program,
-        };
+        reporter.begin_size(size, recorder.gauge());
         let measurement = Loop {
             run: &agreed.run,
-            supervisor: &supervisor,
+            supervisor: &watch,
             recorder: &mut recorder,
         };
         B::measure(&mut initiator, &agreed.run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check_initiator(&initiator, size)?;
         }
-        session.barrier(POST_RUN, Some(ANSWER_LIMIT))?;
-        tables
-            .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+        enter(Phase::PostRun);
+        session.barrier(POST_RUN, ANSWER_LIMIT)?;
+        enter(Phase::Reporting);
+        reporter.latencies(size, &recorder)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        reporter.latencies_cut_short(current, &recorder, &failure);
+        return Err(failure);
     }
-    tables.end().map_err(Failure::output)?;
+    session.finish();
+    enter(Phase::Releasing);
+    reporter.end()?;
     B::close_initiator(initiator)?;
-    endpoint.close()
+    close(endpoint)
 }
 
 /// The loop for one size.

@@ -1,7 +1,10 @@
 //! Waiting for the NIC: never without an end (defect T14 of tools.md).
 
+use std::time::Duration;
+
 use super::Clock;
 use crate::error::Failure;
+use crate::{interrupt, limit};
 
 /// Empty polls between two looks at the clock and the peer. So many take about a tenth of a
 /// millisecond: seldom enough to cost the ordinary wait nothing.
@@ -87,6 +90,11 @@ impl<'a> Patience<'a> {
         }
     }
 
+    /// The longest wait of a side that moves so many bytes before anything is heard of them.
+    pub fn longest(bytes: u64) -> Duration {
+        Duration::from_nanos(GIVE_UP.saturating_add(bytes.saturating_mul(PER_BYTE)))
+    }
+
     /// The peer is still connected, or the run has failed.
     pub fn look_after_peer(&self) -> Result<(), Failure> {
         self.supervisor.peer_is_there()
@@ -99,6 +107,7 @@ impl<'a> Patience<'a> {
         event: &str,
         watch: &mut Option<Watch>,
     ) -> Result<(), Failure> {
+        interrupt::check()?;
         let watch = watch.get_or_insert(Watch {
             since: now,
             looked: now,
@@ -109,7 +118,7 @@ impl<'a> Patience<'a> {
             self.look_after_peer()?;
         }
         let waited = now - watch.since;
-        let give_up = GIVE_UP.saturating_add(self.allowance);
+        let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
         if waited >= give_up {
             return Err(self.supervisor.no_answer(event, seconds(waited)));
         }
@@ -120,6 +129,11 @@ impl<'a> Patience<'a> {
         }
         Ok(())
     }
+}
+
+/// See [`limit::in_effect`].
+fn in_effect(limit: u64) -> u64 {
+    limit::in_effect(Duration::from_nanos(limit)).as_nanos() as u64
 }
 
 /// See [`Patience::vigil`].

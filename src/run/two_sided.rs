@@ -1,16 +1,17 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use std::io;
-
-use super::course::{Watchful, open, recorder, schedule, summarize};
+use super::clients::{self, Meeting};
+use super::course::{
+    Watchful, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
+};
 use super::latency::{Limit, Schedule, pause};
 use super::{Clock, MonotonicRaw, Patience, loopback};
-use crate::bench::api::{Message, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
-use crate::bench::common::Endpoint;
+use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
 use crate::error::Failure;
 use crate::measure::Recorder;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, Side};
-use crate::report::text::{self, ClientTables};
+use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
@@ -18,56 +19,80 @@ const SYNC: &str = "Sync";
 const POST_RUN: &str = "Post-run";
 
 /// Carries out `plan` with benchmark `B`.
-pub fn two_sided_latency<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
+pub fn two_sided_latency<B: TwoSidedLatency>(
+    plan: &Plan,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server => serve::<B>(plan),
-        Role::Client { address } => measure::<B>(plan, address),
-        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan)),
+        Role::Server => clients::serve(plan, reporter, serve::<B>),
+        Role::Client { address } => measure::<B>(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan, reporter)),
     }
 }
 
-fn serve<B: TwoSidedLatency>(plan: &Plan) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
-    let out = &mut io::stdout().lock();
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::serve(plan, endpoint.address(), loopback::reach(), out)?;
-    summarize(out, plan, Side::Server, &endpoint, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Server)?;
+fn serve<B: TwoSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
+    let Meeting {
+        plan,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = meeting;
+    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Server, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)?;
     session.ready()?;
-    let mut recorder = recorder(&agreed.run)?;
-    for size in agreed.run.sizes() {
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Server);
+    // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
+    let mut recorder = Recorder::new(None)?;
+    let served = agreed.run.sizes().try_for_each(|size| {
         course.run::<B>(&mut resources, size, &mut recorder)?;
-        text::server_result(out, plan.tool).map_err(Failure::output)?;
-    }
-    text::server_end(out, plan.tool).map_err(Failure::output)?;
+        enter(Phase::Reporting);
+        reporter.server_result()
+    });
+    served.map_err(|failure| cut_short(&session, failure))?;
+    session.finish();
+    enter(Phase::Releasing);
+    reporter.server_end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
-fn measure<B: TwoSidedLatency>(plan: &Plan, address: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
+fn measure<B: TwoSidedLatency>(
+    plan: &Plan,
+    address: &str,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
     let mut recorder = recorder(&plan.run)?;
     let endpoint = open(plan)?;
     let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(out, plan, Side::Client, &endpoint, &agreed)?;
-    let mut resources = B::resources(&endpoint, agreed.peer, &agreed.run, Side::Client)?;
+    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
+    let watch = Watchful::new(&session, &endpoint, plan);
+    let course = Course::new(&session, &agreed, Side::Client, watch);
+    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)?;
     session.ready()?;
-    let mut tables =
-        ClientTables::begin(out, plan.tool, agreed.run.report_all).map_err(Failure::output)?;
-    for size in agreed.run.sizes() {
-        let course = Course::new(plan, &endpoint, &session, &agreed, Side::Client);
+    reporter.begin_latencies(agreed.run.report_all)?;
+    let mut current = agreed.run.min_size;
+    let measured = agreed.run.sizes().try_for_each(|size| {
+        current = size;
+        reporter.begin_size(size, recorder.gauge());
         course.run::<B>(&mut resources, size, &mut recorder)?;
-        tables
-            .result(size, recorder.statistics(), recorder.samples())
-            .map_err(Failure::output)?;
+        enter(Phase::Reporting);
+        reporter.latencies(size, &recorder)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        reporter.latencies_cut_short(current, &recorder, &failure);
+        return Err(failure);
     }
-    tables.end().map_err(Failure::output)?;
+    session.finish();
+    enter(Phase::Releasing);
+    reporter.end()?;
     B::close(resources)?;
-    endpoint.close()
+    close(endpoint)
 }
 
-/// One size on one side.
+/// The sizes on one side.
 struct Course<'a> {
     session: &'a Session,
     agreed: &'a Agreed,
@@ -76,18 +101,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    fn new(
-        plan: &'a Plan,
-        endpoint: &'a Endpoint,
-        session: &'a Session,
-        agreed: &'a Agreed,
-        side: Side,
-    ) -> Self {
-        let watch = Watchful {
-            session,
-            endpoint,
-            program: &plan.program,
-        };
+    fn new(session: &'a Session, agreed: &'a Agreed, side: Side, watch: Watchful<'a>) -> Self {
         Self {
             session,
             agreed,
@@ -96,7 +110,14 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Runs the loop, and ends when both sides have.
+    fn peer(&self) -> Peer<'_> {
+        Peer {
+            address: self.agreed.peer,
+            supervisor: &self.watch,
+        }
+    }
+
+    /// Runs the loop for one size, and ends when both sides have.
     fn run<B: TwoSidedLatency>(
         &self,
         resources: &mut B::Resources,
@@ -104,18 +125,23 @@ impl<'a> Course<'a> {
         recorder: &mut Recorder,
     ) -> Result<(), Failure> {
         recorder.clear();
+        let limit = longest_iteration(&self.agreed.run, size);
         let measurement = Loop {
-            sync: &|| self.session.barrier(SYNC, None),
+            sync: &|| {
+                enter(Phase::Sync);
+                self.session.barrier(SYNC, limit)
+            },
             schedule: schedule(&self.agreed.run),
             side: self.side,
             patience: Patience::new(&self.watch),
             recorder,
         };
         B::measure(resources, &self.agreed.run, size, measurement)?;
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && self.agreed.is_cxidiag {
             B::check(resources, size)?;
         }
-        self.session.barrier(POST_RUN, Some(ANSWER_LIMIT))
+        enter(Phase::PostRun);
+        self.session.barrier(POST_RUN, ANSWER_LIMIT)
     }
 }
 
@@ -138,10 +164,12 @@ impl RoundTripMeasurement for Loop<'_> {
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
+        enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
             self.once(clock, round_trip)?;
             pause(clock, self.schedule.gap, &mut self.patience)?;
         }
+        enter(Phase::Measuring);
         let started = clock.now();
         let mut count = 0;
         loop {

@@ -1,22 +1,51 @@
-//! One TCP connection: listen, accept, connect, and the exchange that everything consists of
-//! (wire.md 1 to 3).
+//! One TCP connection to a peer, and the exchange that everything consists of (wire.md 2 and 3).
+//!
+//! A wait watches the connection. The end of the peer's process is noticed at once, because its
+//! kernel closes or resets the connection. A host or network that has fallen silent is noticed by
+//! TCP keepalive: no byte of ours may be sent between two messages, since a legacy peer would take
+//! it for the next one. A process that is only stopped still has a kernel that answers; it is slow,
+//! not gone, and ends a wait by its limit.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::wire::{HEADER_SIZE, message};
-use super::{ANSWER_LIMIT, Reach};
-use crate::error::{Failure, cause};
+use rustix::event::PollFlags;
+use rustix::net::sockopt;
 
-/// How long one address may take to accept a connection. TCP alone would try for two minutes.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+use super::ANSWER_LIMIT;
+use super::wire::{self, FAREWELL, Incoming, TooLong, message};
+use crate::error::{Failure, cause};
+use crate::{interrupt, limit};
+
+/// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
+/// two seconds at the latest, then ends the wait.
+const SILENCE: Duration = Duration::from_millis(1700);
+
+/// The same while nobody waits. The kernel then sends a probe a second, and as few as two lost
+/// ones should not end a run.
+const SILENCE_UNATTENDED: Duration = Duration::from_secs(5);
+
+/// How long nothing is heard before the kernel probes, and the time between two probes. The
+/// kernel knows no smaller ones.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often a waiting side has the kernel probe, so that within [`SILENCE`] more than one probe
+/// has to get lost.
+const ATTENTION: Duration = Duration::from_millis(250);
 
 /// Why an exchange failed.
 #[derive(Debug)]
 pub enum LinkError {
     /// The peer closed or reset the connection.
     Closed,
+    /// The peer was interrupted, and said so.
+    Farewell,
+    /// This side was interrupted.
+    Interrupted(Failure),
+    /// The peer's host, or the network in between, has gone.
+    Silent,
     /// Nothing came within this time.
     Late(Duration),
     /// The peer announced more than can be right.
@@ -37,6 +66,9 @@ impl LinkError {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
+            Self::Farewell => Failure::peer(format!("the peer ({peer}) was interrupted {doing}")),
+            Self::Interrupted(failure) => failure,
+            Self::Silent => silent(peer, doing),
             Self::Late(limit) => {
                 let limit = limit.as_secs();
                 Failure::environment(format!(
@@ -56,14 +88,37 @@ impl LinkError {
     }
 }
 
+/// A peer of which nothing is heard any more.
+fn silent(peer: SocketAddr, doing: &str) -> Failure {
+    Failure::environment(format!("lost the connection to the peer ({peer}) {doing}: its host does not answer"))
+        .with_hint("is its node up, and the network between the nodes? This is the TCP control connection, not the NIC")
+}
+
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
                 Self::Closed
             }
+            // What the kernel says when its probes or our bytes are not acknowledged.
+            ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown => Self::Silent,
             _ => Self::Io(error),
         }
+    }
+}
+
+impl From<Failure> for LinkError {
+    fn from(failure: Failure) -> Self {
+        Self::Interrupted(failure)
+    }
+}
+
+impl From<rustix::io::Errno> for LinkError {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
     }
 }
 
@@ -74,22 +129,37 @@ pub struct Connection {
     peer: SocketAddr,
     /// The client speaks first, always.
     leads: bool,
+    /// Why the connection is lost, where a look has found it out: the kernel says so only once.
+    lost: Cell<Option<ErrorKind>>,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
+    /// The end of a stream to `peer`; `leads` on the client's side.
+    pub fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(ANSWER_LIMIT))?;
-        Ok(Self {
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, PROBE_INTERVAL)?;
+        sockopt::set_tcp_keepintvl(&stream, PROBE_INTERVAL)?;
+        let connection = Self {
             stream,
             peer,
             leads,
-        })
+            lost: Cell::new(None),
+        };
+        connection.allow_silence(SILENCE_UNATTENDED)?;
+        Ok(connection)
     }
 
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// TCP port of this side.
+    pub fn own_port(&self) -> io::Result<u16> {
+        self.stream.local_addr().map(|own| own.port())
     }
 
     /// One message in each direction, the client's first. Returns the peer's, of at most `most`
@@ -98,8 +168,10 @@ impl Connection {
         &self,
         mine: &[u8],
         most: usize,
-        limit: Option<Duration>,
+        limit: Duration,
     ) -> Result<Vec<u8>, LinkError> {
+        // A run that is to end has nothing more to say here.
+        interrupt::check()?;
         if self.leads {
             self.send(mine)?;
             self.receive(most, limit)
@@ -110,25 +182,57 @@ impl Connection {
         }
     }
 
-    /// Whether the peer still holds its end, or has left something to read. Does not wait.
-    pub fn is_open(&self) -> bool {
-        match self.peek() {
-            Ok(bytes) => bytes > 0,
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        }
+    /// Fails if the peer has let go of its end, has gone, or says farewell behind what else it has
+    /// left to read; `doing` is for the message. Does not wait.
+    pub fn check(&self, doing: &str) -> Result<(), Failure> {
+        let mut bytes = [0; 64];
+        let error = match self.peek(&mut bytes) {
+            Ok(0) => self.ended(),
+            Ok(count) if wire::holds_farewell(&bytes[..count]) => LinkError::Farewell,
+            Ok(_) => return Ok(()),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(()),
+                _ => error.into(),
+            },
+        };
+        Err(error.into_failure(self.peer, doing))
     }
 
     /// Whether there is something to read. Does not wait.
     pub fn has_message(&self) -> bool {
-        self.peek().is_ok_and(|bytes| bytes > 0)
+        self.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Bytes that can be read at once, 1 at most; 0 if the peer has closed the connection.
-    fn peek(&self) -> io::Result<usize> {
+    /// Waits until there is something to read, or the connection has ended.
+    pub fn wait(&self, within: Duration) -> Result<(), Failure> {
+        interrupt::wait(&self.stream, PollFlags::IN, Some(within)).map(|_| ())
+    }
+
+    /// Tells a peer that understands it that this side was interrupted.
+    pub fn say_farewell(&self) {
+        // A peer that has ended needs no telling.
+        let _ = (&self.stream).write_all(&FAREWELL.to_le_bytes());
+    }
+
+    /// Bytes that can be read at once; 0 at the end of the connection.
+    fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
-        let peeked = self.stream.peek(&mut [0]);
+        let peeked = self.stream.peek(bytes);
         self.stream.set_nonblocking(false)?;
+        if let Err(error) = &peeked
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            self.lost.set(Some(error.kind()));
+        }
         peeked
+    }
+
+    /// Why there is nothing more to read: the peer has closed, or what a look has found.
+    fn ended(&self) -> LinkError {
+        match self.lost.get() {
+            Some(kind) => io::Error::from(kind).into(),
+            None => LinkError::Closed,
+        }
     }
 
     /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
@@ -136,214 +240,62 @@ impl Connection {
         (&self.stream)
             .write_all(&message(payload))
             .map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => LinkError::Late(ANSWER_LIMIT),
+                ErrorKind::WouldBlock => LinkError::Late(ANSWER_LIMIT),
                 _ => error.into(),
             })
     }
 
-    fn receive(&self, most: usize, limit: Option<Duration>) -> Result<Vec<u8>, LinkError> {
-        let wait = Wait {
-            limit,
-            since: Instant::now(),
-        };
-        let mut header = [0; HEADER_SIZE];
-        self.fill(&mut header, &wait)?;
-        let length = u32::from_le_bytes(header);
-        if length as usize > most {
-            return Err(LinkError::TooLong { length, most });
-        }
-        let mut payload = vec![0; length as usize];
-        self.fill(&mut payload, &wait)?;
-        Ok(payload)
-    }
-
-    /// Reads until `buffer` is full.
-    fn fill(&self, buffer: &mut [u8], wait: &Wait) -> Result<(), LinkError> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            self.stream.set_read_timeout(wait.left()?)?;
-            match (&self.stream).read(&mut buffer[filled..]) {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(more) => filled += more,
-                // Too early or interrupted: what is left of the time decides.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                    ) => {}
+    fn receive(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
+        let limit = limit::in_effect(limit);
+        let since = Instant::now();
+        let mut incoming = Incoming::new(most);
+        loop {
+            self.wait_readable(limit, since)?;
+            match (&self.stream).read(incoming.room()) {
+                Ok(0) => return Err(self.ended()),
+                Ok(more) => match incoming.advance(more) {
+                    Ok(Some(payload)) => return Ok(payload),
+                    Ok(None) => {}
+                    Err(TooLong(FAREWELL)) => return Err(LinkError::Farewell),
+                    Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
     }
-}
 
-/// A wait for one message, however many pieces it comes in.
-struct Wait {
-    limit: Option<Duration>,
-    since: Instant,
-}
-
-impl Wait {
-    /// Time left, if there is a limit.
-    fn left(&self) -> Result<Option<Duration>, LinkError> {
-        let Some(limit) = self.limit else {
-            return Ok(None);
-        };
-        match limit.checked_sub(self.since.elapsed()) {
-            Some(left) if !left.is_zero() => Ok(Some(left)),
-            _ => Err(LinkError::Late(limit)),
-        }
-    }
-}
-
-/// A server's socket.
-#[derive(Debug)]
-pub struct Listener {
-    socket: TcpListener,
-    port: u16,
-}
-
-impl Listener {
-    /// Listens on `port`, by IPv4; 0 is any free port.
-    pub fn bind(port: u16, reach: Reach) -> Result<Self, Failure> {
-        let address = match reach {
-            Reach::Everywhere => Ipv4Addr::UNSPECIFIED,
-            Reach::ThisMachine => Ipv4Addr::LOCALHOST,
-        };
-        // The standard library sets SO_REUSEADDR: a server starts again right after another.
-        let bound = TcpListener::bind((address, port)).and_then(|socket| {
-            socket.local_addr().map(|own| Self {
-                port: own.port(),
-                socket,
-            })
-        });
-        bound.map_err(|error| {
-            let failure = |reason: &str| Failure::environment(format!("cannot listen on TCP port {port}: {reason}"));
-            match error.kind() {
-                ErrorKind::AddrInUse => failure("another program listens there").with_hint(
-                    "end the server that was left there, or give both sides another --port (0 on a server: any free one)",
-                ),
-                ErrorKind::PermissionDenied => {
-                    failure(&cause(&error)).with_hint("ports below 1024 are reserved; choose another with --port")
-                }
-                _ => failure(&cause(&error)),
+    /// Waits for bytes or the end of the connection. A wait that takes longer than a moment is
+    /// attended: a host that says nothing for [`SILENCE`] ends it.
+    fn wait_readable(&self, limit: Duration, since: Instant) -> Result<(), LinkError> {
+        let mut attended = false;
+        let result = loop {
+            let left = limit.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break Err(LinkError::Late(limit));
             }
-        })
-    }
-
-    /// The port listened on.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Waits for the next connection.
-    pub fn accept(&self) -> Result<Connection, Failure> {
-        loop {
-            let accepted = self
-                .socket
-                .accept()
-                .and_then(|(stream, peer)| Connection::new(stream, peer, false));
-            match accepted {
-                Ok(connection) => return Ok(connection),
-                // That one went away before it was accepted.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    let message = format!(
-                        "cannot accept a connection on TCP port {}: {}",
-                        self.port,
-                        cause(&error)
-                    );
-                    return Err(Failure::environment(message));
+            match interrupt::wait(&self.stream, PollFlags::IN, Some(left.min(ATTENTION))) {
+                Ok(true) => break Ok(()),
+                Ok(false) => {
+                    if !attended {
+                        attended = true;
+                        self.allow_silence(SILENCE)?;
+                    }
+                    // Linux looks anew at what is due when this is set, and probes at once.
+                    sockopt::set_tcp_keepidle(&self.stream, PROBE_INTERVAL)?;
                 }
+                Err(error) => break Err(error.into()),
             }
+        };
+        if attended {
+            self.allow_silence(SILENCE_UNATTENDED)?;
         }
+        result
     }
-}
 
-/// Connects to the first address of `host` that answers.
-pub fn connect(host: &str, port: u16) -> Result<Connection, Failure> {
-    let mut last = None;
-    for address in resolve(host, port)? {
-        let connected = TcpStream::connect_timeout(&address, CONNECT_LIMIT)
-            .and_then(|stream| Connection::new(stream, address, true));
-        match connected {
-            Ok(connection) => return Ok(connection),
-            Err(error) => last = Some((address, error)),
-        }
-    }
-    match last {
-        Some((address, error)) => Err(unconnected(host, address, &error)),
-        None => Err(
-            Failure::environment(format!("'{host}' has no IPv4 address")).with_hint(
-                "the control connection is IPv4 only; give an IPv4 address of the server",
-            ),
-        ),
-    }
-}
-
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| {
-        let text = cause(&error);
-        let reason = text
-            .strip_prefix("failed to lookup address information: ")
-            .unwrap_or(&text);
-        let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
-        match host.contains(':') {
-            true => failure.with_hint("the address stands alone: give the port with --port"),
-            false => failure.with_hint(
-                "check the name, or give the IPv4 address; this has nothing to do with the NIC",
-            ),
-        }
-    })?;
-    Ok(addresses.filter(SocketAddr::is_ipv4).collect())
-}
-
-fn unconnected(host: &str, address: SocketAddr, error: &io::Error) -> Failure {
-    let port = address.port();
-    let place = match address.ip() {
-        ip if ip.to_string() == host => format!("{host} port {port}"),
-        IpAddr::V4(ip) => format!("{host} ({ip}) port {port}"),
-        IpAddr::V6(ip) => format!("{host} ({ip}) port {port}"),
-    };
-    match error.kind() {
-        ErrorKind::ConnectionRefused => Failure::environment(format!("nobody listens at {place}"))
-            .with_hint("start the server first, and give both sides the same --port"),
-        ErrorKind::TimedOut => {
-            let limit = CONNECT_LIMIT.as_secs();
-            Failure::environment(format!("no answer from {place} within {limit} s")).with_hint(
-                "is this the right host, is it up, and does every firewall let this port through?",
-            )
-        }
-        _ => Failure::environment(format!("cannot connect to {place}: {}", cause(error))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::fd::AsRawFd;
-
-    use super::*;
-
-    /// O_NONBLOCK in the octal flags that Linux shows for a descriptor.
-    const NONBLOCKING: u32 = 0o4000;
-
-    #[test]
-    fn a_look_leaves_the_socket_blocking() {
-        let listener = Listener::bind(0, Reach::ThisMachine).unwrap();
-        let client = connect("127.0.0.1", listener.port()).unwrap();
-        let _server = listener.accept().unwrap();
-        assert!(client.is_open());
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", client.stream.as_raw_fd()));
-        let info = info.unwrap();
-        let flags = info
-            .lines()
-            .find_map(|line| line.strip_prefix("flags:"))
-            .unwrap();
-        assert_eq!(
-            u32::from_str_radix(flags.trim(), 8).unwrap() & NONBLOCKING,
-            0
-        );
+    /// How long the peer's host may owe an answer to a probe or to bytes.
+    fn allow_silence(&self, longest: Duration) -> io::Result<()> {
+        let milliseconds = longest.as_millis() as u32;
+        Ok(sockopt::set_tcp_user_timeout(&self.stream, milliseconds)?)
     }
 }

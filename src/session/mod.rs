@@ -2,32 +2,54 @@
 //! later speak it (wire.md).
 //!
 //! * `wire`, `option_block`: messages, bytes <-> records.
-//! * `connection`: listen, accept, connect, and the exchange of one message in each direction.
 //! * `terms`: run options <-> option block.
-//! * `handshake`: who is there, and what will be done.
+//! * `handshake`: who is there, and what will be done; without a socket.
+//! * `connection`: a connection, the exchange of one message in each direction, and watching it.
+//! * `listener`, `reception`, `notes`: how a server finds its client among whoever else connects.
+//! * `connect`: how a client finds its server.
+//! * [`rehearsal`]: the same decisions about bytes from anywhere, for fuzzing.
 //! * This file: a session, from the first byte to the last barrier.
 //!
 //! The device is opened before all this (wire.md 1): a session is given the own fabric address.
 
+mod connect;
 mod connection;
 mod handshake;
+mod listener;
+mod notes;
 mod option_block;
+mod reception;
+pub mod rehearsal;
 mod terms;
 mod wire;
 
-use std::io::Write;
+use std::cell::Cell;
+use std::fs;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::error::Failure;
+use crate::error::{Failure, Kind, cause};
+use crate::interrupt;
+use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions};
-use connection::{Connection, Listener};
-use handshake::Refusal;
-use wire::RESULT_SIZE;
+use connect::Search;
+use connection::{Connection, LinkError};
+use handshake::{Handshake, Introduction, Refusal};
+use listener::Listener;
+use notes::Notes;
 pub use wire::{Address, PeerResult};
+use wire::{MAX_PAYLOAD, RESULT_SIZE};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a side may take to allocate all that it needs: hundreds of gigabytes are to be cleared
+/// and pinned in this time.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+
+/// How long the end of a peer may take to be heard of behind an error that it causes.
+const NEWS: Duration = Duration::from_millis(200);
 
 /// Begins the line in which a server tells its port.
 pub const LISTENING: &str = "Listening on port ";
@@ -50,6 +72,8 @@ pub struct Own {
     pub pid: u32,
     /// VNI of the domain.
     pub vni: u32,
+    /// It is a software NIC, which reaches only its own machine.
+    pub simulated: bool,
 }
 
 /// What both sides know after the handshake.
@@ -59,107 +83,171 @@ pub struct Agreed {
     pub run: RunOptions,
     /// Fabric address of the peer.
     pub peer: Address,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
+    /// duration in step. A legacy tool does none of that.
+    pub is_cxidiag: bool,
 }
 
 /// The connection to a peer that has the same tool and the same options.
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
+    /// The peer is to be told if this side is interrupted.
+    owes_farewell: Cell<bool>,
 }
 
 /// Listens on the plan's port, says so on `out`, and waits for a client.
 ///
-/// A connection that does not even begin like a client (a port scan, a health probe, another
-/// protocol) is mentioned on stderr and otherwise ignored (defect T16 of tools.md).
+/// Whoever connects and does not become the client is mentioned on stderr and otherwise ignored
+/// (defect T16 of tools.md). Nobody listens any more when this returns, so that the kernel
+/// refuses others at once and disturbs no measurement.
 pub fn serve(
     plan: &Plan,
     own: Own,
     reach: Reach,
     out: &mut impl Write,
 ) -> Result<(Session, Agreed), Failure> {
-    let listener = Listener::bind(plan.port, reach)?;
+    find_client(plan, own, reach, out, &mut io::stderr())
+}
+
+fn find_client(
+    plan: &Plan,
+    own: Own,
+    reach: Reach,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<(Session, Agreed), Failure> {
+    enter(Phase::Listening);
+    let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
     let port = listener.port();
     writeln!(out, "{LISTENING}{port} for client to connect...")
         .and_then(|()| out.flush())
         .map_err(Failure::output)?;
-    let block = terms::to_block(plan, port);
-    loop {
-        let mut connection = listener.accept()?;
-        match handshake::perform(&mut connection, plan.tool, &block, own) {
-            Ok((client, peer)) => {
-                let peer_name = connection.peer();
-                let run = terms::from_block(plan.tool, &client).map_err(|reason| {
-                    Failure::environment(format!(
-                        "the client ({peer_name}) asks for what cannot be: {reason}"
-                    ))
-                })?;
-                return Ok((Session { connection }, Agreed { run, peer }));
-            }
-            Err(Refusal::Stranger(reason)) => {
-                let note = format!(
-                    "{}: ignored a connection from {}: {reason}\n",
-                    plan.program,
-                    connection.peer()
-                );
-                let _ = std::io::stderr().write_all(note.as_bytes());
-            }
-            Err(Refusal::Failed(failure)) => return Err(failure),
-        }
-    }
+    let us = Introduction::new(plan, own, port, machine());
+    let mut notes = Notes::new(&plan.program, err);
+    let (connection, agreed) = reception::first_client(&listener, &us, &mut notes)?;
+    notes.served();
+    Ok((Session::new(connection, agreed.is_cxidiag), agreed))
 }
 
 /// Connects to the server at `host`, on the plan's port.
 pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Failure> {
-    let mut connection = connection::connect(host, plan.port)?;
-    let block = terms::to_block(plan, plan.port);
-    match handshake::perform(&mut connection, plan.tool, &block, own) {
-        Ok((_, peer)) => Ok((
-            Session { connection },
-            Agreed {
-                run: plan.run,
-                peer,
-            },
-        )),
-        Err(Refusal::Failed(failure)) => Err(failure),
-        Err(Refusal::Stranger(reason)) => {
-            let tool = plan.tool.legacy_name;
-            let message = format!(
-                "the peer ({}) did not answer as a {tool} server: {reason}",
-                connection.peer()
-            );
-            Err(Failure::environment(message)
-                .with_hint("check address and --port; see what the other side printed"))
+    let us = Introduction::new(plan, own, plan.port, machine());
+    enter(Phase::Connecting);
+    let mut search = Search::new(plan, host)?;
+    loop {
+        let connection = search.connect()?;
+        let peer = connection.peer();
+        match introduce(&connection, &us) {
+            Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
+            Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Stranger(reason)) => {
+                let tool = plan.tool.legacy_name;
+                let failure = Failure::environment(format!(
+                    "the peer ({peer}) did not answer as a {tool} server: {reason}"
+                ))
+                .with_hint("check address and --port; see what the other side printed");
+                // A server that has just found another client ends our connection like that.
+                if !search.pause(&failure) {
+                    return Err(failure);
+                }
+            }
         }
     }
 }
 
+/// The client's side of the handshake.
+fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refusal> {
+    let mut handshake = Handshake::new(us, connection.peer());
+    loop {
+        let doing = handshake.doing();
+        enter(handshake.phase());
+        let payload = connection
+            .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
+            .map_err(|error| match (error, handshake.is_named()) {
+                (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
+                (error, false) => Refusal::Stranger(unnamed(&error)),
+                (error, true) => {
+                    let failure = error.into_failure(connection.peer(), doing);
+                    Refusal::Failed(handshake.failure(failure))
+                }
+            })?;
+        if let Some(agreed) = handshake.judge(&payload)? {
+            return Ok(agreed);
+        }
+    }
+}
+
+/// Why nothing came from where a server should be.
+fn unnamed(error: &LinkError) -> String {
+    match error {
+        LinkError::Closed => "it closed the connection without naming itself".into(),
+        LinkError::Farewell => "it was interrupted".into(),
+        LinkError::Interrupted(failure) => failure.to_string(),
+        LinkError::Silent => "its host does not answer any more".into(),
+        LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
+        LinkError::TooLong { .. } => "it speaks another protocol".into(),
+        LinkError::Io(error) => cause(error),
+    }
+}
+
+/// Identifies this machine since its start, also across containers; empty where the system does
+/// not tell.
+fn machine() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
 impl Session {
+    fn new(connection: Connection, peer_is_cxidiag: bool) -> Self {
+        Self {
+            connection,
+            owes_farewell: Cell::new(peer_is_cxidiag),
+        }
+    }
+
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
     }
 
-    /// Waits until the peer has come to the same point; `limit` ends the wait. The peer's end
-    /// is noticed at once, limit or not.
-    pub fn barrier(&self, point: &str, limit: Option<Duration>) -> Result<(), Failure> {
+    /// TCP port of this side: in a server the one that it listened on.
+    pub fn own_port(&self) -> Result<u16, Failure> {
+        self.connection.own_port().map_err(|error| {
+            Failure::environment(format!("the connection has no port: {}", cause(&error)))
+        })
+    }
+
+    /// Waits until the peer has come to the same point; `limit` ends the wait. The end of the peer
+    /// is noticed at once, and within two seconds that of its host or of the network.
+    pub fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
         match self.connection.exchange(&[], 0, limit) {
             Ok(_) => Ok(()),
-            Err(error) => Err(error.into_failure(self.peer(), &format!("at the {point} barrier"))),
+            Err(error) => {
+                // wire.md 9.1: one byte came in barriers of latency tools for a few months, under
+                // a version of send_lat that is still in use.
+                let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
+                let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
+                Err(match is_unreleased {
+                    true => failure.with_hint(handshake::release(Some((2, 3)))),
+                    false => failure,
+                })
+            }
         }
     }
 
-    /// The barrier after which both sides have all their resources. It has no limit: allocating
-    /// may take any time.
+    /// The barrier after which both sides have all their resources.
     pub fn ready(&self) -> Result<(), Failure> {
-        self.barrier("ready", None)
+        enter(Phase::Ready);
+        self.barrier("ready", READY_LIMIT)
     }
 
     /// Exchanges the results of one size.
     pub fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
-        let doing = "for the results of the peer";
+        let doing = "while results were exchanged";
         let exchanged = self
             .connection
-            .exchange(&own.encode(), RESULT_SIZE, Some(ANSWER_LIMIT));
+            .exchange(&own.encode(), RESULT_SIZE, ANSWER_LIMIT);
         let payload = exchanged.map_err(|error| error.into_failure(self.peer(), doing))?;
         match payload[..].try_into() {
             Ok(bytes) => Ok(PeerResult::decode(bytes)),
@@ -176,9 +264,43 @@ impl Session {
         self.connection.has_message()
     }
 
-    /// Whether the peer still holds its end of the connection. Does not block.
-    pub fn peer_alive(&self) -> bool {
-        self.connection.is_open()
+    /// Fails if the peer has ended, or its host has gone; `doing` is for the message. Does not block.
+    pub fn check_peer(&self, doing: &str) -> Result<(), Failure> {
+        self.connection.check(doing)
+    }
+
+    /// What to tell of a run that ends with `failure`: what the NIC reports may be but a consequence of
+    /// the peer's end, of which the connection tells a moment later.
+    pub fn cause(&self, failure: Failure, doing: &str) -> Failure {
+        if failure.kind != Kind::Nic {
+            return failure;
+        }
+        let heard = self.connection.wait(NEWS);
+        match heard.and_then(|()| self.connection.check(doing)) {
+            Ok(()) => failure,
+            Err(cause) => cause,
+        }
+    }
+
+    /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end
+    /// of the connection. Once.
+    pub fn say_farewell(&self) {
+        if self.owes_farewell.replace(false) {
+            self.connection.say_farewell();
+        }
+    }
+
+    /// Nothing more is to be said: the peer has all that it needs to come to its end.
+    pub fn finish(&self) {
+        self.owes_farewell.set(false);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if interrupt::requested() {
+            self.say_farewell();
+        }
     }
 }
 

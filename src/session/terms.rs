@@ -70,19 +70,29 @@ pub fn to_block(plan: &Plan, port: u16) -> OptionBlock {
     }
 }
 
+/// What a peer says of its own host.
+pub fn check_host(host: &HostBlock) -> Result<(), String> {
+    if (NO_GPU..=MAX_GPU_TYPE).contains(&host.gpu_type) {
+        Ok(())
+    } else {
+        Err(no_such("GPU type"))
+    }
+}
+
+fn no_such(field: &str) -> String {
+    format!("its {field} is none that exists")
+}
+
 /// What a client of `tool` asks for, held against the rules for typed options (defect T27 of
 /// tools.md); or why it cannot be.
 pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String> {
-    let no_such = |field: &str| format!("its {field} is none that exists");
     if block.clock > MAX_CLOCK {
         return Err(no_such("clock"));
     }
     if block.hugepages > MAX_HUGEPAGES {
         return Err(no_such("hugepages"));
     }
-    if !(NO_GPU..=MAX_GPU_TYPE).contains(&block.host.gpu_type) {
-        return Err(no_such("GPU type"));
-    }
+    check_host(&block.host)?;
     let atomic = Atomic {
         op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
         cswap: CswapOp::try_from(block.cswap_op).map_err(|()| no_such("CSWAP operation"))?,
@@ -115,6 +125,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         bandwidth: tool.defaults.bandwidth.map(|_| bandwidth),
     }
     .checked()
+    .map_err(|rule| rule.as_heard())
 }
 
 #[cfg(test)]
@@ -234,11 +245,6 @@ mod tests {
                 ..asked()
             },
             OptionBlock {
-                iters: u64::MAX,
-                report_all: true,
-                ..asked()
-            },
-            OptionBlock {
                 clock: 2,
                 ..asked()
             },
@@ -289,6 +295,17 @@ mod tests {
             )
             .is_ok()
         );
+    }
+
+    /// The client keeps the latencies, and knows whether it has room for them.
+    #[test]
+    fn a_client_may_report_as_many_latencies_as_it_likes() {
+        let block = OptionBlock {
+            iters: u64::MAX,
+            report_all: true,
+            ..asked()
+        };
+        assert!(from_block(&TOOLS[0], &block).unwrap().report_all);
     }
 
     #[test]

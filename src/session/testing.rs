@@ -19,7 +19,7 @@ pub fn plan(arguments: &[&str]) -> Plan {
     else {
         panic!("{arguments:?}");
     };
-    Plan::new(tool(), "cxidiag write-lat".into(), typed, None).unwrap()
+    Plan::new(tool(), "cxidiag write-lat".into(), *typed, None).unwrap()
 }
 
 /// Bytes from hexadecimal digits; blanks and line ends do not count.

@@ -15,12 +15,17 @@ const SERVER: Own = Own {
     nic: 0x12,
     pid: 0,
     vni: 10,
+    simulated: true,
 };
 const CLIENT: Own = Own {
     nic: 0x13,
     pid: 1,
     vni: 10,
+    simulated: true,
 };
+
+/// A limit that no barrier of these tests reaches.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Standard output of a server: tells the port as soon as it stands there, flushed.
 struct Output {
@@ -45,8 +50,8 @@ impl Write for Output {
 
 type Met = Result<(Session, Agreed), Failure>;
 
-/// A server in a thread, and its port.
-fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
+/// A server in a thread, and its port. At its end it tells what it has noted, too.
+fn noting_server(arguments: &'static [&str], own: Own) -> (JoinHandle<(Met, String)>, u16) {
     let (port, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let plan = plan(&[&["--port=0"], arguments].concat());
@@ -54,9 +59,16 @@ fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
             text: Vec::new(),
             port,
         };
-        serve(&plan, own, Reach::ThisMachine, &mut out)
+        let mut notes = Vec::new();
+        let met = find_client(&plan, own, Reach::ThisMachine, &mut out, &mut notes);
+        (met, String::from_utf8(notes).unwrap())
     });
     (server, told.recv_timeout(ANSWER_LIMIT).unwrap())
+}
+
+fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
+    let (server, port) = noting_server(arguments, own);
+    (thread::spawn(move || server.join().unwrap().0), port)
 }
 
 fn client(port: u16, arguments: &[&str], own: Own) -> Met {
@@ -92,6 +104,11 @@ impl Script {
         payload
     }
 
+    /// The other side has let go.
+    fn ended(&mut self) {
+        assert!(matches!(self.0.read(&mut [0]), Ok(0) | Err(_)));
+    }
+
     /// The half of an exchange of a client.
     fn lead(&mut self, payload: &[u8]) -> Vec<u8> {
         self.say(payload);
@@ -123,6 +140,19 @@ fn against_client(script: impl FnOnce(Script)) -> Met {
     server.join().unwrap()
 }
 
+/// What our server notes about a client that does what `script` says, and that does not keep it
+/// from serving the next one.
+fn noted(script: impl FnOnce(Script)) -> String {
+    let (server, port) = noting_server(&[], SERVER);
+    script(Script::client(port));
+    assert!(client(port, &[], CLIENT).is_ok());
+    let (met, notes) = server.join().unwrap();
+    assert!(met.is_ok());
+    assert_eq!(notes.lines().count(), 1, "{notes}");
+    assert!(notes.contains(HOST), "{notes}");
+    notes
+}
+
 fn default_options() -> [u8; OPTIONS_SIZE] {
     terms::to_block(&plan(&[HOST]), 49194).encode()
 }
@@ -133,6 +163,7 @@ fn two_sides_agree_on_the_options_of_the_client() {
     let (_, client) = client(port, &["-s", "4:16", "-n", "5", "--no-idc"], CLIENT).unwrap();
     let (_, server) = server.join().unwrap().unwrap();
     assert_eq!(server.run, client.run);
+    assert!(server.is_cxidiag && client.is_cxidiag);
     assert_eq!(
         (server.run.iters, server.run.max_size, server.run.use_idc),
         (5, 16, false)
@@ -168,6 +199,7 @@ fn a_legacy_client_is_understood_in_single_bytes() {
     let (_, agreed) = met.unwrap();
     assert_eq!(agreed.peer, Address { nic: 0x13, pid: 0 });
     assert_eq!(agreed.run, plan(&[HOST]).run);
+    assert!(!agreed.is_cxidiag);
 }
 
 #[test]
@@ -191,19 +223,17 @@ fn each_message_leaves_in_one_piece() {
 
 #[test]
 fn different_tools_both_say_so() {
-    let met = against_client(|mut script| {
+    let notes = noted(|mut script| {
         // The exchange is complete before it is judged.
         assert_eq!(
             script.lead(&string("cxi_read_lat")),
             string("cxi_write_lat")
         );
+        script.ended();
     });
-    let failure = met.unwrap_err();
     assert!(
-        failure
-            .message
-            .contains("cxi_write_lat here, cxi_read_lat at the peer"),
-        "{failure}"
+        notes.contains("cxi_write_lat here, cxi_read_lat at the peer"),
+        "{notes}"
     );
     let failure =
         against_server(|mut script| drop(script.follow(&string("cxi_read_lat")))).unwrap_err();
@@ -231,19 +261,71 @@ fn different_versions_are_both_shown() {
 
 #[test]
 fn t15_different_vnis_are_refused_on_both_sides() {
-    let (server, port) = server(&[], SERVER);
+    let (server, port) = noting_server(&[], SERVER);
     let ours = client(port, &[], Own { vni: 11, ..CLIENT }).unwrap_err();
     assert!(ours.message.contains("11 here, 10 at the peer"), "{ours}");
-    let theirs = server.join().unwrap().unwrap_err();
+    assert!(client(port, &[], CLIENT).is_ok());
+    let (met, notes) = server.join().unwrap();
+    assert!(met.is_ok());
+    assert!(notes.contains("10 here, 11 at the peer"), "{notes}");
+}
+
+/// What two NICs that cannot reach each other are told, on the side that hears of it.
+fn apart(version: &'static str, address: Address) -> String {
+    let failure = against_server(move |mut script| {
+        script.follow(&string("cxi_write_lat"));
+        script.follow(&string(version));
+        script.follow(&default_options());
+        script.follow(&address.encode());
+    })
+    .unwrap_err();
+    failure.message
+}
+
+#[test]
+fn nics_that_cannot_reach_each_other_are_refused() {
+    let other = Address { nic: 0x12, pid: 0 };
+    let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere software", other);
+    assert!(message.contains("on another machine"), "{message}");
+    let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere", other);
     assert!(
-        theirs.message.contains("10 here, 11 at the peer"),
-        "{theirs}"
+        message.starts_with("a software NIC here, hardware at the peer"),
+        "{message}"
     );
 }
 
 #[test]
+fn two_machines_do_not_share_the_address_of_a_nic() {
+    let hardware = Own {
+        simulated: false,
+        ..CLIENT
+    };
+    let plan = plan(&[HOST]);
+    let us = Introduction::new(&plan, hardware, 1, "here".into());
+    let met = |host: &str, nic| {
+        let version = format!("2.4.0 cxidiag/9 vni=10 host={host}");
+        let address = Address { nic, pid: 0 };
+        let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        let [name, version] = ["cxi_write_lat", &version].map(string);
+        for payload in [name, version, default_options().into()] {
+            assert!(handshake.judge(&payload).unwrap().is_none());
+        }
+        match handshake.judge(&address.encode()) {
+            Ok(agreed) => agreed.map(|_| String::new()),
+            Err(Refusal::Failed(failure)) => Some(failure.message),
+            Err(Refusal::Stranger(reason)) => panic!("{reason}"),
+        }
+    };
+    let reachable = Some(String::new());
+    assert_eq!(met("here", CLIENT.nic), reachable);
+    assert_eq!(met("there", CLIENT.nic + 1), reachable);
+    let message = met("there", CLIENT.nic).unwrap();
+    assert!(message.contains("have the address 0x13"), "{message}");
+}
+
+#[test]
 fn t27_what_cannot_be_is_refused() {
-    let failure = against_client(|mut script| {
+    let notes = noted(|mut script| {
         script.lead(&string("cxi_write_lat"));
         script.lead(&string("2.4.0"));
         let asked = OptionBlock {
@@ -251,24 +333,49 @@ fn t27_what_cannot_be_is_refused() {
             ..OptionBlock::decode(&default_options())
         };
         script.lead(&asked.encode());
-        script.lead(&[0; 8]);
+    });
+    assert!(
+        notes.contains("asks for what cannot be: size 8:1125899906842624: "),
+        "{notes}"
+    );
+    assert!(!notes.contains("--"), "nobody typed it here: {notes}");
+}
+
+#[test]
+fn t27_what_a_server_sends_is_checked() {
+    let failure = against_server(|mut script| {
+        script.follow(&string("cxi_write_lat"));
+        script.follow(&string("2.4.0"));
+        let mut options = default_options();
+        options[91] = 7;
+        script.follow(&options);
     })
     .unwrap_err();
-    assert!(failure.message.contains("8:1125899906842624"), "{failure}");
+    assert!(
+        failure.message.contains("GPU type is none that exists"),
+        "{failure}"
+    );
+    for address in [
+        Address {
+            nic: 1 << 20,
+            pid: 0,
+        },
+        Address { nic: 1, pid: 511 },
+    ] {
+        let message = apart("2.4.0", address);
+        assert!(message.contains("sent what cannot be: NIC "), "{message}");
+    }
 }
 
 #[test]
 fn options_and_addresses_have_their_sizes() {
-    let failure = against_client(|mut script| {
+    let notes = noted(|mut script| {
         script.lead(&string("cxi_write_lat"));
         script.lead(&string("2.4.0"));
         script.lead(&[0; OPTIONS_SIZE - 1]);
-    })
-    .unwrap_err();
-    assert!(
-        failure.message.contains("128 bytes as its options"),
-        "{failure}"
-    );
+        script.ended();
+    });
+    assert!(notes.contains("128 bytes as its options"), "{notes}");
     let failure = against_server(|mut script| {
         script.follow(&string("cxi_write_lat"));
         script.follow(&string("2.4.0"));
@@ -325,11 +432,11 @@ fn barriers_join_the_two_sides() {
     let (server, client) = pair();
     let meeting = thread::spawn(move || {
         server.ready().unwrap();
-        server.barrier("Post-run", None).unwrap();
+        server.barrier("Post-run", LONG).unwrap();
         server
     });
     client.ready().unwrap();
-    client.barrier("Post-run", Some(ANSWER_LIMIT)).unwrap();
+    client.barrier("Post-run", ANSWER_LIMIT).unwrap();
     meeting.join().unwrap();
 }
 
@@ -337,7 +444,7 @@ fn barriers_join_the_two_sides() {
 fn a_barrier_has_a_limit_only_if_it_is_given() {
     let (_server, client) = pair();
     let failure = client
-        .barrier("Post-run", Some(Duration::from_millis(1)))
+        .barrier("Post-run", Duration::from_millis(1))
         .unwrap_err();
     assert!(failure.message.contains("Post-run"), "{failure}");
     assert!(!failure.is_of_peer());
@@ -346,7 +453,7 @@ fn a_barrier_has_a_limit_only_if_it_is_given() {
 #[test]
 fn a_peer_that_vanishes_ends_a_barrier_without_limit() {
     let (server, client) = pair();
-    let waiting = thread::spawn(move || server.barrier("Post-run", None).unwrap_err());
+    let waiting = thread::spawn(move || server.barrier("Post-run", LONG).unwrap_err());
     drop(client);
     let failure = waiting.join().unwrap();
     assert!(failure.is_of_peer());
@@ -371,33 +478,182 @@ fn a_barrier_with_a_payload_is_none() {
     assert!(failure.message.contains("announced 1 bytes"), "{failure}");
 }
 
-#[test]
-fn a_look_at_the_peer_does_not_disturb_it() {
-    let (server, client) = pair();
-    assert!(server.peer_alive() && client.peer_alive());
-    let leading = thread::spawn(move || {
-        client.barrier("Post-run", None).unwrap();
-        client
-    });
-    assert!(server.peer_alive());
-    server.barrier("Post-run", None).unwrap();
-    assert!(server.peer_alive());
-    drop(leading.join().unwrap());
-    // The barrier returns when the end has arrived.
-    assert!(server.barrier("Post-run", None).unwrap_err().is_of_peer());
-    assert!(!server.peer_alive());
+fn is_there(session: &Session) -> bool {
+    session.check_peer("meanwhile").is_ok()
 }
 
 #[test]
-fn a_reset_is_an_end_too() {
+fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
+    let (server, client) = pair();
+    client.say_farewell();
+    let seen = server.barrier("Post-run", LONG).unwrap_err();
+    assert!(
+        seen.is_of_peer()
+            && seen
+                .message
+                .contains("was interrupted at the Post-run barrier")
+    );
+    // Once is enough, and what follows is the end.
+    client.say_farewell();
+    drop(client);
+    assert!(
+        server
+            .barrier("Post-run", LONG)
+            .unwrap_err()
+            .message
+            .contains("closed the connection")
+    );
+
+    let (server, client) = pair();
+    server.say_farewell();
+    assert!(client.connection.wait(Duration::from_secs(60)).is_ok());
+    let seen = client.check_peer("meanwhile").unwrap_err();
+    assert!(
+        seen.message.ends_with("was interrupted meanwhile"),
+        "{seen}"
+    );
+    // It is the cause of what the NIC saw, too.
+    let cause = client.cause(Failure::nic("UNDELIVERABLE"), "meanwhile");
+    assert_eq!(cause, seen);
+    let other = Failure::environment("full");
+    assert_eq!(client.cause(other.clone(), "meanwhile"), other);
+}
+
+#[test]
+fn a_look_at_the_peer_does_not_disturb_it() {
+    let (server, client) = pair();
+    assert!(is_there(&server) && is_there(&client));
+    let leading = thread::spawn(move || {
+        client.barrier("Post-run", LONG).unwrap();
+        client
+    });
+    assert!(is_there(&server));
+    server.barrier("Post-run", LONG).unwrap();
+    assert!(is_there(&server));
+    drop(leading.join().unwrap());
+    // The barrier returns when the end has arrived.
+    assert!(server.barrier("Post-run", LONG).unwrap_err().is_of_peer());
+    assert!(!is_there(&server));
+}
+
+/// Also in the middle of a handshake, when the client has named itself.
+#[test]
+fn a_client_that_goes_before_its_options_is_none() {
+    let notes = noted(|mut script| {
+        script.lead(&string("cxi_write_lat"));
+        // Unread bytes turn the close into a reset.
+        script.say(&string("2.4.0"));
+        script.0.shutdown(Shutdown::Write).unwrap();
+        script.0.peek(&mut [0]).unwrap();
+    });
+    assert!(notes.contains("during the handshake (options)"), "{notes}");
+}
+
+/// As wire.md 9.1 has it: these clients let the server speak first.
+#[test]
+fn an_old_client_waits_for_the_server_and_is_told_apart() {
+    let notes = noted(|mut script| {
+        assert_eq!(
+            script.follow(&string("cxi_write_lat")),
+            string("cxi_write_lat")
+        );
+        assert!(script.follow(&string("2.2.0")).starts_with(b"2.4.0"));
+        script.ended();
+    });
+    assert!(notes.contains("2.4.0 here, 2.2.0 at the peer"), "{notes}");
+    assert!(notes.contains("SHS 12.0"), "{notes}");
+}
+
+#[test]
+fn a_silent_stranger_is_let_go() {
+    let notes = noted(|mut script| {
+        // What old clients wait for.
+        assert_eq!(script.hear(), string("cxi_write_lat"));
+        script.ended();
+    });
+    assert!(
+        notes.contains("said nothing for 5 s without naming itself"),
+        "{notes}"
+    );
+}
+
+/// More of them than there is room for, and none of them is in the way of a client.
+#[test]
+fn silent_strangers_keep_nobody_waiting() {
+    let (server, port) = noting_server(&[], SERVER);
+    let strangers: Vec<Script> = (0..300).map(|_| Script::client(port)).collect();
+    assert!(client(port, &[], CLIENT).is_ok());
+    let (met, notes) = server.join().unwrap();
+    assert!(met.is_ok());
+    assert!(notes.contains("256 others came after it"), "{notes}");
+    assert!(notes.lines().count() < 25, "{notes}");
+    drop(strangers);
+}
+
+#[test]
+fn whoever_is_late_is_refused_at_once() {
     let (server, port) = server(&[], SERVER);
-    let mut script = Script::client(port);
-    script.lead(&string("cxi_write_lat"));
-    // Unread bytes turn the close into a reset.
-    script.say(&string("2.4.0"));
-    script.0.shutdown(Shutdown::Write).unwrap();
-    drop(script);
-    assert!(server.join().unwrap().unwrap_err().is_of_peer());
+    let first = client(port, &[], CLIENT).unwrap();
+    let session = server.join().unwrap().unwrap();
+    let failure = client(port, &[], CLIENT).unwrap_err();
+    assert!(failure.message.starts_with("nobody listens"), "{failure}");
+    drop((first, session));
+}
+
+#[test]
+fn a_server_listens_where_it_is_told_to() {
+    for (at, host) in [
+        ("127.0.0.2", "127.0.0.2"),
+        ("::1", "::1"),
+        ("localhost", "localhost"),
+    ] {
+        let listener = Listener::bind(Some(at), 0, Reach::Everywhere).unwrap();
+        let port = format!("--port={}", listener.port());
+        let plan = plan(&[host, &port]);
+        let mut search = Search::new(&plan, host).unwrap();
+        assert!(search.connect().is_ok());
+        assert!(listener.accept().unwrap().is_some());
+    }
+    let failure = Listener::bind(Some("192.0.2.1"), 0, Reach::Everywhere).unwrap_err();
+    assert!(failure.message.contains("192.0.2.1"), "{failure}");
+    assert!(failure.hint.unwrap().contains("--bind"));
+}
+
+#[test]
+fn a_server_that_is_not_told_where_listens_to_ipv4_and_ipv6() {
+    let listener = Listener::bind(None, 0, Reach::Everywhere).unwrap();
+    for host in ["127.0.0.1", "::1", "[::1]"] {
+        let port = format!("--port={}", listener.port());
+        let plan = plan(&[host, &port]);
+        assert!(Search::new(&plan, host).unwrap().connect().is_ok());
+        let (_, peer) = listener.accept().unwrap().unwrap();
+        assert_eq!(peer.ip().to_string(), host.trim_matches(['[', ']']));
+    }
+}
+
+#[test]
+fn every_address_is_tried() {
+    let listener = Listener::bind(Some("127.0.0.3"), 0, Reach::Everywhere).unwrap();
+    let port = listener.port();
+    let plan = plan(&["h"]);
+    let to = |hosts: &[&str]| {
+        let addresses = hosts
+            .iter()
+            .map(|host| SocketAddr::new(host.parse().unwrap(), port));
+        Search::among(&plan, "h", addresses.collect()).connect()
+    };
+    assert_eq!(
+        to(&["::1", "127.0.0.2", "127.0.0.3"])
+            .unwrap()
+            .peer()
+            .ip()
+            .to_string(),
+        "127.0.0.3"
+    );
+    let failure = to(&["::1", "127.0.0.2"]).unwrap_err();
+    let all =
+        format!("nobody listens at h (127.0.0.2) port {port} (nor at ::1: Connection refused)");
+    assert_eq!(failure.message, all);
 }
 
 #[test]

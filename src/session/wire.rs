@@ -10,11 +10,80 @@ pub const MAX_PAYLOAD: usize = 1020;
 /// Bytes of the length in front of each payload.
 pub const HEADER_SIZE: usize = 4;
 
+/// The length of no message: one cxidiag tells another that it was interrupted, as its last word, and
+/// out of turn. A legacy peer is not told.
+pub const FAREWELL: u32 = u32::MAX;
+
+/// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
+pub fn holds_farewell(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
+        let length = u32::from_le_bytes(*header);
+        if length == FAREWELL {
+            return true;
+        }
+        rest = behind.get(length as usize..).unwrap_or_default();
+    }
+    false
+}
+
 /// A message: length, then payload.
 pub fn message(payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(payload);
     bytes
+}
+
+/// A message on its way in, put together from pieces of any size. It asks for no byte beyond its
+/// end: whatever follows stays in the socket.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The header, and behind it the payload as soon as its length is known.
+    bytes: Vec<u8>,
+    filled: usize,
+    most: usize,
+}
+
+/// More than the expected payload was announced: so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong(pub u32);
+
+impl Incoming {
+    /// A message of at most `most` payload bytes.
+    pub fn new(most: usize) -> Self {
+        Self {
+            bytes: vec![0; HEADER_SIZE],
+            filled: 0,
+            most,
+        }
+    }
+
+    /// Where the next bytes belong; never empty.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.filled..]
+    }
+
+    /// So many bytes have been put at the beginning of the room. Returns the payload when it is
+    /// complete; the next message begins then.
+    pub fn advance(&mut self, more: usize) -> Result<Option<Vec<u8>>, TooLong> {
+        self.filled += more;
+        if self.filled < self.bytes.len() {
+            return Ok(None);
+        }
+        if let Ok(header) = <[u8; HEADER_SIZE]>::try_from(&self.bytes[..]) {
+            let length = u32::from_le_bytes(header);
+            if length as usize > self.most {
+                return Err(TooLong(length));
+            }
+            self.bytes.resize(HEADER_SIZE + length as usize, 0);
+            if length > 0 {
+                return Ok(None);
+            }
+        }
+        let payload = self.bytes.split_off(HEADER_SIZE);
+        self.filled = 0;
+        Ok(Some(payload))
+    }
 }
 
 /// A string as payload: with its NUL.
@@ -67,7 +136,7 @@ impl Address {
 pub const RESULT_SIZE: usize = 16;
 
 /// What one side of a bandwidth run did (wire.md 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerResult {
     /// How long it took, in microseconds.
     pub elapsed_us: u64,
@@ -148,7 +217,58 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_farewell_is_found_behind_messages_and_not_in_them() {
+        let farewell = FAREWELL.to_le_bytes();
+        for before in [
+            vec![],
+            message(&[]),
+            [message(&[1; 16]), message(&[])].concat(),
+        ] {
+            assert!(!holds_farewell(&before));
+            assert!(!holds_farewell(&[&before[..], &farewell[..3]].concat()));
+            assert!(holds_farewell(&[&before[..], &farewell].concat()));
+        }
+        assert!(!holds_farewell(&message(&[0xff; 16])));
+        assert!(!holds_farewell(&message(&[0xff; 16])[..9]));
+    }
+
+    /// All messages in `bytes`, which come in pieces of `piece` bytes at most.
+    fn messages(bytes: &[u8], piece: usize, most: usize) -> Result<Vec<Vec<u8>>, TooLong> {
+        let mut incoming = Incoming::new(most);
+        let mut messages = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let room = incoming.room();
+            let taken = room.len().min(piece).min(rest.len());
+            room[..taken].copy_from_slice(&rest[..taken]);
+            rest = &rest[taken..];
+            messages.extend(incoming.advance(taken)?);
+        }
+        Ok(messages)
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_taken() {
+        assert_eq!(messages(&message(&[7; 9]), 99, 8), Err(TooLong(9)));
+        assert_eq!(messages(&message(&[7; 8]), 99, 8), Ok(vec![vec![7; 8]]));
+        assert_eq!(
+            messages(b"GET / HTTP/1.1", 99, MAX_PAYLOAD),
+            Err(TooLong(542_393_671))
+        );
+        assert_eq!(messages(&[], 99, 0), Ok(vec![]));
+    }
+
     proptest! {
+        #[test]
+        fn messages_come_back_from_pieces(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..5),
+            piece in 1..50_usize,
+        ) {
+            let bytes: Vec<u8> = payloads.iter().flat_map(|payload| message(payload)).collect();
+            prop_assert_eq!(messages(&bytes, piece, 40), Ok(payloads));
+        }
+
         #[test]
         fn addresses_come_back(nic: u32, pid: u32) {
             let address = Address { nic, pid };

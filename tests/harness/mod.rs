@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod legacy;
+pub mod paused;
+pub mod relay;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};

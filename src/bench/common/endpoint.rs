@@ -69,6 +69,7 @@ impl Endpoint {
             nic: self.device.info().nid,
             pid: self.domain.pid(),
             vni: self.domain.vni(),
+            simulated: self.device.info().is_simulated(),
         }
     }
 

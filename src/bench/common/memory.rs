@@ -5,6 +5,7 @@ use cxi::{Lni, MemoryRegion, Pages};
 
 use crate::advice;
 use crate::error::Failure;
+use crate::run::Supervisor;
 
 /// Events that an event queue of a latency benchmark must hold: one operation is outstanding at a
 /// time, and the smallest queue, one page, holds more.
@@ -35,16 +36,23 @@ pub const fn numbered(offset: u64) -> u8 {
     (offset % PERIOD) as u8 + 1
 }
 
+/// Blocks of 64 KB filled between two looks at the peer, for some milliseconds.
+const BLOCKS_PER_LOOK: usize = 256;
+
 /// Period of [`numbered`].
 pub const PERIOD: u64 = 251;
 
-/// Numbers all bytes of `buffer`.
-pub fn fill_numbered(buffer: &MemoryRegion) {
+/// Numbers all bytes of `buffer`, which may take seconds: as long as the peer is there.
+pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Result<(), Failure> {
     let block: Vec<u8> = (0..PERIOD * 256).map(numbered).collect();
-    for start in (0..buffer.len()).step_by(block.len()) {
+    for (number, start) in (0..buffer.len()).step_by(block.len()).enumerate() {
+        if number % BLOCKS_PER_LOOK == BLOCKS_PER_LOOK - 1 {
+            supervisor.peer_is_there()?;
+        }
         let length = block.len().min(buffer.len() - start);
         buffer.copy_in(start, &block[..length]);
     }
+    Ok(())
 }
 
 /// Fails unless the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names it.

@@ -6,6 +6,7 @@ use super::memory::{self, EVENT_PAGE, map, refused};
 use super::portals::{self, Entry, Portals};
 use super::{Endpoint, PORTAL_INDEX};
 use crate::error::Failure;
+use crate::run::Supervisor;
 
 /// A buffer behind one persistent list entry of an enabled portal.
 pub struct Target {
@@ -35,9 +36,9 @@ impl Target {
         })
     }
 
-    /// Numbers the bytes of the buffer ([`memory::numbered`]).
-    pub fn fill_numbered(&self) {
-        memory::fill_numbered(&self.buffer);
+    /// Numbers the bytes of the buffer ([`memory::fill_numbered`]).
+    pub fn fill_numbered(&self, supervisor: &dyn Supervisor) -> Result<(), Failure> {
+        memory::fill_numbered(&self.buffer, supervisor)
     }
 
     /// Fails unless the first `size` bytes of the buffer are numbered.

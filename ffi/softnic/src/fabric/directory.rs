@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -156,8 +156,8 @@ impl Directory {
         (header.instance == instance && is_owned(&file)).then_some((file, header))
     }
 
-    /// The file that describes the services of a NIC; `None` where nobody has changed them. EIO for anything that is no
-    /// text of sensible length.
+    /// The file that describes the services of a NIC; `None` where nobody has changed them. EIO for what cannot be read
+    /// as a text; more than the longest is not read.
     pub fn services(&self, nid: u32) -> Result<Option<String>, Errno> {
         // A pipe of this name must not keep us waiting.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -166,11 +166,7 @@ impl Directory {
             Err(Errno::NOENT) => return Ok(None),
             Err(_) => return Err(Errno::IO),
         };
-        let metadata = file.metadata().map_err(|_| Errno::IO)?;
-        if !metadata.is_file() || metadata.len() > MAX_SERVICES_LEN {
-            return Err(Errno::IO);
-        }
-        let text = io::read_to_string(file).map_err(|_| Errno::IO)?;
+        let text = io::read_to_string(file.take(MAX_SERVICES_LEN)).map_err(|_| Errno::IO)?;
         Ok(Some(text))
     }
 

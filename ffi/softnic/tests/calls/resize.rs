@@ -76,6 +76,11 @@ impl Bench {
     }
 
     fn complete(&mut self, buffer: Buffer) {
+        // The helpers of a program have left their cursors anywhere.
+        // SAFETY: alive, and used by this thread alone.
+        let public = unsafe { &mut *self.rig.eq.handle };
+        public.rd_offset = 640;
+        public.prev_rd_offset = 640;
         assert_eq!(export!(cxil_evtq_resize_complete(self.rig.eq.handle)), 0);
         self.rig.eq.go_over(buffer);
     }
@@ -101,6 +106,8 @@ fn a_queue_moves_and_goes_on() {
                 bench.rig.eq.acknowledge();
             }
             bench.put(3);
+            // What was in the buffer before is no event.
+            buffer.pages.fill(0xff);
             assert_eq!(bench.resize(&buffer), 0);
             bench.put(2);
             assert_eq!(
@@ -191,7 +198,12 @@ fn two_moves_without_an_acknowledgement() {
         // All of a buffer is free from the beginning, also before software has come there.
         let all = USABLE as i32;
         let eq = bench.rig.eq.handle;
-        let adjust = |by| export!(cxil_evtq_adjust_reserved_fc(eq, by));
+        let adjust = move |by| export!(cxil_evtq_adjust_reserved_fc(eq, by));
+        // The NIC sees how far software has come, and so does the copy of the state that the helpers keep.
+        assert_eq!(adjust(0), 0);
+        let state = u64::from_le_bytes(*bench.rig.eq.state.bytes());
+        // SAFETY: alive, and used by this thread alone.
+        unsafe { (*eq).sw_state = c_ee_cfg_eq_sw_state { qw: state } };
         for _ in 0..2 {
             let buffer = bench.rig.buffer(PAGE);
             assert_eq!(bench.resize(&buffer), 0);

@@ -1,0 +1,191 @@
+//! `compare`: the results of two runs side by side, and a verdict (docs/output-formats.md).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, value_parser};
+
+use crate::bench::TOOLS;
+use crate::cli::help::entry;
+use crate::error::{Failure, cause};
+use crate::expect::Metric;
+use crate::measure::Percentile;
+use crate::plan::invalid;
+use crate::report::comparison::{self, Judgement};
+use crate::report::outcome::{Outcome, SCHEMA_VERSION};
+
+/// Largest change for the worse, in percent, where the user names none.
+const MAX_REGRESS: f64 = 5.0;
+
+/// Help for the command.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Compare the results of two runs\n\nUsage:\n  cxidiag compare BASE NEW [OPTIONS]\n\n\
+         BASE and NEW are files that a tool wrote with --json=FILE.\n\nOptions:\n",
+    );
+    text += &entry(
+        "    --max-regress=PERCENT",
+        &format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
+    );
+    text += &entry(
+        "    --figure=FIGURE",
+        "Figure that is judged (default: p50 of latencies,\nbw of bandwidths): min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate",
+    );
+    text += &entry("-h, --help", "Print this help and exit");
+    text += "\nExit status 3 if a size of BASE is worse in NEW by more than that, or was not\nmeasured to its end.\n";
+    text
+}
+
+/// Carries it out.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = parse(arguments)? else {
+        return crate::print(&help());
+    };
+    let (base, new) = (read(&asked.base)?, read(&asked.new)?);
+    if base.tool != new.tool {
+        return Err(Failure::usage(format!(
+            "nothing to compare: {} is of {}, {} of {}",
+            asked.base.display(),
+            base.tool,
+            asked.new.display(),
+            new.tool
+        )));
+    }
+    let tool = TOOLS
+        .iter()
+        .find(|tool| tool.name == base.tool)
+        .ok_or_else(|| Failure::usage(format!("there is no tool {}", base.tool)))?;
+    let judged = asked.figure.unwrap_or(match tool.defaults.bandwidth {
+        Some(_) => Metric::Bandwidth,
+        None => Metric::Percentile(Percentile::MEDIAN),
+    });
+    if !judged.belongs_to(tool) {
+        let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
+        return Err(Failure::usage(invalid("figure", judged, allowed)));
+    }
+    let judgement = Judgement::new(&base, &new, judged, asked.max_regress);
+    let names = [&asked.base, &asked.new].map(|path| path.display().to_string());
+    let mut text = Vec::new();
+    comparison::write(&mut text, tool, names, [&base, &new], &judgement)
+        .and_then(|()| io::stdout().write_all(&text))
+        .map_err(Failure::output)?;
+    judgement.result()
+}
+
+/// What was asked for.
+#[derive(Debug)]
+struct Asked {
+    base: PathBuf,
+    new: PathBuf,
+    max_regress: f64,
+    figure: Option<Metric>,
+}
+
+/// Reads the arguments; nothing if they ask for help.
+fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let value = |name| {
+        Arg::new(name)
+            .long(name)
+            .action(ArgAction::Set)
+            .allow_hyphen_values(true)
+    };
+    let file = |name| Arg::new(name).value_parser(value_parser!(PathBuf));
+    let matches = clap::Command::new("compare")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .infer_long_args(true)
+        .args_override_self(true)
+        .arg(value("max-regress"))
+        .arg(value("figure"))
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::SetTrue),
+        )
+        .args([file("BASE"), file("NEW")])
+        .try_get_matches_from(arguments)
+        .map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.strip_prefix("error: ").unwrap_or(line);
+            Failure::usage(format!("{line} (see cxidiag compare --help)"))
+        })?;
+    if matches.get_flag("help") {
+        return Ok(None);
+    }
+    let text = |name| matches.get_one::<String>(name);
+    let max_regress = match text("max-regress") {
+        None => MAX_REGRESS,
+        Some(typed) => percent(typed).ok_or_else(|| {
+            Failure::usage(invalid(
+                "max-regress",
+                typed,
+                "expected a percentage such as 5%",
+            ))
+        })?,
+    };
+    let figure = match text("figure") {
+        None => None,
+        Some(typed) => Some(
+            typed
+                .parse()
+                .map_err(|why: String| Failure::usage(invalid("figure", typed, why)))?,
+        ),
+    };
+    let path = |name: &str| {
+        matches.get_one::<PathBuf>(name).cloned().ok_or_else(|| {
+            Failure::usage(format!(
+                "{name} is missing: two files are compared (see cxidiag compare --help)"
+            ))
+        })
+    };
+    Ok(Some(Asked {
+        base: path("BASE")?,
+        new: path("NEW")?,
+        max_regress,
+        figure,
+    }))
+}
+
+/// `5%`, `2.5%` or `5`: plain decimal digits.
+fn percent(typed: &str) -> Option<f64> {
+    let number = typed.strip_suffix('%').unwrap_or(typed);
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (whole, parts) = number.split_once('.').unwrap_or((number, "0"));
+    if !plain(whole) || !plain(parts) {
+        return None;
+    }
+    number
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+}
+
+/// Reads the document at `path`.
+fn read(path: &Path) -> Result<Outcome, Failure> {
+    let refused =
+        |why: &str| Failure::environment(format!("cannot read {}: {why}", path.display()));
+    let no_result =
+        |why: &str| refused(why).with_hint("a result is what a tool writes with --json=FILE");
+    let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|error| no_result(&format!("it is no JSON: {error}")))?;
+    match value
+        .get("schema_version")
+        .and_then(serde_json::Value::as_u64)
+    {
+        Some(version) if version == u64::from(SCHEMA_VERSION) => {}
+        Some(version) => {
+            return Err(refused(&format!(
+                "it has schema version {version}, this cxidiag reads {SCHEMA_VERSION}"
+            ))
+            .with_hint("measure again, or use the cxidiag that wrote it"));
+        }
+        None => return Err(no_result("it is no result of cxidiag")),
+    }
+    serde_json::from_value(value)
+        .map_err(|error| no_result(&format!("it is no result of cxidiag: {error}")))
+}

@@ -1,0 +1,233 @@
+//! What ends a run early: signals, and an output that nobody reads any more.
+//!
+//! | what comes | what the run does |
+//! |---|---|
+//! | SIGINT, SIGTERM, SIGHUP | ends at the next iteration or in its wait, tells the peer, prints what it has; exit status 130 |
+//! | another one | ends at once: releases the NIC, and nothing else |
+//! | a third, or [`GRACE`] after the second | the process ends, wherever it is |
+//! | the reader of standard output ends | the same as the first, but silently; exit status 1 |
+//!
+//! A signal that was ignored when the program started stays ignored: `nohup` and background jobs of
+//! scripts mean it. A thread waits for all of these. The measuring loops look at one number
+//! ([`requested`]), and every wait ([`wait`]) also waits for the thread to have heard something.
+
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level;
+
+use crate::error::{Failure, INTERRUPTED, cause};
+
+/// The signals that end a run.
+const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
+
+/// How long a run may take to release the NIC after the second signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long results may take to be written after the first signal, where nobody reads them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How often a wait for the reader of standard output looks at the requests.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How often the end was requested.
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// The first signal, or 0 if the reader of the output ended first.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Readable, for ever, once the end was requested.
+static WOKEN: OnceLock<UnixStream> = OnceLock::new();
+
+/// From now on, signals end the run as the table above says.
+pub fn watch() -> Result<(), Failure> {
+    start().map_err(|error| {
+        Failure::environment(format!("cannot wait for signals: {}", cause(&error)))
+    })
+}
+
+fn start() -> io::Result<()> {
+    let (wake, woken) = UnixStream::pair()?;
+    let ignored = ignored();
+    let mut signals = Vec::new();
+    for (signal, _) in SIGNALS {
+        if ignored >> (signal - 1) & 1 == 0 {
+            let (received, raised) = UnixStream::pair()?;
+            low_level::pipe::register(signal, raised)?;
+            signals.push((signal, received));
+        }
+    }
+    let listen = move || listen(&signals, &wake);
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(listen)?;
+    // Set before: the process has one run.
+    let _ = WOKEN.set(woken);
+    Ok(())
+}
+
+/// The signals that this process ignores: signal n is bit n - 1.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+/// The thread.
+fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
+    let stdout = io::stdout();
+    // A terminal that goes away sends SIGHUP.
+    let mut read_by = (!stdout.is_terminal()).then_some(&stdout);
+    let mut deadline = None;
+    loop {
+        let mut polled: Vec<PollFd> = signals
+            .iter()
+            .map(|(_, received)| PollFd::new(received, PollFlags::IN))
+            .collect();
+        // Errors and the other end's closing are always told.
+        polled.extend(read_by.map(|stdout| PollFd::new(stdout, PollFlags::empty())));
+        let left = deadline.map(|end: Instant| end.saturating_duration_since(Instant::now()));
+        let limit = left.and_then(|left| Timespec::try_from(left).ok());
+        if poll(&mut polled, limit.as_ref()).is_err() {
+            continue;
+        }
+        let happened: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for ((signal, received), _) in signals.iter().zip(&happened).filter(|(_, yes)| **yes) {
+            let mut bytes = [0; 64];
+            let count = (&*received).read(&mut bytes).unwrap_or(0);
+            (0..count).for_each(|_| request(*signal, wake));
+        }
+        if happened.get(signals.len()) == Some(&true) {
+            read_by = None;
+            if !requested() {
+                request(0, wake);
+            }
+        }
+        if hurried() {
+            let end = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
+            if REQUESTS.load(Ordering::Relaxed) > 2 || Instant::now() >= end {
+                low_level::exit(INTERRUPTED.into());
+            }
+        }
+    }
+}
+
+fn request(signal: i32, mut wake: &UnixStream) {
+    if !requested() {
+        SIGNAL.store(signal, Ordering::Relaxed);
+    }
+    REQUESTS.fetch_add(1, Ordering::Release);
+    let _ = io::Write::write(&mut wake, &[0]);
+}
+
+/// Whether the run is to end.
+#[inline(always)]
+pub fn requested() -> bool {
+    REQUESTS.load(Ordering::Relaxed) > 0
+}
+
+/// Whether it is to end without another word.
+pub fn hurried() -> bool {
+    REQUESTS.load(Ordering::Relaxed) > 1
+}
+
+/// Fails if the run is to end.
+#[inline(always)]
+pub fn check() -> Result<(), Failure> {
+    if requested() { Err(failure()) } else { Ok(()) }
+}
+
+#[cold]
+fn failure() -> Failure {
+    // The signal is stored before the request is counted.
+    let _ = REQUESTS.load(Ordering::Acquire);
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    match SIGNALS.iter().find(|(number, _)| *number == signal) {
+        Some((_, name)) => Failure::interrupted(name),
+        None => Failure::output(ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Waits until `fd` is ready for what is `wanted`. False if it is not `within` this time; a failure
+/// if the run is to end.
+pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Result<bool, Failure> {
+    let mut polled = [PollFd::new(&fd, wanted)].into();
+    wait_for_any(&mut polled, within)
+}
+
+/// The same until any of `fds` is ready, which then says so.
+pub fn wait_for_any<'fd>(
+    fds: &mut Vec<PollFd<'fd>>,
+    within: Option<Duration>,
+) -> Result<bool, Failure> {
+    let end = within.map(|within| Instant::now() + within);
+    let count = fds.len();
+    let woken: Option<&'fd UnixStream> = WOKEN.get();
+    fds.extend(woken.map(|woken| PollFd::new(woken, PollFlags::IN)));
+    let ready = loop {
+        check()?;
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let limit = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(fds, limit.as_ref()) {
+            Ok(0) => break false,
+            Ok(_) if fds[..count].iter().any(|fd| !fd.revents().is_empty()) => break true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                let message = format!("cannot wait: {}", cause(&error.into()));
+                return Err(Failure::environment(message));
+            }
+        }
+    };
+    fds.truncate(count);
+    Ok(ready)
+}
+
+/// Makes a call that blocks, and cannot be woken, in another thread. A failure if the run is to
+/// end: the call is then left to itself.
+pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let cannot = |error: io::Error| {
+        Failure::environment(format!("cannot start a thread: {}", cause(&error)))
+    };
+    let (ended, end) = UnixStream::pair().map_err(cannot)?;
+    let call = move || {
+        let result = call();
+        drop(end);
+        result
+    };
+    let thread = thread::Builder::new().spawn(call).map_err(cannot)?;
+    wait(&ended, PollFlags::IN, None)?;
+    match thread.join() {
+        Ok(result) => Ok(result),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Waits until bytes can be written to `fd`, where a run that is to end has last words. False when
+/// nobody has read for [`LAST_WORDS`] since then, or when there is no time for them.
+pub fn wait_for_reader(fd: impl AsFd) -> bool {
+    let mut since = None;
+    let slice = Timespec::try_from(SLICE).ok();
+    loop {
+        let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
+        // An error is the writer's to meet.
+        if hurried() {
+            return false;
+        }
+        if !matches!(poll(&mut polled, slice.as_ref()), Ok(0) | Err(Errno::INTR)) {
+            return true;
+        }
+        if requested() && since.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
+            return false;
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What is made of the results beside the documented text: formats, files, expectations.
+
+use std::path::{Path, PathBuf};
+
+use crate::expect::{Expectation, Metric};
+use crate::tool::Tool;
+
+/// Where a document goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Standard output, which then holds nothing else.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Place {
+    /// The file, where it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Stdout => None,
+            Self::File(path) => Some(path),
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outputs {
+    /// A block of percentiles after the table.
+    pub percentiles: bool,
+    /// A JSON document.
+    pub json: Option<Place>,
+    /// A table of comma-separated values.
+    pub csv: Option<Place>,
+    /// A log of histograms.
+    pub hdr_log: Option<PathBuf>,
+    /// What the figures of each size must be.
+    pub expectations: Vec<Expectation>,
+    /// Nothing on stderr but what goes wrong.
+    pub quiet: bool,
+}
+
+impl Outputs {
+    /// These if `tool` can make them, else the reason why not.
+    pub fn checked(self, tool: &Tool) -> Result<Self, String> {
+        if let Some(other) = self
+            .expectations
+            .iter()
+            .find(|expectation| !expectation.metric.belongs_to(tool))
+        {
+            return Err(format!(
+                "--expect '{}': {} measures {}",
+                other.text,
+                tool.name,
+                Metric::names(tool)
+            ));
+        }
+        if self.json == Some(Place::Stdout) && self.csv == Some(Place::Stdout) {
+            return Err(
+                "--json and --csv cannot both go to standard output: name a file for one of them, --json=FILE"
+                    .into(),
+            );
+        }
+        let documents = [self.json.as_ref(), self.csv.as_ref()];
+        let files: Vec<&Path> = documents
+            .into_iter()
+            .flatten()
+            .filter_map(Place::file)
+            .chain(self.hdr_log.as_deref())
+            .collect();
+        for (at, file) in files.iter().enumerate() {
+            if files[..at].contains(file) {
+                return Err(format!(
+                    "two kinds of results cannot go to one file, {}",
+                    file.display()
+                ));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether standard output holds a document instead of the text.
+    pub fn take_stdout(&self) -> bool {
+        [&self.json, &self.csv].contains(&&Some(Place::Stdout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::TOOLS;
+    use crate::expect;
+
+    fn tool(name: &str) -> &'static Tool {
+        TOOLS.iter().find(|tool| tool.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_tool_is_held_to_what_it_measures() {
+        for (name, right, wrong) in [
+            ("write-lat", "p99<4us,max<1s", "mean<1us,bw>1GB/s"),
+            ("send-lat", "stddev<1us", "rate>1pkt/s"),
+            ("send-bw", "bw>=23GB/s,rate>1Mpkt/s", "p50<1us"),
+        ] {
+            let of = |text| Outputs {
+                expectations: expect::parse(text).unwrap(),
+                ..Outputs::default()
+            };
+            assert!(of(right).checked(tool(name)).is_ok());
+            let told = of(wrong).checked(tool(name)).unwrap_err();
+            let last = wrong.split(',').next_back().unwrap();
+            assert!(told.contains(last) && told.contains(name), "{told}");
+        }
+    }
+
+    #[test]
+    fn one_document_a_place() {
+        let file = |name: &str| Some(Place::File(name.into()));
+        let to = |json, csv, hdr_log: Option<&str>| Outputs {
+            json,
+            csv,
+            hdr_log: hdr_log.map(PathBuf::from),
+            ..Outputs::default()
+        };
+        let tool = tool("write-lat");
+        for fine in [
+            to(Some(Place::Stdout), file("a"), Some("b")),
+            to(file("a"), Some(Place::Stdout), Some("b")),
+            to(file("a"), file("b"), None),
+        ] {
+            assert!(fine.checked(tool).is_ok());
+        }
+        for clash in [
+            to(Some(Place::Stdout), Some(Place::Stdout), None),
+            to(file("a"), file("a"), None),
+            to(Some(Place::Stdout), file("a"), Some("a")),
+        ] {
+            assert!(clash.checked(tool).is_err());
+        }
+    }
+
+    #[test]
+    fn who_has_standard_output() {
+        assert!(!Outputs::default().take_stdout());
+        let csv = Outputs {
+            csv: Some(Place::Stdout),
+            ..Outputs::default()
+        };
+        assert!(csv.take_stdout());
+        let file = Outputs {
+            json: Some(Place::File("a".into())),
+            ..Outputs::default()
+        };
+        assert!(!file.take_stdout());
+    }
+}

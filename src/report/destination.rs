@@ -1,0 +1,176 @@
+//! Where a document goes. A file appears whole, at the end: until then its name has what it had.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::output::Output;
+use crate::error::{Failure, cause};
+use crate::outputs::Place;
+
+/// A place that has proved writable.
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A device or a pipe, which cannot be replaced.
+    Device(File, PathBuf),
+    /// A file, and the permissions that it will have.
+    File(PathBuf, Permissions),
+}
+
+impl Destination {
+    /// Makes sure that a document can be written to `place`.
+    pub fn open(place: &Place) -> Result<Self, Failure> {
+        match place {
+            Place::Stdout => Ok(Self::Stdout),
+            Place::File(path) => Self::file(path),
+        }
+    }
+
+    /// Makes sure that a document can be written to `path`.
+    pub fn file(path: &Path) -> Result<Self, Failure> {
+        let refused = |error: io::Error| cannot_write(path, &error);
+        let exists = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refused(error)),
+        };
+        let (target, permissions) = match exists {
+            None => (path.to_owned(), Permissions::from_mode(0o666)),
+            Some(found) => {
+                // This also tells whether a directory, or a file that is write-protected, is meant.
+                let file = File::options().write(true).open(path).map_err(refused)?;
+                if !found.is_file() {
+                    return Ok(Self::Device(file, path.to_owned()));
+                }
+                // What a symlink names is replaced, not the symlink.
+                (path.canonicalize().map_err(refused)?, found.permissions())
+            }
+        };
+        // Nothing is left there during the run, which may be killed.
+        drop(temporary(&target, &permissions).map_err(refused)?);
+        Ok(Self::File(target, permissions))
+    }
+
+    /// Writes the whole document.
+    pub fn write(self, document: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => {
+                let mut out = Output::new();
+                out.write_all(document)
+                    .and_then(|()| out.flush())
+                    .map_err(Failure::output)
+            }
+            Self::Device(mut file, path) => file
+                .write_all(document)
+                .map_err(|error| cannot_write(&path, &error)),
+            Self::File(path, permissions) => temporary(&path, &permissions)
+                .and_then(|mut file| {
+                    file.write_all(document)?;
+                    file.persist(&path)?;
+                    Ok(())
+                })
+                .map_err(|error| cannot_write(&path, &error)),
+        }
+    }
+}
+
+/// A file beside `path` that can take its place.
+fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
+    let directory = match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".cxidiag-")
+        .permissions(permissions.clone())
+        .tempfile_in(directory)
+        // Without the name of the temporary file, which would only confuse.
+        .map_err(|error| error.kind().into())
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
+        .with_hint("name a file in a directory that exists and that you may write to")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_when_the_document_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("result.json");
+        fs::write(&path, "old and longer").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let destination = Destination::file(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old and longer");
+        destination.write(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(names(directory.path()), ["result.json"]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_document_that_was_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(Destination::file(&directory.path().join("x")).unwrap());
+        assert!(names(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn a_symlink_stays_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        Destination::file(&link).unwrap().write(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_device_is_written_to() {
+        let destination = Destination::file(Path::new("/dev/null")).unwrap();
+        assert!(matches!(destination, Destination::Device(..)));
+        destination.write(b"new").unwrap();
+        let full = Destination::file(Path::new("/dev/full")).unwrap();
+        let failure = full.write(b"new").unwrap_err();
+        assert_eq!(
+            failure.message,
+            "cannot write /dev/full: No space left on device"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_out_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let cases = [
+            directory.path().to_owned(),
+            directory.path().join("no/such/result.json"),
+            "/proc/result.json".into(),
+            "..".into(),
+        ];
+        for path in cases {
+            let Err(failure) = Destination::file(&path) else {
+                panic!("{}", path.display());
+            };
+            let named = format!("cannot write {}", path.display());
+            assert!(failure.message.starts_with(&named), "{}", failure.message);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What is known of a run before it begins: plan and machine -> the first entries of an [`Outcome`].
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::system::uname;
+
+use super::outcome::{
+    AtomicOptions, Clock, Device, Host, ListOptions, Options, Outcome, SCHEMA_VERSION, Status,
+};
+use crate::atomic::AtomicOp;
+use crate::cli::options;
+use crate::plan::{Plan, Role};
+use crate::run::MonotonicRaw;
+use crate::tool::Tool;
+
+impl Outcome {
+    /// Of a run of `tool` of which nothing else is known.
+    pub fn bare(tool: &Tool) -> Self {
+        let machine = uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        let started = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool: tool.name.into(),
+            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
+            cxidiag_revision: option_env!("CXIDIAG_REVISION").map(str::to_owned),
+            status: Status::Failed,
+            exit_status: 1,
+            error: None,
+            started_unix_ms: started.unwrap_or_default().as_millis() as u64,
+            elapsed_ms: 0,
+            host: Host {
+                name: text(machine.nodename()),
+                kernel: text(machine.release()),
+                architecture: text(machine.machine()),
+            },
+            device: None,
+            addresses: None,
+            options: None,
+            clock: Clock {
+                name: MonotonicRaw::NAME.into(),
+                resolution_ns: MonotonicRaw::resolution_ns(),
+            },
+            results: Vec::new(),
+            expectations: Vec::new(),
+        }
+    }
+
+    /// Of a run that follows `plan`.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            device: Some(Device {
+                name: plan.device.to_string(),
+                is_software: None,
+                svc_id: plan.svc_id,
+            }),
+            options: Some(options(plan)),
+            ..Self::bare(plan.tool)
+        }
+    }
+}
+
+fn options(plan: &Plan) -> Options {
+    let run = &plan.run;
+    let takes = |option| plan.tool.takes(option);
+    Options {
+        address: match &plan.role {
+            Role::Client { address } => Some(address.clone()),
+            _ => None,
+        },
+        loopback: plan.role == Role::Loopback,
+        port: plan.port,
+        libcxi: plan
+            .libcxi
+            .as_ref()
+            .map(|library| library.path.to_string_lossy().into_owned()),
+        iters: run.duration_s.is_none().then_some(run.iters),
+        duration_s: run.duration_s,
+        warmup: takes(&options::WARMUP).then_some(run.warmup),
+        latency_gap_us: takes(&options::LATENCY_GAP).then_some(run.gap_us),
+        min_size_bytes: run.min_size,
+        max_size_bytes: run.max_size,
+        restricted: takes(&options::UNRESTRICTED).then_some(run.restricted().is_on()),
+        idc: takes(&options::NO_IDC).then_some(run.idc().is_on()),
+        low_latency: takes(&options::NO_LL).then_some(run.use_ll),
+        rdzv: takes(&options::RDZV).then_some(run.rdzv),
+        report_all: takes(&options::REPORT_ALL).then_some(run.report_all),
+        atomic: run.atomic.map(|atomic| AtomicOptions {
+            op: atomic.op.to_string(),
+            cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
+            ty: atomic.ty.to_string(),
+            fetching: atomic.fetching,
+            matching: atomic.matching,
+        }),
+        lists: run.bandwidth.map(|lists| ListOptions {
+            list_size: lists.list_size,
+            bidirectional: lists.bidirectional,
+            buf_sz_bytes: lists.max_buffer,
+            buf_align_bytes: lists.alignment,
+        }),
+        expect: plan
+            .outputs
+            .expectations
+            .iter()
+            .map(|expectation| expectation.text.clone())
+            .collect(),
+    }
+}

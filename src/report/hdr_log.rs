@@ -1,0 +1,60 @@
+//! Latencies -> HdrHistogram log, version 2: one interval for each size, in nanoseconds.
+
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+use crate::error::Failure;
+
+/// A log that grows size by size.
+pub struct HdrLog {
+    bytes: Vec<u8>,
+}
+
+impl HdrLog {
+    /// The log of a run that began at `started`; `comment` says of what.
+    pub fn begin(started: SystemTime, comment: &str) -> Result<Self, Failure> {
+        let mut bytes = Vec::new();
+        IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(comment)
+            .add_comment("Latencies in ns; the tag of an interval is its size in bytes")
+            .with_start_time(started)
+            .with_base_time(started)
+            .begin_log_with(&mut bytes, &mut V2DeflateSerializer::new())
+            .map_err(cannot)?;
+        Ok(Self { bytes })
+    }
+
+    /// Adds what was recorded with `size`, from `start` to `start + duration` in the run.
+    pub fn add(
+        &mut self,
+        size: u64,
+        start: Duration,
+        duration: Duration,
+        histogram: &Histogram<u64>,
+    ) -> Result<(), Failure> {
+        let tag = format!("size_{size}");
+        IntervalLogWriterBuilder::new()
+            .begin_log_with(&mut self.bytes, &mut V2DeflateSerializer::new())
+            .map_err(cannot)?
+            .write_histogram(histogram, start, duration, Tag::new(&tag))
+            .map_err(cannot)
+    }
+
+    /// Adds a remark for people.
+    pub fn remark(&mut self, text: &str) {
+        self.bytes.extend(format!("#{text}\n").bytes());
+    }
+
+    /// The log.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+fn cannot(error: impl std::fmt::Display) -> Failure {
+    Failure::environment(format!("cannot make a histogram log: {error}"))
+}

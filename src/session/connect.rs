@@ -1,0 +1,169 @@
+//! A client's way to its server: every address of the host in turn, and again while it waits for
+//! the server to start.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use crate::error::{Failure, Kind, cause};
+use crate::interrupt;
+use crate::plan::{Plan, Reaching};
+
+/// Time between two attempts.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Attempts to reach a server, until the user's time is up.
+pub struct Search<'a> {
+    program: &'a str,
+    host: &'a str,
+    addresses: Vec<SocketAddr>,
+    reaching: Reaching,
+    since: Instant,
+    told: bool,
+}
+
+impl<'a> Search<'a> {
+    /// Looks up the addresses of `host`.
+    pub fn new(plan: &'a Plan, host: &'a str) -> Result<Self, Failure> {
+        Ok(Self::among(plan, host, resolve(host, plan.port)?))
+    }
+
+    /// A search among these addresses of `host`.
+    pub fn among(plan: &'a Plan, host: &'a str, addresses: Vec<SocketAddr>) -> Self {
+        Self {
+            program: &plan.program,
+            host,
+            addresses,
+            reaching: plan.reaching,
+            since: Instant::now(),
+            told: false,
+        }
+    }
+
+    /// Connects to the first address that answers. Where none does and the user's time allows, tries
+    /// again.
+    pub fn connect(&mut self) -> Result<Connection, Failure> {
+        loop {
+            let failure = match self.attempt() {
+                Ok(connection) => return Ok(connection),
+                Err(failure) => failure,
+            };
+            if failure.kind == Kind::Interrupted || !self.pause(&failure) {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Waits before the next attempt, unless the time is up. The first time it says that it waits, and
+    /// for what.
+    pub fn pause(&mut self, failure: &Failure) -> bool {
+        let left = self.reaching.wait.saturating_sub(self.since.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        if !self.told {
+            self.told = true;
+            let note = format!(
+                "{}: {failure}; waiting up to {} s for a server\n",
+                self.program,
+                self.reaching.wait.as_secs()
+            );
+            let _ = io::stderr().write_all(note.as_bytes());
+        }
+        thread::sleep(AGAIN.min(left));
+        true
+    }
+
+    fn attempt(&self) -> Result<Connection, Failure> {
+        let mut failed = Vec::new();
+        for &address in &self.addresses {
+            let limit = self.reaching.limit;
+            let connected = interrupt::aside(move || TcpStream::connect_timeout(&address, limit))?
+                .and_then(not_itself)
+                .and_then(|stream| Connection::new(stream, address, true));
+            match connected {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failed.push((address, error)),
+            }
+        }
+        Err(self.unconnected(&failed))
+    }
+
+    fn unconnected(&self, failed: &[(SocketAddr, io::Error)]) -> Failure {
+        let Some(((address, error), others)) = failed.split_last() else {
+            return Failure::environment(format!("'{}' has no address", self.host));
+        };
+        let (host, port) = (self.host, address.port());
+        let place = match address.ip() {
+            ip if ip.to_string() == host => format!("{host} port {port}"),
+            ip => format!("{host} ({ip}) port {port}"),
+        };
+        let others: Vec<String> = others
+            .iter()
+            .map(|(address, error)| format!("{}: {}", address.ip(), cause(error)))
+            .collect();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!(" (nor at {})", others.join(", ")),
+        };
+        match error.kind() {
+            ErrorKind::ConnectionRefused => {
+                Failure::environment(format!("nobody listens at {place}{others}")).with_hint(
+                    "start the server first, and give both sides the same --port; --wait=SEC waits for a server that starts, or serves another client",
+                )
+            }
+            ErrorKind::TimedOut => {
+                let limit = self.reaching.limit.as_secs();
+                Failure::environment(format!("no answer from {place} within {limit} s{others}"))
+                    .with_hint(
+                        "is this the right host, is it up, and does every firewall let this port through?",
+                    )
+            }
+            _ => Failure::environment(format!(
+                "cannot connect to {place}: {}{others}",
+                cause(error)
+            )),
+        }
+    }
+}
+
+/// TCP lets a client meet itself where nobody listens, if the kernel happens to give it the port that
+/// it looks for.
+fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(ErrorKind::ConnectionRefused.into());
+    }
+    Ok(stream)
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    // An IPv6 address may stand in brackets, as in URLs.
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    let name = (bare.to_owned(), port);
+    let addresses = interrupt::aside(move || (name.0.as_str(), name.1).to_socket_addrs())?;
+    let addresses = addresses.map_err(|error| {
+        let reason = resolution(&error);
+        let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
+        match host.contains(':') {
+            true => failure.with_hint("the address stands alone: give the port with --port"),
+            false => failure.with_hint(
+                "check the name, or give the IP address; this has nothing to do with the NIC",
+            ),
+        }
+    })?;
+    Ok(addresses.collect())
+}
+
+/// Why a name has no address, in the words of the resolver.
+pub fn resolution(error: &io::Error) -> String {
+    let text = cause(error);
+    match text.strip_prefix("failed to lookup address information: ") {
+        Some(reason) => reason.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,52 @@
+//! What the bytes of a peer would come to, without a socket: the decisions of a session as a pure
+//! function, for fuzzing and for tests with hostile bytes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::handshake::{Handshake, Introduction, Refusal};
+use super::wire::{Incoming, MAX_PAYLOAD, PeerResult, RESULT_SIZE, TooLong};
+use super::{Agreed, Own};
+use crate::plan::Plan;
+
+/// What the bytes came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// They end before a decision: the peer would be waited for.
+    Waits,
+    /// The peer is refused, for this reason.
+    Refused(String),
+    /// The handshake succeeds, with this outcome.
+    Agreed(Agreed),
+}
+
+/// Gives `bytes` as all that a peer sends, in pieces of `piece` bytes, to the side that `plan`
+/// describes.
+pub fn handshake(plan: &Plan, own: Own, bytes: &[u8], piece: usize) -> Verdict {
+    let us = Introduction::new(plan, own, plan.port, "this-machine".into());
+    let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    let mut incoming = Incoming::new(MAX_PAYLOAD);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = incoming.room();
+        let taken = room.len().min(piece.max(1)).min(rest.len());
+        room[..taken].copy_from_slice(&rest[..taken]);
+        rest = &rest[taken..];
+        match incoming.advance(taken) {
+            Ok(None) => {}
+            Err(TooLong(length)) => return Verdict::Refused(format!("{length} bytes")),
+            Ok(Some(payload)) => match handshake.judge(&payload) {
+                Ok(None) => {}
+                Ok(Some(agreed)) => return Verdict::Agreed(agreed),
+                Err(Refusal::Stranger(reason)) => return Verdict::Refused(reason),
+                Err(Refusal::Failed(failure)) => return Verdict::Refused(failure.message),
+            },
+        }
+    }
+    Verdict::Waits
+}
+
+/// The bandwidth result that `payload` is, if it is one.
+pub fn result(payload: &[u8]) -> Option<PeerResult> {
+    let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
+    Some(PeerResult::decode(bytes))
+}

@@ -1,0 +1,67 @@
+//! What a fuzzer's input means, and what must hold whatever it is.
+
+use std::ffi::OsString;
+use std::sync::LazyLock;
+
+use cxidiag::bench::TOOLS;
+use cxidiag::cli::{self, Request};
+use cxidiag::plan::{MAX_GAP_US, MAX_SIZE, Plan};
+use cxidiag::session::Own;
+use cxidiag::session::rehearsal::{self, Verdict};
+
+/// This side, in all inputs.
+pub const OWN: Own = Own {
+    nic: 0x12,
+    pid: 0,
+    vni: 10,
+    simulated: false,
+};
+
+/// A server and a client of each tool.
+static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
+    let sides = [&[][..], &["10.1.1.8"]];
+    let plans = TOOLS.iter().flat_map(|tool| {
+        sides.iter().map(|arguments| {
+            let arguments = arguments.iter().map(OsString::from).collect();
+            match cli::parse(tool, arguments) {
+                Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None),
+                other => panic!("{other:?}"),
+            }
+        })
+    });
+    plans
+        .collect::<Result<_, _>>()
+        .expect("plans without options")
+});
+
+/// The first byte chooses the side, the second the length of the pieces that the others come in.
+/// Fails unless the decision about them is a sound one.
+pub fn check(input: &[u8]) -> Option<Verdict> {
+    let (&[side, piece], bytes) = input.split_first_chunk()?;
+    let plan = &SIDES[usize::from(side) % SIDES.len()];
+    let _ = rehearsal::result(bytes);
+    let verdict = rehearsal::handshake(plan, OWN, bytes, piece.into());
+    match &verdict {
+        Verdict::Waits => {}
+        // It becomes one line of a log.
+        Verdict::Refused(reason) => {
+            assert!(reason.len() < 400, "{reason}");
+            assert!(reason.chars().all(|c| !c.is_control()), "{reason:?}");
+        }
+        Verdict::Agreed(agreed) => {
+            let run = &agreed.run;
+            assert!(run.iters > 0 || run.duration_s.is_some_and(|seconds| seconds > 0));
+            assert!(run.gap_us <= MAX_GAP_US);
+            assert!((1..=32).contains(&run.sizes().count()));
+            assert!(run.sizes().all(|size| (1..=MAX_SIZE).contains(&size)));
+            assert_eq!(run.bandwidth.is_some(), plan.run.bandwidth.is_some());
+            assert_eq!(run.atomic.is_some(), plan.run.atomic.is_some());
+            assert!(
+                run.bandwidth
+                    .is_none_or(|lists| lists.list_size > 0 && lists.alignment > 0)
+            );
+            assert!(agreed.peer.nic < 1 << 20 && agreed.peer.pid < 511);
+        }
+    }
+    Some(verdict)
+}

@@ -1,0 +1,146 @@
+//! Both sides of a run, one of which stops at a phase by name (debug builds; src/phase.rs), to be ended
+//! there.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::finish_or_kill;
+
+/// A process of a test, with its output at hand. It does not outlive its test.
+pub struct Side {
+    /// Until it is waited for.
+    child: Option<Child>,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<BufReader<ChildStderr>>,
+    said: String,
+}
+
+impl Side {
+    /// Starts `command`; it stops at `pause`, a phase with or without a number.
+    pub fn start(mut command: Command, pause: Option<&str>) -> Self {
+        if let Some(pause) = pause {
+            command.env("CXIDIAG_TEST_PAUSE_AT", pause);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cxidiag starts");
+        Self {
+            stdout: child.stdout.take().map(BufReader::new),
+            stderr: child.stderr.take().map(BufReader::new),
+            said: String::new(),
+            child: Some(child),
+        }
+    }
+
+    /// Waits until it has stopped at its phase.
+    #[track_caller]
+    pub fn wait_for_pause(&mut self) {
+        let stderr = self.stderr.as_mut().expect("a pipe");
+        loop {
+            let has_line = !stderr.buffer().is_empty() || is_ready(stderr.get_ref());
+            assert!(has_line, "it has not paused for a minute: {:?}", self.said);
+            let mut line = String::new();
+            let read = stderr.read_line(&mut line).expect("a pipe");
+            assert!(read > 0, "it did not pause: {:?}", self.said);
+            if line.starts_with("paused at ") {
+                return;
+            }
+            self.said += &line;
+        }
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&mut self) {
+        drop(self.child.as_mut().and_then(|child| child.stdin.take()));
+    }
+
+    /// Its next line on standard output; empty at the end.
+    pub fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().expect("a pipe");
+        stdout.read_line(&mut line).expect("a pipe");
+        line
+    }
+
+    /// Nobody reads its standard output any more.
+    pub fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(status.expect("kill starts").success());
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("a child").id()
+    }
+
+    /// Waits for the end while nobody reads its output.
+    pub fn wait_without_reading(&mut self) -> ExitStatus {
+        self.child
+            .as_mut()
+            .expect("a child")
+            .wait()
+            .expect("an exit status")
+    }
+
+    /// Waits for the end; the output is what has not been read yet.
+    pub fn finish(mut self) -> Output {
+        // A paused process goes on when it has heard of the end of its input, or of a signal.
+        let _input = self.child.as_mut().and_then(|child| child.stdin.take());
+        let stdout = self.stdout.take();
+        let stderr = self.stderr.take();
+        let reading = thread::spawn(move || all(stdout));
+        let saying = thread::spawn(move || all(stderr));
+        let mut output = finish_or_kill(self.child.take().expect("a child"));
+        output.stdout = reading.join().expect("output");
+        output.stderr = std::mem::take(&mut self.said).into_bytes();
+        output.stderr.extend(saying.join().expect("output"));
+        output
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Whether there is something to read within a minute.
+fn is_ready(pipe: &ChildStderr) -> bool {
+    let minute = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut polled, Some(&minute)).expect("a pipe") > 0
+}
+
+fn all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).expect("a pipe");
+    }
+    bytes
+}
+
+/// The port in the next line of a server.
+#[track_caller]
+pub fn port(server: &mut Side) -> String {
+    let line = server.next_line();
+    let port = line
+        .strip_prefix("Listening on port ")
+        .and_then(|rest| rest.split(' ').next());
+    port.expect("a port").to_owned()
+}

@@ -1,0 +1,494 @@
+//! Results for programs: JSON against its schema, CSV, histogram logs, verdicts, comparisons.
+
+mod harness;
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout};
+
+#[path = "outputs/compare.rs"]
+mod compare;
+#[path = "outputs/hdr_log.rs"]
+mod hdr_log;
+#[path = "outputs/progress.rs"]
+mod progress;
+#[path = "outputs/schema.rs"]
+mod schema;
+
+const TOOLS: [&str; 5] = ["write-lat", "read-lat", "atomic-lat", "send-lat", "send-bw"];
+
+/// A short loopback run of `tool` with these options.
+fn short(tool: &str, options: &[&str]) -> Output {
+    let few: &[&str] = match tool {
+        "send-bw" => &["-n", "2", "-l", "4", "-s", "64:128"],
+        "atomic-lat" => &["-n", "30", "--latency-gap=0"],
+        _ => &["-n", "30", "--latency-gap=0", "-s", "8:16"],
+    };
+    Fabric::new().run(&[&[tool, "--loopback", "-d", "soft0"], few, options].concat())
+}
+
+/// The one document on standard output.
+#[track_caller]
+fn document(output: &Output) -> Value {
+    let value = serde_json::from_slice(&output.stdout);
+    let value = value.unwrap_or_else(|error| panic!("{error}: {}", stdout(output)));
+    schema::check(&value);
+    value
+}
+
+#[test]
+fn json_on_standard_output_and_text_on_standard_error() {
+    for tool in TOOLS {
+        let output = short(tool, &["--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let run = document(&output);
+        assert_eq!(run["tool"], tool);
+        assert_eq!(run["status"], "complete");
+        assert_eq!(run["device"]["name"], named("soft0"));
+        assert_eq!(run["device"]["is_software"], true);
+        assert_eq!(
+            run["addresses"]["local"]["nic"],
+            run["addresses"]["remote"]["nic"]
+        );
+        assert_eq!(run["options"]["loopback"], true);
+        let sizes = if tool == "atomic-lat" { 1 } else { 2 };
+        let results = run["results"].as_array().unwrap();
+        assert_eq!(results.len(), sizes);
+        for result in results {
+            assert_eq!(result["extent"], "complete");
+            let count = if tool == "send-bw" { 8 } else { 30 };
+            assert_eq!(result["count"], count);
+            assert_eq!(result["latency"].is_null(), tool == "send-bw");
+            assert_eq!(result["bandwidth"].is_null(), tool != "send-bw");
+        }
+        let text = stderr(&output);
+        assert!(
+            text.contains("\nPlatform ") && text.contains("Size"),
+            "{text}"
+        );
+        let quiet = short(tool, &["--json", "--quiet"]);
+        document(&quiet);
+        assert_eq!(stderr(&quiet), "");
+    }
+}
+
+#[test]
+fn the_figures_are_those_of_the_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("result.json");
+    let option = format!("--json={}", file.display());
+    let output = short("write-lat", &[&option, "--percentiles"]);
+    assert_success(&output);
+    let run: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    schema::check(&run);
+    let text = stdout(&output);
+    for result in run["results"].as_array().unwrap() {
+        let latency = &result["latency"];
+        let us = |name: &str| latency[name].as_f64().unwrap() / 1000.0;
+        let row = format!(
+            "{:12}  {:10}  {:10.2}  {:10.2}  {:10.2}  {:10.2}\n",
+            result["size_bytes"].as_u64().unwrap(),
+            30,
+            us("min_ns"),
+            us("max_ns"),
+            us("mean_ns"),
+            us("standard_deviation_ns"),
+        );
+        assert!(text.contains(&row), "no {row:?} in {text}");
+        let median = latency["percentiles"][0]["value_ns"].as_u64().unwrap();
+        let row = format!(
+            "{:12}  {:10}.{:03}",
+            result["size_bytes"].as_u64().unwrap(),
+            "",
+            0
+        );
+        let start = row.split('.').next().unwrap().trim_end();
+        let line = text
+            .lines()
+            .rev()
+            .find(|line| line.starts_with(start))
+            .unwrap();
+        let shown = format!("{}.{:03}", median / 1000, median % 1000);
+        assert!(line.contains(&shown), "no {shown} in {line}");
+    }
+}
+
+/// What the options for programs add, and nothing else, differs from the documented text.
+#[test]
+fn the_text_stays_as_documented() {
+    let masked = |options: &[&str]| {
+        let output = short("write-lat", options);
+        assert_success(&output);
+        harness::masked(&stdout(&output))
+    };
+    let plain = masked(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let to = |kind: &str| format!("--{kind}={}", directory.path().join(kind).display());
+    let files = [to("json"), to("csv"), to("hdr-log")];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    assert_eq!(masked(&files), plain);
+    let more = masked(&["--percentiles", "--expect", "max<1s"]);
+    let rest = more.strip_prefix(&plain).expect("the text, and more");
+    assert!(rest.starts_with("RDMA Size[B]      p50[us]"), "{rest}");
+    assert!(rest.contains("\nRDMA Size[B]  Expected"), "{rest}");
+    let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(names.len(), 3, "nothing temporary is left");
+}
+
+#[test]
+fn csv_is_a_table_of_the_same_figures() {
+    for tool in TOOLS {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("result.json");
+        let output = short(tool, &["--csv", &format!("--json={}", file.display())]);
+        let run: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let mut table = csv::Reader::from_reader(&output.stdout[..]);
+        let titles = table.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+        let results = run["results"].as_array().unwrap();
+        assert_eq!(rows.len(), results.len());
+        for (row, result) in rows.iter().zip(results) {
+            let field = |title: &str| &row[titles.iter().position(|of| of == title).unwrap()];
+            let same = |title: &str, value: &Value| match value {
+                Value::Null => assert_eq!(field(title), "", "{title}"),
+                Value::String(text) => assert_eq!(field(title), text, "{title}"),
+                number => {
+                    let read: f64 = field(title).parse().unwrap();
+                    assert_eq!(Some(read), number.as_f64(), "{title}");
+                }
+            };
+            same("tool", &run["tool"]);
+            same("status", &run["status"]);
+            same("size_bytes", &result["size_bytes"]);
+            same("extent", &result["extent"]);
+            same("count", &result["count"]);
+            for title in ["min_ns", "max_ns", "mean_ns", "standard_deviation_ns"] {
+                same(title, &result["latency"][title]);
+            }
+            let percentiles = &result["latency"]["percentiles"];
+            for (at, title) in ["p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "p99.99_ns"]
+                .iter()
+                .enumerate()
+            {
+                same(title, &percentiles[at]["value_ns"]);
+            }
+            for title in ["bandwidth_bytes_per_s", "packet_rate_packets_per_s"] {
+                same(title, &result["bandwidth"][title]);
+            }
+        }
+    }
+}
+
+#[test]
+fn expectations_are_judged_for_each_size() {
+    let output = short("write-lat", &["--expect", "max<1h,p50<1s"]);
+    assert_eq!(output.status.code(), Some(2), "there are no hours");
+    let output = short("write-lat", &["--json", "--expect", "p95<100s,min>=1ns"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = document(&output);
+    let verdicts = run["expectations"].as_array().unwrap();
+    let judged: Vec<_> = verdicts
+        .iter()
+        .map(|of| (of["size_bytes"].clone(), of["expectation"].clone()))
+        .collect();
+    let both = |size: u64| {
+        [
+            (json!(size), json!("p95<100s")),
+            (json!(size), json!("min>=1ns")),
+        ]
+    };
+    assert_eq!(judged, [both(8), both(16)].concat());
+    assert!(
+        verdicts
+            .iter()
+            .all(|of| of["met"] == true && of["measured"].is_f64())
+    );
+
+    let output = short("write-lat", &["--json", "--expect", "p50<1s,mean<1ns"]);
+    assert_eq!(output.status.code(), Some(3));
+    let run = document(&output);
+    assert_eq!(run["status"], "unmet");
+    assert_eq!(run["error"]["kind"], "unmet");
+    let met: Vec<_> = run["expectations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["met"] == true)
+        .collect();
+    assert_eq!(met, [true, false, true, false]);
+    let said = stderr(&output);
+    assert!(
+        said.contains("not as expected: mean<1ns with 8 bytes, and 1 more"),
+        "{said}"
+    );
+
+    // Too good is a fault as well.
+    let output = short("send-bw", &["--expect", "bw>=1B/s,bw<=2B/s"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("bw<=2B/s with 64 bytes, and 1 more"));
+}
+
+#[test]
+fn what_cannot_be_expected_is_usage_and_one_document() {
+    for (tool, list) in [
+        ("write-lat", "bw>1GB/s"),
+        ("send-bw", "p99<4us"),
+        ("read-lat", "p99<4"),
+        ("send-lat", "p99"),
+    ] {
+        // A device that does not exist is not even looked for.
+        let output = Fabric::new().run(&[
+            tool,
+            "--loopback",
+            "-d",
+            "cxi99",
+            "--json",
+            "--expect",
+            list,
+        ]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let run = document(&output);
+        assert_eq!(run["error"]["kind"], "usage");
+        assert!(stderr(&output).contains(run["error"]["message"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_failure_is_one_document_that_says_so() {
+    let output = Fabric::new().run(&[
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-v",
+        "7777",
+        "--json",
+        "-s",
+        "8:16",
+        "--expect",
+        "max<1s",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let run = document(&output);
+    assert_eq!(
+        (&run["status"], &run["exit_status"]),
+        (&json!("failed"), &json!(1))
+    );
+    assert!(run["error"]["message"].as_str().unwrap().contains("7777"));
+    assert!(run["addresses"].is_null());
+    let results = run["results"].as_array().unwrap();
+    assert!(results.iter().all(|of| of["extent"] == "none") && results.len() == 2);
+    // What was not measured meets nothing.
+    let verdicts = run["expectations"].as_array().unwrap();
+    assert!(verdicts.iter().all(|of| of["met"] == false) && verdicts.len() == 2);
+
+    let output = Fabric::new().run(&[
+        "send-bw",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-v",
+        "7777",
+        "--csv",
+    ]);
+    let mut table = csv::Reader::from_reader(&output.stdout[..]);
+    let rows: Vec<_> = table.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 1);
+    assert!(
+        rows[0].iter().any(|field| field.contains("7777")),
+        "{rows:?}"
+    );
+}
+
+/// A client whose server is killed in the middle of the second size.
+#[test]
+fn the_death_of_the_peer_is_one_document_with_what_was_measured() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("write-lat", &["-d", "soft0"]);
+    let args = [
+        "-d",
+        "soft1",
+        "-s",
+        "8:16",
+        "-D",
+        "1",
+        "--latency-gap=0",
+        "--json",
+        "--expect",
+        "max<100s",
+    ];
+    let client = fabric
+        .client_command("write-lat", &server, &args)
+        .spawn()
+        .unwrap();
+    // The server says so after each size.
+    while server.next_line() != "See client for results.\n" {}
+    server.kill();
+    let output = finish_or_kill(client);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let run = document(&output);
+    assert_eq!(run["error"]["kind"], "peer");
+    assert_eq!(run["results"][0]["extent"], "complete");
+    assert_ne!(run["results"][1]["extent"], "complete");
+    let met: Vec<_> = run["expectations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["met"] == true)
+        .collect();
+    assert_eq!(met, [true, false]);
+}
+
+/// SIGINT in the middle of the second size.
+#[test]
+fn an_interrupted_run_is_one_document_in_each_format() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let csv = format!("--csv={}", file("csv").display());
+    let log = format!("--hdr-log={}", file("log").display());
+    let mut server = fabric.server("write-lat", &["-d", "soft0"]);
+    let args = [
+        "-d",
+        "soft1",
+        "-s",
+        "8:32",
+        "-D",
+        "2",
+        "--latency-gap=0",
+        "--json",
+        "--percentiles",
+        "--expect",
+        "max<100s",
+        &csv,
+        &log,
+    ];
+    let client = fabric
+        .client_command("write-lat", &server, &args)
+        .spawn()
+        .unwrap();
+    while server.next_line() != "See client for results.\n" {}
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &client.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    let output = finish_or_kill(client);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let run = document(&output);
+    assert_eq!(
+        (&run["status"], &run["exit_status"]),
+        (&json!("interrupted"), &json!(130))
+    );
+    assert_eq!(run["error"]["kind"], "interrupted");
+    let extents: Vec<_> = run["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["extent"].clone())
+        .collect();
+    assert_eq!(
+        (&extents[0], &extents[2]),
+        (&json!("complete"), &json!("none"))
+    );
+    assert_ne!(extents[1], "complete");
+    let met: Vec<_> = run["expectations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["met"] == true)
+        .collect();
+    assert_eq!(met, [true, false, false]);
+    let text = stderr(&output);
+    assert!(
+        text.contains("Interrupted: results are partial\nRDMA Size[B]      p50[us]"),
+        "{text}"
+    );
+    let mut table = csv::Reader::from_path(file("csv")).unwrap();
+    assert_eq!(table.records().map(Result::unwrap).count(), 3);
+    let measured = extents.iter().filter(|of| *of != "none").count();
+    let logged = hdr_log::intervals(&read(&file("log")));
+    assert_eq!(logged.len(), measured);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_found_out_before_the_run() {
+    let fabric = Fabric::new();
+    for kind in ["json", "csv", "hdr-log"] {
+        let option = format!("--{kind}=/no/such/directory/result");
+        // The run itself would fail in another way.
+        let output = fabric.run(&[
+            "write-lat",
+            "--loopback",
+            "-d",
+            "soft0",
+            "-v",
+            "7777",
+            &option,
+        ]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        assert!(
+            said.contains("cannot write /no/such/directory/result: "),
+            "{said}"
+        );
+        assert!(said.contains("\nhint: "), "{said}");
+        assert_eq!(stdout(&output), "");
+    }
+    let output = fabric.run(&[
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "--csv=/no/such/file",
+        "--json",
+    ]);
+    assert_eq!(document(&output)["error"]["kind"], "environment");
+}
+
+#[test]
+fn a_server_leaves_results_to_the_client() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("result.json");
+    let option = format!("--json={}", file.display());
+    let server = fabric.server("write-lat", &["-d", "soft0", &option, "--quiet"]);
+    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "2", "--json"]);
+    assert_eq!(document(&client)["options"]["address"], "127.0.0.1");
+    let output = server.finish();
+    let said = stderr(&output);
+    assert!(
+        said.contains("ignored on a server, the client decides: --json\n"),
+        "{said}"
+    );
+    assert!(!file.exists());
+}
+
+/// A reader that has gone is nothing to complain about.
+#[test]
+fn a_closed_standard_output_ends_quietly() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&[
+        "write-lat",
+        "--loopback",
+        "-d",
+        "soft0",
+        "-n",
+        "2",
+        "--json",
+        "--quiet",
+    ]);
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = finish_or_kill(child);
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(1), "")
+    );
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}

@@ -1,0 +1,91 @@
+//! Progress on a pseudo-terminal, and none in a pipe.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::{Fabric, finish_or_kill, stderr};
+
+/// A terminal: its other end, and a device for a program.
+fn terminal() -> (File, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    grantpt(&ours).expect("a pseudo-terminal");
+    unlockpt(&ours).expect("a pseudo-terminal");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let device = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
+    (ours.into(), device.into())
+}
+
+/// What comes to a terminal until the program has closed it, or `enough` is seen.
+fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&seen).into_owned();
+        if enough(&text) {
+            return text;
+        }
+        match terminal.read(&mut buffer) {
+            Ok(0) => return text,
+            Ok(count) => seen.extend(&buffer[..count]),
+            // The other end is closed.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => return text,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_terminal_shows_progress_until_the_run_ends() {
+    for (tool, options, unit) in [
+        ("write-lat", &["-s", "8:16", "-D", "100"][..], " us"),
+        ("send-bw", &["-s", "64", "-n", "1000000000"], " MB/s"),
+    ] {
+        let (mut ours, device) = terminal();
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&[&[tool, "--loopback", "-d", "soft0"], options].concat());
+        let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+        drop(command);
+        let line = |text: &str| text.contains(" left, mean ") && text.contains(unit);
+        let text = shown(&mut ours, line);
+        let first = text.split('\r').next().unwrap();
+        let place = if tool == "write-lat" {
+            "8 bytes (1 of 2): "
+        } else {
+            "64 bytes: "
+        };
+        assert!(first.starts_with(place) && first.contains(" %"), "{text:?}");
+        // One line, drawn over again.
+        assert!(!text.contains('\n'), "{text:?}");
+        let id = child.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &id]).status();
+        assert!(killed.unwrap().success());
+        let rest = std::thread::spawn(move || shown(&mut ours, |_| false));
+        let output = finish_or_kill(child);
+        assert_eq!(output.status.code(), Some(130));
+        let rest = rest.join().unwrap();
+        let (_, last) = rest.rsplit_once("\x1b[K").expect("the line was removed");
+        assert!(
+            last.contains("interrupted") && !last.contains('%'),
+            "{rest:?}"
+        );
+    }
+}
+
+#[test]
+fn quiet_and_a_pipe_show_none() {
+    let options = ["write-lat", "--loopback", "-d", "soft0", "-D", "1"];
+    let (mut ours, device) = terminal();
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&[&options[..], &["--quiet"]].concat());
+    let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+    drop(command);
+    let text = std::thread::spawn(move || shown(&mut ours, |_| false));
+    assert!(finish_or_kill(child).status.success());
+    assert!(!text.join().unwrap().contains('%'));
+    assert!(!stderr(&fabric.run(&options)).contains('%'));
+}

@@ -1,0 +1,68 @@
+//! Documents against docs/cxidiag.schema.json.
+
+use boon::{Compiler, Schemas};
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../docs/cxidiag.schema.json");
+
+/// Fails unless the document is as the schema says, with no field that it does not know.
+#[track_caller]
+pub fn check(document: &Value) {
+    let mut schema: Value = serde_json::from_str(SCHEMA).expect("a schema");
+    forbid_others(&mut schema);
+    let mut compiler = Compiler::new();
+    compiler.add_resource("cxidiag", schema).expect("a schema");
+    let mut schemas = Schemas::new();
+    let index = compiler.compile("cxidiag", &mut schemas).expect("a schema");
+    if let Err(error) = schemas.validate(document, index) {
+        panic!("{error:#}\n{document:#}");
+    }
+}
+
+/// Readers must allow for fields of later releases; this release documents all of its own.
+fn forbid_others(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("required") {
+                fields.insert("additionalProperties".into(), false.into());
+            }
+            fields.values_mut().for_each(forbid_others);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forbid_others),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_schema_is_not_satisfied_by_anything() {
+    let output = super::short("write-lat", &["--json"]);
+    let good = super::document(&output);
+    let mut bad = Vec::new();
+    for path in [
+        "/schema_version",
+        "/status",
+        "/error",
+        "/results/0/latency/min_ns",
+        "/clock/name",
+    ] {
+        let mut document = good.clone();
+        *document.pointer_mut(path).expect(path) = "nonsense".into();
+        bad.push(document);
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let mut document = good.clone();
+        let parent = document.pointer_mut(parent).unwrap();
+        parent.as_object_mut().unwrap().remove(name);
+        bad.push(document);
+    }
+    let mut document = good.clone();
+    document["results"][0]["undocumented"] = 1.into();
+    bad.push(document);
+    // `clock` takes any name.
+    bad.remove(8);
+    for document in bad {
+        assert!(
+            std::panic::catch_unwind(|| check(&document)).is_err(),
+            "{document:#}"
+        );
+    }
+}
