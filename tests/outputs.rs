@@ -342,7 +342,7 @@ fn the_death_of_the_peer_is_one_document_with_what_was_measured() {
     assert_eq!(met, [true, false]);
 }
 
-/// SIGINT in the middle of the second size.
+/// SIGTERM in the middle of the second size.
 #[test]
 fn an_interrupted_run_is_one_document_in_each_format() {
     let fabric = Fabric::new();
@@ -372,7 +372,7 @@ fn an_interrupted_run_is_one_document_in_each_format() {
         .unwrap();
     while server.next_line() != "See client for results.\n" {}
     let killed = std::process::Command::new("kill")
-        .args(["-INT", &client.id().to_string()])
+        .args(["-TERM", &client.id().to_string()])
         .status();
     assert!(killed.unwrap().success());
     let output = finish_or_kill(client);

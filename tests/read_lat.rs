@@ -84,5 +84,9 @@ fn another_tool_is_refused() {
     assert_eq!(client.status.code(), Some(1));
     let said = harness::stderr(&client);
     assert!(said.contains("cxi_read_lat"), "{said}");
-    drop(server.finish());
+    // Its own client comes later.
+    let client = fabric.client("read-lat", &server, &["-d", "soft1", "-n", "5"]);
+    assert!(client.status.success(), "{client:?}");
+    let said = harness::stderr(&server.finish());
+    assert!(said.contains("different tools"), "{said}");
 }

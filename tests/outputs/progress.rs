@@ -62,7 +62,7 @@ fn a_terminal_shows_progress_until_the_run_ends() {
         // One line, drawn over again.
         assert!(!text.contains('\n'), "{text:?}");
         let id = child.id().to_string();
-        let killed = Command::new("kill").args(["-INT", &id]).status();
+        let killed = Command::new("kill").args(["-TERM", &id]).status();
         assert!(killed.unwrap().success());
         let rest = std::thread::spawn(move || shown(&mut ours, |_| false));
         let output = finish_or_kill(child);
