@@ -47,41 +47,49 @@ pub struct Found {
     pub opened: Result<Device, Failure>,
 }
 
-/// The devices of this machine, opened, hardware first; or those with these `names`.
+/// The devices of this machine, opened, hardware first; or those with these `names`. Beside them, what
+/// kept others from being found.
 pub fn devices(
     names: &[DeviceName],
     libcxi: Option<&LibraryFile>,
     machine: &Machine,
-) -> Result<Vec<Found>, Failure> {
-    softnic::check_environment().map_err(Failure::usage)?;
-    let names = match names {
-        [] => [hardware(libcxi, machine)?, software()].concat(),
-        names => names.to_vec(),
+) -> (Vec<Found>, Option<Failure>) {
+    if let Err(message) = softnic::check_environment() {
+        return (Vec::new(), Some(Failure::usage(message)));
+    }
+    let (names, failure) = match names {
+        [] => {
+            let (hardware, failure) = hardware(libcxi, machine);
+            ([hardware, software()].concat(), failure)
+        }
+        names => (names.to_vec(), None),
     };
     let open = |name: DeviceName| Found {
         name,
         opened: open_device(name, libcxi),
     };
-    Ok(names.into_iter().map(open).collect())
+    (names.into_iter().map(open).collect(), failure)
 }
 
 /// What the driver shows, and what the library knows: it leaves out what it cannot open
 /// (libcxi.md 2.3).
-fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> Result<Vec<DeviceName>, Failure> {
+fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
     let mut names: Vec<DeviceName> = machine
         .cxi_devices()
         .iter()
         .filter_map(|name| name.parse().ok())
         .collect();
-    match load(DEFAULT_DEVICE, libcxi) {
-        Ok(library) => names.extend(listed(&library, DeviceKind::Hardware)),
+    let failure = match load(DEFAULT_DEVICE, libcxi) {
+        Ok(library) => {
+            names.extend(listed(&library, DeviceKind::Hardware));
+            None
+        }
         // Each device will say so, if there is any.
-        Err(_) if libcxi.is_none() => {}
-        Err(failure) => return Err(failure),
-    }
+        Err(failure) => Some(failure).filter(|_| libcxi.is_some() && names.is_empty()),
+    };
     names.sort_by_key(|name| name.index);
     names.dedup();
-    Ok(names)
+    (names, failure)
 }
 
 fn software() -> Vec<DeviceName> {

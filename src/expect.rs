@@ -171,7 +171,7 @@ impl Expectation {
 
 /// Reads a list of expectations, separated by commas.
 pub fn parse(text: &str) -> Result<Vec<Expectation>, String> {
-    text.split(',').map(expectation).collect()
+    text.split(',').map(str::trim).map(expectation).collect()
 }
 
 fn expectation(text: &str) -> Result<Expectation, String> {
@@ -180,10 +180,10 @@ fn expectation(text: &str) -> Result<Expectation, String> {
         .iter()
         .find_map(|(sign, relation)| text.find(sign).map(|at| (at, sign, *relation)))
         .ok_or_else(shape)?;
-    let metric: Metric = text[..at].parse()?;
-    let quantity = &text[at + sign.len()..];
+    let metric: Metric = text[..at].trim_end().parse()?;
+    let quantity = text[at + sign.len()..].trim_start();
     let digits = quantity.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = &quantity[digits.len()..];
+    let unit = quantity[digits.len()..].trim_start();
     let scales = metric.unit().scales();
     let Some((_, power)) = scales.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = scales.iter().map(|(name, _)| *name).collect();
@@ -262,7 +262,6 @@ mod tests {
             ("p99<4us,", "is not like"),
             ("p99<4", "ns, us, ms, s"),
             ("p99<us", "is not like"),
-            ("p99<4 us", "ns, us, ms, s"),
             ("p99<4GB/s", "ns, us, ms, s"),
             ("bw<4us", "B/s, kB/s, MB/s, GB/s"),
             ("bw<4gb/s", "B/s, kB/s, MB/s, GB/s"),
@@ -275,7 +274,6 @@ mod tests {
             ("p101<4us", "percentile"),
             ("p<4us", "percentile"),
             ("avg<4us", "no figure 'avg'"),
-            (" p99<4us", "no figure ' p99'"),
         ] {
             let told = parse(text).unwrap_err();
             assert!(told.contains(why), "{text:?}: {told}");

@@ -3,7 +3,7 @@
 //! | what comes | what the run does |
 //! |---|---|
 //! | SIGINT, SIGTERM, SIGHUP | ends at the next iteration or in its wait, tells the peer, prints what it has; exit status 130 |
-//! | another one | ends at once: releases the NIC, and nothing else |
+//! | another one, [`SAME`] or more later | ends at once: releases the NIC, and nothing else |
 //! | a third, or [`GRACE`] after the second | the process ends, wherever it is |
 //! | the reader of standard output ends | the same as the first, but silently; exit status 1 |
 //!
@@ -32,6 +32,10 @@ const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SI
 
 /// How long a run may take to release the NIC after the second signal.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Signals that come so soon after another one mean the same: `timeout` signals its child and then
+/// the whole process group, and a terminal that goes away may say so twice.
+const SAME: Duration = Duration::from_millis(300);
 
 /// How long results may take to be written after the first signal, where nobody reads them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -89,6 +93,7 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
     // A terminal that goes away sends SIGHUP.
     let mut read_by = (!stdout.is_terminal()).then_some(&stdout);
     let mut deadline = None;
+    let mut last: Option<Instant> = None;
     loop {
         let mut polled: Vec<PollFd> = signals
             .iter()
@@ -104,8 +109,11 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
         let happened: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         for ((signal, received), _) in signals.iter().zip(&happened).filter(|(_, yes)| **yes) {
             let mut bytes = [0; 64];
-            let count = (&*received).read(&mut bytes).unwrap_or(0);
-            (0..count).for_each(|_| request(*signal, wake));
+            let is_another = last.is_none_or(|last| last.elapsed() >= SAME);
+            if (&*received).read(&mut bytes).unwrap_or(0) > 0 && is_another {
+                last = Some(Instant::now());
+                request(*signal, wake);
+            }
         }
         if happened.get(signals.len()) == Some(&true) {
             read_by = None;

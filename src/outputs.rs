@@ -62,21 +62,6 @@ impl Outputs {
                     .into(),
             );
         }
-        let documents = [self.json.as_ref(), self.csv.as_ref()];
-        let files: Vec<&Path> = documents
-            .into_iter()
-            .flatten()
-            .filter_map(Place::file)
-            .chain(self.hdr_log.as_deref())
-            .collect();
-        for (at, file) in files.iter().enumerate() {
-            if files[..at].contains(file) {
-                return Err(format!(
-                    "two kinds of results cannot go to one file, {}",
-                    file.display()
-                ));
-            }
-        }
         Ok(self)
     }
 
@@ -131,13 +116,8 @@ mod tests {
         ] {
             assert!(fine.checked(tool).is_ok());
         }
-        for clash in [
-            to(Some(Place::Stdout), Some(Place::Stdout), None),
-            to(file("a"), file("a"), None),
-            to(Some(Place::Stdout), file("a"), Some("a")),
-        ] {
-            assert!(clash.checked(tool).is_err());
-        }
+        let clash = to(Some(Place::Stdout), Some(Place::Stdout), None);
+        assert!(clash.checked(tool).is_err());
     }
 
     #[test]

@@ -193,6 +193,30 @@ fn a_nic_that_cannot_be_opened() {
     assert_eq!(devices["devices"][1]["name"], "soft0");
 }
 
+/// What can be listed is listed, and a document says what could not.
+#[test]
+fn a_library_that_cannot_be_loaded() {
+    let fabric = Fabric::new();
+    let root = machine(&[]);
+    for (variable, value, status) in [
+        ("CXIDIAG_LIBCXI", "/no/such/library", 1),
+        ("CXIDIAG_NICS", "many", 2),
+    ] {
+        let mut command = fabric.command(&["devices", "--json"]);
+        command
+            .env("CXIDIAG_ROOT", root.path())
+            .env(variable, value);
+        let output = command.output().expect("cxidiag starts");
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert!(stderr(&output).contains(value), "{output:?}");
+        let devices = document(&stdout(&output));
+        let message = devices["error"]["message"].as_str().expect("text");
+        assert!(message.contains(value), "{message}");
+        let found = devices["devices"].as_array().expect("devices");
+        assert_eq!(found.is_empty(), status == 2, "{devices}");
+    }
+}
+
 #[test]
 fn into_a_file() {
     let fabric = Fabric::new();

@@ -460,7 +460,7 @@ fn a_server_leaves_results_to_the_client() {
     let output = server.finish();
     let said = stderr(&output);
     assert!(
-        said.contains("ignored on a server, the client decides: --json\n"),
+        said.contains("ignored on a server, the client decides: --json --quiet\n"),
         "{said}"
     );
     assert!(!file.exists());
@@ -491,4 +491,118 @@ fn a_closed_standard_output_ends_quietly() {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
+}
+
+/// Whatever they are called.
+#[test]
+fn two_documents_do_not_share_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    for [json, csv] in [[at("a"), at("a")], [at("a"), at("./a")]] {
+        let (json, csv) = (format!("--json={json}"), format!("--csv={csv}"));
+        let output = Fabric::new().run(&["write-lat", "-d", "soft0", "--loopback", &json, &csv]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot go to one file"), "{said}");
+    }
+}
+
+/// A shell has led standard output to a file, which is not to be replaced.
+#[test]
+fn a_document_on_dev_stdout_is_added_to_what_is_there() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    std::fs::write(&log, "before\n").unwrap();
+    let mut command = fabric.command(&[
+        "write-lat",
+        "-d",
+        "soft0",
+        "--loopback",
+        "-n",
+        "3",
+        "--json=/dev/stdout",
+    ]);
+    let file = std::fs::File::options().append(true).open(&log).unwrap();
+    let output = command.stdout(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.starts_with("before\n---"), "{text}");
+    assert!(text.contains("\n{\n"), "{text}");
+}
+
+/// Neither the verdict nor the document is lost silently.
+#[test]
+fn a_document_that_cannot_be_written_is_told_whatever_else_failed() {
+    let output = Fabric::new().run(&[
+        "write-lat",
+        "-d",
+        "soft0",
+        "--loopback",
+        "-n",
+        "3",
+        "--json=/dev/full",
+        "--expect",
+        "mean<1ns",
+    ]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("not as expected: mean<1ns"), "{said}");
+    assert!(
+        said.contains("cannot write /dev/full: No space left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn each_of_several_expectations_is_to_be_met() {
+    let run = |expectations: [&str; 2]| {
+        let [first, second] = expectations;
+        let args = [
+            "write-lat",
+            "-d",
+            "soft0",
+            "--loopback",
+            "-n",
+            "3",
+            "--expect",
+            first,
+        ];
+        Fabric::new()
+            .run(&[&args[..], &["--expect", second]].concat())
+            .status
+            .code()
+    };
+    assert_eq!(run(["p50<1ns", "p50<100s"]), Some(3));
+    assert_eq!(run(["p50 < 100s, mean<100s", "p50<100 s"]), Some(0));
+}
+
+/// Nobody reads the text, which is beside the point.
+#[test]
+fn a_document_does_not_wait_for_who_reads_the_text() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&[
+        "write-lat",
+        "-d",
+        "soft0",
+        "--loopback",
+        "-n",
+        "20000",
+        "--latency-gap",
+        "0",
+        "--report-all",
+        "--json",
+    ]);
+    // The pipe is full long before the end of the text; then its reader goes.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut child = command.stderr(writer).spawn().unwrap();
+    drop(command);
+    let mut first = [0; 16];
+    std::io::Read::read_exact(&mut (&reader), &mut first).unwrap();
+    drop(reader);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(run["status"], "complete");
 }

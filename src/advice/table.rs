@@ -283,7 +283,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Code(&["HRP_CONFIG_ERROR", "HRP_RSP_ERROR"]),
         "the fabric refuses HRP",
-        "use --no-hrp, or have HRP enabled in the fabric",
+        "have HRP enabled in the fabric",
     ),
     row(
         Code(&["PKTBUF_ERROR"]),

@@ -54,14 +54,26 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
             continue;
         }
-        let value = match option.value {
+        let mut values: Vec<&OsStr> = match option.value {
             Some(_) => matches
-                .get_one::<OsString>(option.long)
-                .map_or(OsStr::new(""), |value| value),
-            None => OsStr::new(""),
+                .get_many::<OsString>(option.long)
+                .unwrap_or_default()
+                .map(OsString::as_os_str)
+                .collect(),
+            None => vec![OsStr::new("")],
         };
-        (option.set)(&mut typed, value)
-            .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)))?;
+        // The last one counts, but where each adds to those before.
+        if !options::ADDING
+            .iter()
+            .any(|adding| adding.long == option.long)
+        {
+            values.drain(..values.len() - 1);
+        }
+        for value in values {
+            (option.set)(&mut typed, value).map_err(|allowed| {
+                Failure::usage(invalid(option.long, value.display(), allowed))
+            })?;
+        }
         if option.governs != Governs::ThisProcess {
             typed.run_given.push(option.long);
         }
@@ -116,14 +128,14 @@ fn argument(option: &'static OptionDef) -> Arg {
     };
     match option.value {
         Some(_) if option.value_is_optional() => argument
-            .action(ArgAction::Set)
+            .action(ArgAction::Append)
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value(LEFT_OUT)
             .value_parser(ValueParser::os_string()),
         // The value may be anything: `-n -3` is to be refused as a number, not as an option.
         Some(_) => argument
-            .action(ArgAction::Set)
+            .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .value_parser(ValueParser::os_string()),
         None => argument.action(ArgAction::SetTrue),

@@ -79,6 +79,9 @@ pub static OWN: &[&OptionDef] = &[
     &LIBCXI,
 ];
 
+/// Options of which each one given counts.
+pub static ADDING: &[&OptionDef] = &[&EXPECT];
+
 /// `--device`
 pub static DEVICE: OptionDef = OptionDef {
     short: Some('d'),
@@ -470,6 +473,9 @@ pub static HDR_LOG: OptionDef = OptionDef {
     governs: Governs::Results,
     help: |_| "Write the distribution of the latencies to FILE as\nan HdrHistogram log (V2)".into(),
     set: |typed, value| {
+        if value == LEFT_OUT {
+            return Err("expected the name of a file: it is no format for standard output".into());
+        }
         typed.outputs.hdr_log = Some(file(value)?);
         Ok(())
     },
@@ -492,7 +498,11 @@ pub static EXPECT: OptionDef = OptionDef {
         )
     },
     set: |typed, value| {
-        typed.outputs.expectations = expect::parse(text(value)?)?;
+        // Each of several is to be met.
+        typed
+            .outputs
+            .expectations
+            .extend(expect::parse(text(value)?)?);
         Ok(())
     },
 };
@@ -502,7 +512,7 @@ pub static QUIET: OptionDef = OptionDef {
     short: None,
     long: "quiet",
     value: None,
-    governs: Governs::ThisProcess,
+    governs: Governs::Results,
     help: |_| {
         "Show no progress on a terminal, and no text where\nanother format has standard output"
             .into()

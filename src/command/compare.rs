@@ -65,6 +65,16 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
         return Err(Failure::usage(invalid("figure", judged, allowed)));
     }
+    if let Metric::Percentile(percentile) = judged
+        && !Percentile::STANDARD.contains(&percentile)
+    {
+        let names: Vec<String> = Percentile::STANDARD
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let allowed = format!("the documents have {}", names.join(", "));
+        return Err(Failure::usage(invalid("figure", judged, allowed)));
+    }
     let judgement = Judgement::new(&base, &new, judged, asked.max_regress);
     let names = [&asked.base, &asked.new].map(|path| path.display().to_string());
     let mut text = Vec::new();

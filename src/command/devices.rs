@@ -46,11 +46,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let machine = Machine::this();
-    let found = backend::devices(&asked.devices, asked.libcxi.as_ref(), &machine)?;
-    let inventory = Inventory::of(found, &machine);
+    let (found, failure) = backend::devices(&asked.devices, asked.libcxi.as_ref(), &machine);
+    let inventory = Inventory::of(found, failure, &machine);
     if asked.json != Some(Place::Stdout) {
         let mut text = Vec::new();
-        if asked.devices.is_empty() && !inventory.has_hardware() {
+        if asked.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }
         devices::write(&mut text, &inventory)

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::outcome::{Extent, Outcome, SizeResult};
+use super::outcome::{Extent, Outcome, SizeResult, Status};
 use crate::error::Failure;
 use crate::expect::{Metric, Unit};
 use crate::measure::Percentile;
@@ -92,18 +92,20 @@ impl Judgement {
                 self.figure
             )));
         }
-        let bad: Vec<String> = [Change::Regressed, Change::NotMeasured]
-            .into_iter()
-            .flat_map(such)
-            .map(|(size, change)| format!("{size} bytes {}", change.text()))
-            .collect();
+        let worse = format!("worse than the base by more than {}%", self.max_regress);
+        let bad: Vec<String> = [
+            (Change::Regressed, worse.as_str()),
+            (Change::NotMeasured, "not measured to the end"),
+        ]
+        .into_iter()
+        .filter_map(|(change, what)| {
+            let sizes: Vec<String> = such(change).map(|(size, _)| size.to_string()).collect();
+            (!sizes.is_empty()).then(|| format!("{what}: {} bytes", sizes.join(", ")))
+        })
+        .collect();
         match bad.is_empty() {
             true => Ok(()),
-            false => Err(Failure::unmet(format!(
-                "worse than the base by more than {}%: {}",
-                self.max_regress,
-                bad.join(", ")
-            ))),
+            false => Err(Failure::unmet(bad.join("; "))),
         }
     }
 }
@@ -116,9 +118,12 @@ fn complete(outcome: &Outcome, size: u64) -> Option<&SizeResult> {
         .find(|result| result.size_bytes == size && result.extent == Extent::Complete)
 }
 
-/// Change in percent of the base.
+/// Change in percent of the base; without an end where there was nothing.
 fn change(base: f64, new: f64) -> f64 {
-    (new - base) / base * 100.0
+    match new == base {
+        true => 0.0,
+        false => (new - base) / base * 100.0,
+    }
 }
 
 /// How much worse, in percent: a latency that grew, a rate that fell.
@@ -169,7 +174,9 @@ pub fn write(
                 None => "-".into(),
             };
             let change = match (base, new) {
-                (Some(base), Some(new)) => format!("{:+.2}%", change(base, new)),
+                (Some(base), Some(new)) if base > 0.0 || new == base => {
+                    format!("{:+.2}%", change(base, new))
+                }
                 _ => "-".into(),
             };
             let title = match unit {
@@ -221,8 +228,31 @@ fn described(outcome: &Outcome) -> String {
     format!("{name} on {}{software}", outcome.host.name)
 }
 
-/// Options that make two runs measure different things, as lines.
+/// What makes two runs unlike each other, as lines: options that measure different things, software and
+/// hardware, and a run that did not come to its end.
 fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
+    let software = |outcome: &Outcome| outcome.device.as_ref()?.is_software;
+    let kind = |outcome| match software(outcome) {
+        Some(true) => "software NIC",
+        Some(false) => "hardware",
+        None => "no NIC",
+    };
+    let mut lines = Vec::new();
+    if software(base) != software(new) {
+        lines.push(format!("{} in the base, {} now", kind(base), kind(new)));
+    }
+    for (which, outcome) in [("the base", base), ("the new run", new)] {
+        if !matches!(outcome.status, Status::Complete | Status::Unmet) {
+            let status = serde_json::to_value(&outcome.status).unwrap_or_default();
+            let status = status.as_str().unwrap_or_default();
+            lines.push(format!("{which} did not come to its end: {status}"));
+        }
+    }
+    lines.extend(differing_options(base, new));
+    lines
+}
+
+fn differing_options(base: &Outcome, new: &Outcome) -> Vec<String> {
     let options = |outcome: &Outcome| serde_json::to_value(&outcome.options).unwrap_or_default();
     let (base, new) = (options(base), options(new));
     let (Value::Object(base), Value::Object(new)) = (base, new) else {

@@ -1,8 +1,9 @@
 //! Where a document goes. A file appears whole, at the end: until then its name has what it had.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -33,13 +34,21 @@ impl Destination {
     /// Makes sure that a document can be written to `path`.
     pub fn file(path: &Path) -> Result<Self, Failure> {
         let refused = |error: io::Error| cannot_write(path, &error);
+        if let Some(own) = own_stream(path) {
+            return Ok(Self::Device(own.map_err(refused)?, path.to_owned()));
+        }
         let exists = match fs::metadata(path) {
             Ok(found) => Some(found),
+            // A symlink that leads nowhere is not replaced either.
+            Err(error) if fs::symlink_metadata(path).is_ok() => return Err(refused(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refused(error)),
         };
         let (target, permissions) = match exists {
-            None => (path.to_owned(), Permissions::from_mode(0o666)),
+            None => (
+                resolved(path).map_err(refused)?,
+                Permissions::from_mode(0o666),
+            ),
             Some(found) => {
                 // This also tells whether a directory, or a file that is write-protected, is meant.
                 let file = File::options().write(true).open(path).map_err(refused)?;
@@ -55,18 +64,29 @@ impl Destination {
         Ok(Self::File(target, permissions))
     }
 
+    /// The file that it replaces.
+    pub fn target(&self) -> Option<&Path> {
+        match self {
+            Self::File(path, _) => Some(path),
+            Self::Stdout | Self::Device(..) => None,
+        }
+    }
+
     /// Writes the whole document.
     pub fn write(self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
-                let mut out = Output::new();
+                let mut out = Output::to(io::stdout());
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(Failure::output)
             }
-            Self::Device(mut file, path) => file
-                .write_all(document)
-                .map_err(|error| cannot_write(&path, &error)),
+            Self::Device(file, path) => {
+                let mut out = Output::to(file);
+                out.write_all(document)
+                    .and_then(|()| out.flush())
+                    .map_err(|error| cannot_write(&path, &error))
+            }
             Self::File(path, permissions) => temporary(&path, &permissions)
                 .and_then(|mut file| {
                     file.write_all(document)?;
@@ -78,18 +98,50 @@ impl Destination {
     }
 }
 
-/// A file beside `path` that can take its place.
-fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
-    let directory = match path.parent() {
+/// The stream of this process that is the file `path`, such as `/dev/stdout`: a shell may have led it
+/// to a file which is not to be replaced.
+fn own_stream(path: &Path) -> Option<io::Result<File>> {
+    let same = |stream: io::Result<OwnedFd>| {
+        let stream = File::from(stream.ok()?);
+        let (own, asked) = (stream.metadata().ok()?, fs::metadata(path).ok()?);
+        ((own.dev(), own.ino()) == (asked.dev(), asked.ino())).then_some(Ok(stream))
+    };
+    same(io::stdout().as_fd().try_clone_to_owned())
+        .or_else(|| same(io::stderr().as_fd().try_clone_to_owned()))
+}
+
+/// A name of a file that does not exist, by which others can be told from it.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(ErrorKind::IsADirectory)?;
+    Ok(directory(path).canonicalize()?.join(name))
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
         Some(directory) if directory != Path::new("") => directory,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// A file beside `path` that can take its place.
+fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".cxidiag-")
         .permissions(permissions.clone())
-        .tempfile_in(directory)
+        .tempfile_in(directory(path))
         // Without the name of the temporary file, which would only confuse.
-        .map_err(|error| error.kind().into())
+        .map_err(|error| bare(&error))
+}
+
+fn bare(error: &io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|error| error.source());
+    let number = inner
+        .and_then(|inner| inner.downcast_ref::<io::Error>())
+        .and_then(io::Error::raw_os_error);
+    match number {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => error.kind().into(),
+    }
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {

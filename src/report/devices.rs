@@ -21,6 +21,8 @@ const SCHEMA_VERSION: u32 = 1;
 pub struct Inventory {
     schema_version: u32,
     cxidiag_version: &'static str,
+    /// Why devices could not be looked for.
+    error: Option<Problem>,
     devices: Vec<Entry>,
     #[serde(skip)]
     failed: Vec<Failure>,
@@ -95,8 +97,9 @@ struct Resource {
 
 impl Inventory {
     /// What there is to say about `found`.
-    pub fn of(found: Vec<Found>, machine: &Machine) -> Self {
-        let mut failed = Vec::new();
+    pub fn of(found: Vec<Found>, failure: Option<Failure>, machine: &Machine) -> Self {
+        let error = failure.as_ref().map(Problem::from);
+        let mut failed: Vec<Failure> = failure.into_iter().collect();
         let devices = found
             .into_iter()
             .map(|found| entry(found, machine, &mut failed))
@@ -104,15 +107,16 @@ impl Inventory {
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
+            error,
             devices,
             failed,
         }
     }
 
-    /// Whether a NIC is named as hardware is.
-    pub fn has_hardware(&self) -> bool {
+    /// Whether there is no hardware, as far as that could be found out.
+    pub fn has_software_alone(&self) -> bool {
         let is_hardware = |entry: &Entry| entry.name.starts_with("cxi");
-        self.devices.iter().any(is_hardware)
+        self.error.is_none() && !self.devices.iter().any(is_hardware)
     }
 
     /// Fails with the first failure, if there is one.

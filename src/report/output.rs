@@ -1,30 +1,26 @@
-//! Standard output, where no wait for its reader is endless.
+//! Standard output and the like, where no wait for a reader is endless.
 
 use std::io::{self, ErrorKind, LineWriter, Write};
+use std::os::fd::AsFd;
 
 use crate::interrupt;
 
 /// What a pipe takes at once, or not at all (POSIX's PIPE_BUF on Linux).
 const PIECE: usize = 4096;
 
-/// Standard output of a run. A reader that is slow is waited for, but not by a run that is to end.
+/// A descriptor that text is written to. A reader that is slow is waited for, but not by a run that
+/// is to end.
 #[derive(Debug)]
-pub struct Output(LineWriter<Raw>);
+pub struct Output<F: AsFd>(LineWriter<Raw<F>>);
 
-impl Output {
-    /// Standard output. Nothing else may write there meanwhile.
-    pub fn new() -> Self {
-        Self(LineWriter::with_capacity(PIECE, Raw))
+impl<F: AsFd> Output<F> {
+    /// Writes to `fd`, for instance standard output. Nothing else may write there meanwhile.
+    pub fn to(fd: F) -> Self {
+        Self(LineWriter::with_capacity(PIECE, Raw(fd)))
     }
 }
 
-impl Default for Output {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Write for Output {
+impl<F: AsFd> Write for Output<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -36,21 +32,36 @@ impl Write for Output {
 
 /// The descriptor.
 #[derive(Debug)]
-struct Raw;
+struct Raw<F>(F);
 
-impl Write for Raw {
+impl<F: AsFd> Write for Raw<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let stdout = io::stdout();
-        if !interrupt::wait_for_reader(&stdout) {
+        if !interrupt::wait_for_reader(&self.0) {
             return Err(ErrorKind::TimedOut.into());
         }
         Ok(rustix::io::write(
-            &stdout,
+            &self.0,
             &bytes[..bytes.len().min(PIECE)],
         )?)
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Text beside a document that has standard output: as much of it as somebody reads. It ends no run.
+#[derive(Debug)]
+pub struct Aside<W>(pub W);
+
+impl<W: Write> Write for Aside<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
         Ok(())
     }
 }

@@ -67,7 +67,7 @@ impl Progress {
     /// Shows nothing, until something else is to be shown.
     pub fn hide(&self) {
         if lock(&self.shared).take().is_some() {
-            let _ = write!(io::stderr(), "{ERASE}");
+            let _ = write!(io::stderr(), "\r{ERASE}");
         }
     }
 }

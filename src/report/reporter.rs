@@ -1,6 +1,7 @@
 //! Takes what a run finds out: prints the text as it goes, makes the other formats at its end.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +10,7 @@ use super::hdr_log::HdrLog;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
 };
-use super::output::Output;
+use super::output::{Aside, Output};
 use super::progress::{Current, Progress};
 use super::text::{self, Summary};
 use super::{bandwidth, csv, extra, json};
@@ -24,6 +25,7 @@ use crate::tool::Tool;
 /// The text and the documents of one run.
 pub struct Reporter {
     tool: &'static Tool,
+    program: String,
     outputs: Outputs,
     /// Sizes of the run, in bytes.
     sizes: Vec<u64>,
@@ -64,12 +66,13 @@ impl Reporter {
     pub fn new(plan: &Plan) -> Self {
         let outputs = plan.outputs.clone();
         let out: Box<dyn Write> = match (outputs.take_stdout(), outputs.quiet) {
-            (false, _) => Box::new(Output::new()),
-            (true, false) => Box::new(io::stderr()),
+            (false, _) => Box::new(Output::to(io::stdout())),
+            (true, false) => Box::new(Aside(Output::to(io::stderr()))),
             (true, true) => Box::new(io::sink()),
         };
         Self {
             tool: plan.tool,
+            program: plan.program.clone(),
             outputs,
             sizes: match plan.role {
                 Role::Server => Vec::new(),
@@ -106,7 +109,22 @@ impl Reporter {
             let log = HdrLog::begin(SystemTime::now(), &comment)?;
             self.documents.hdr_log = Some((Destination::file(path)?, log));
         }
-        Ok(())
+        let Documents { json, csv, hdr_log } = &self.documents;
+        let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
+        let all = [json.as_ref(), csv.as_ref(), hdr_log];
+        let mut targets: Vec<&Path> = all
+            .into_iter()
+            .flatten()
+            .filter_map(Destination::target)
+            .collect();
+        targets.sort_unstable();
+        match targets.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(Failure::usage(format!(
+                "two kinds of results cannot go to one file, {}",
+                two[0].display()
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Where the text goes.
@@ -326,7 +344,24 @@ impl Reporter {
             csv.map(|to| to.write(&csv::document(&self.outcome)?)),
             hdr_log.map(|(to, log)| to.write(&log.into_bytes())),
         ];
-        written.into_iter().flatten().fold(result, Result::and)
+        let program = &self.program;
+        written
+            .into_iter()
+            .flatten()
+            .fold(result, |before, written| {
+                match (before, written) {
+                    // A verdict that nobody can read is none.
+                    (Err(verdict), Err(failure)) if verdict.kind == Kind::Unmet => {
+                        verdict.report(program, &mut io::stderr());
+                        Err(failure)
+                    }
+                    (Err(worse), Err(failure)) => {
+                        failure.report(program, &mut io::stderr());
+                        Err(worse)
+                    }
+                    (before, written) => before.and(written),
+                }
+            })
     }
 
     /// Sizes that were not measured get their entries, and never meet an expectation.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::clients::{self, Meeting};
 use super::course::{Watchful, close, cut_short, longest_size, open, summarize};
 use super::{Clock, MonotonicRaw, Patience, loopback};
+use crate::advice::{Situation, remedy};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::error::Failure;
 use crate::interrupt;
@@ -213,6 +214,7 @@ impl ListMeasurement for Loop<'_> {
         self.partner.barrier(POST_RUN)?;
         enter(Phase::Results);
         let peer = self.partner.results(own)?;
+        self.check(peer, completed)?;
         self.figures.set(Figures {
             own,
             peer: Some(peer),
@@ -277,6 +279,21 @@ impl Loop<'_> {
                 return Ok((completed, elapsed));
             }
         }
+    }
+
+    /// Fails unless the peer may have sent so much. It begins an iteration when it has completed the one
+    /// before, for which it needs this side: it is ahead of `completed` by two at the most. What it says
+    /// is divided by its time, and waited for (defect T27 of tools.md).
+    fn check(&self, peer: PeerResult, completed: u64) -> Result<(), Failure> {
+        let most = completed.saturating_add(2).saturating_mul(self.list_size);
+        if peer.count <= most {
+            return Ok(());
+        }
+        Err(Failure::environment(format!(
+            "the peer sent what cannot be: {} messages as its result, where at most {most} can have been",
+            peer.count
+        ))
+        .with_hint(remedy(Situation::NoDiagnostic)))
     }
 
     /// Whether a barrier follows the results (wire.md 6.3).

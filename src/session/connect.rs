@@ -89,6 +89,12 @@ impl<'a> Search<'a> {
                 Err(error) => failed.push((address, error)),
             }
         }
+        // The most telling one last: one that refuses is there.
+        failed.sort_by_key(|(_, error)| match error.kind() {
+            ErrorKind::ConnectionRefused => 2,
+            ErrorKind::TimedOut => 1,
+            _ => 0,
+        });
         Err(self.unconnected(&failed))
     }
 
@@ -136,23 +142,26 @@ fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-    // An IPv6 address may stand in brackets, as in URLs.
+/// The addresses of a host; a failure if the run is to end. An IPv6 address may stand in brackets, as in
+/// URLs.
+pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Failure> {
     let bare = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
         .unwrap_or(host);
     let name = (bare.to_owned(), port);
-    let addresses = interrupt::aside(move || (name.0.as_str(), name.1).to_socket_addrs())?;
-    let addresses = addresses.map_err(|error| {
+    interrupt::aside(move || Ok((name.0.as_str(), name.1).to_socket_addrs()?.collect()))
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
         match host.contains(':') {
             true => failure.with_hint("the address stands alone: give the port with --port"),
             false => failure.with_hint(remedy(Situation::UnknownHost)),
         }
-    })?;
-    Ok(addresses.collect())
+    })
 }
 
 /// Why a name has no address, in the words of the resolver.

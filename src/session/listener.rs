@@ -1,12 +1,13 @@
 //! A server's socket.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::Reach;
+use super::connect::addresses;
 use super::connect::resolution;
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, cause};
@@ -25,10 +26,9 @@ impl Listener {
     /// Listens on `port` (0: any free one) at the address `at`; without one, wherever `reach` says.
     pub fn bind(at: Option<&str>, port: u16, reach: Reach) -> Result<Self, Failure> {
         let addresses = match (at, reach) {
-            (Some(name), _) => (name, port)
-                .to_socket_addrs()
-                .map_err(|error| cannot(at, port, &resolution(&error)))?
-                .collect(),
+            (Some(name), _) => {
+                addresses(name, port)?.map_err(|error| cannot(at, port, &resolution(&error)))?
+            }
             (None, Reach::ThisMachine) => vec![(Ipv4Addr::LOCALHOST, port).into()],
             // IPv4 alone where the machine has no IPv6.
             (None, Reach::Everywhere) => vec![

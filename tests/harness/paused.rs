@@ -83,13 +83,15 @@ impl Side {
         self.child.as_ref().expect("a child").id()
     }
 
-    /// Waits for the end while nobody reads its output.
-    pub fn wait_without_reading(&mut self) -> ExitStatus {
-        self.child
-            .as_mut()
-            .expect("a child")
-            .wait()
-            .expect("an exit status")
+    /// Sends a signal again and again, while nobody reads its output.
+    pub fn signal_until_it_ends(&mut self, name: &str) -> ExitStatus {
+        loop {
+            let child = self.child.as_mut().expect("a child");
+            if let Some(status) = child.try_wait().expect("a child") {
+                return status;
+            }
+            self.signal(name);
+        }
     }
 
     /// Waits for the end; the output is what has not been read yet.

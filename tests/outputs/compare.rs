@@ -68,10 +68,7 @@ fn the_median_of_each_size_decides() {
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).contains("+5.00%  regressed\n"));
     let said = stderr(&output);
-    assert!(
-        said.contains("more than 4.99%: 8 bytes regressed\n"),
-        "{said}"
-    );
+    assert!(said.contains("more than 4.99%: 8 bytes\n"), "{said}");
     assert_eq!(
         pair.compare(&["--figure=mean", "--max-regress=0"])
             .status
@@ -108,7 +105,7 @@ fn a_size_that_was_not_measured_is_never_as_good() {
     pair.new["results"][1]["extent"] = "partial".into();
     let output = pair.compare(&["--max-regress=1000%"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("16 bytes not measured"));
+    assert!(stderr(&output).contains("not measured to the end: 16 bytes"));
     // The other way round there is nothing to hold it against.
     std::mem::swap(&mut pair.base, &mut pair.new);
     let output = pair.compare(&[]);
