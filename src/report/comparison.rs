@@ -243,7 +243,7 @@ fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
     }
     for (which, outcome) in [("the base", base), ("the new run", new)] {
         if !matches!(outcome.status, Status::Complete | Status::Unmet) {
-            let status = serde_json::to_value(&outcome.status).unwrap_or_default();
+            let status = serde_json::to_value(outcome.status).unwrap_or_default();
             let status = status.as_str().unwrap_or_default();
             lines.push(format!("{which} did not come to its end: {status}"));
         }

@@ -485,6 +485,18 @@ mod tests {
         assert_eq!((scripted.completed, scripted.sent), (2, 2));
     }
 
+    /// It would be waited for without end.
+    #[test]
+    fn t27_a_result_that_cannot_be_is_refused() {
+        let plan = plan("send-bw", &["-n", "5"]);
+        for (lists, is_fine) in [(5, true), (7, true), (8, false), (u64::MAX / 4, false)] {
+            let told = Told::default();
+            let other = peer(lists, false);
+            let result = legacy(&plan.run, &other, &told).run(&mut scripted(u64::MAX));
+            assert_eq!(result.is_ok(), is_fine, "{lists}");
+        }
+    }
+
     /// The time is up in the middle of the second iteration, which goes on only when the peer has
     /// come to its end too. What was begun counts, and is completed.
     #[test]
