@@ -120,6 +120,19 @@ fn each_tool_is_tested_and_documented() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// Each defect of the legacy tools that is known (tools.md 12) has an answer.
+#[test]
+fn differences_name_each_defect_of_the_legacy_tools() {
+    let page = read("docs/differences.md");
+    let numbers: Vec<&str> = page
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter_map(|word| word.strip_prefix('T'))
+        .collect();
+    for number in 1..=33 {
+        assert!(numbers.contains(&number.to_string().as_str()), "T{number}");
+    }
+}
+
 /// The README leads to every page, and no page to one that is not there.
 #[test]
 fn pages_are_found_from_the_readme() {
@@ -148,6 +161,30 @@ fn pages_are_found_from_the_readme() {
                 assert!(found.exists(), "{}: {target}", shown(page));
             }
         }
+    }
+}
+
+/// What the map for contributors names is there.
+#[test]
+fn the_map_names_what_there_is() {
+    let page = read("docs/architecture.md");
+    let rooms = [
+        "",
+        "src",
+        "src/report",
+        "src/session",
+        "ffi/cxi/src",
+        "ffi/softnic/src",
+    ];
+    let is_path =
+        |word: &&str| (word.ends_with(".rs") || word.ends_with('/')) && !word.contains(['*', ' ']);
+    let paths: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        let found = rooms
+            .iter()
+            .any(|room| root().join(room).join(path).exists());
+        assert!(found, "docs/architecture.md: {path}");
     }
 }
 
