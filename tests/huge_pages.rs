@@ -181,7 +181,7 @@ fn too_few_pages_are_one_line_before_anything_is_opened() {
         let said = stderr(&output);
         match needed {
             Some(needed) => {
-                let line = format!("cxidiag {tool}: {}\n{HINT}", too_few(needed, 1));
+                let line = format!("cxidiag {tool}: error: {}\n{HINT}", too_few(needed, 1));
                 assert!(
                     said.starts_with(&line) && said.lines().count() == 2,
                     "{said}"
@@ -228,14 +228,14 @@ fn t33_a_client_is_told_what_its_server_lacks() {
         assert_eq!(
             stderr(&client),
             format!(
-                "cxidiag {tool}: the peer ({peer}) cannot take part: {missing}\n\
+                "cxidiag {tool}: error: the peer ({peer}) cannot take part: {missing}\n\
                  hint: see what the other side printed\n"
             )
         );
         let server = server.finish();
         let said = stderr(&server);
         assert!(
-            said.starts_with(&format!("cxidiag {tool}: {missing}\n{HINT}")),
+            said.starts_with(&format!("cxidiag {tool}: error: {missing}\n{HINT}")),
             "{said}"
         );
         assert_eq!(
@@ -375,7 +375,9 @@ fn other_sizes_are_usage_errors() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(
             stderr(&output),
-            format!("cxidiag write-lat: invalid value '{wrong}' for --use-hp: expected 2M or 1G\n")
+            format!(
+                "cxidiag write-lat: error: invalid value '{wrong}' for --use-hp: expected 2M or 1G\n"
+            )
         );
         assert!(!fabric.path().exists());
     }

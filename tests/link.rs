@@ -3,7 +3,7 @@
 mod harness;
 
 use cxidiag::advice::{EXPLANATIONS, What};
-use harness::{Fabric, assert_success, stderr, stdout, tools};
+use harness::{Fabric, Server, assert_success, stderr, stdout, tools};
 
 /// A run of `tool` in one command, with an environment variable.
 fn run(tool: &str, (variable, value): (&str, &str), options: &[&str]) -> std::process::Output {
@@ -156,6 +156,22 @@ fn a_link_that_goes_down_ends_every_tool() {
         assert_eq!(output.status.code(), Some(1), "{tool}: {said}");
         assert!(said.contains("UNDELIVERABLE"), "{tool}: {said}");
     }
+}
+
+/// An answer that is lost for good is reported to who sent it, who waits for the next round trip by then.
+#[test]
+fn an_answer_that_is_lost_ends_both_sides() {
+    let fabric = Fabric::new();
+    let mut server = fabric.command(&["send-lat", "-d", "soft0", "-p", "0"]);
+    server.env("CXIDIAG_FAULTS", "error=UNDELIVERABLE@3");
+    let server = Server::start(server);
+    let client = fabric.client("send-lat", &server, &["-d", "soft1", "-n", "20"]);
+    assert_eq!(client.status.code(), Some(1), "{client:?}");
+    let said = stderr(&client);
+    assert!(said.contains("closed the connection"), "{said}");
+    let server = server.finish();
+    assert_eq!(server.status.code(), Some(1), "{server:?}");
+    assert!(stderr(&server).contains("UNDELIVERABLE"), "{server:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn t13_buffers_beyond_memory_are_refused_before_anything_is_opened() {
         assert_eq!(
             stderr(&output),
             format!(
-                "cxidiag {tool}: the run needs {needed} bytes of memory, {buffers} of them for buffers; \
+                "cxidiag {tool}: error: the run needs {needed} bytes of memory, {buffers} of them for buffers; \
                  67108864 are available on this machine\n{HINT}"
             )
         );
@@ -174,7 +174,7 @@ fn t13_an_allocation_that_fails_is_an_error_and_no_crash() {
             let why =
                 "cannot get a buffer of 268435456 bytes: mmap: Cannot allocate memory (errno 12)\n";
             let said = stderr(fails);
-            let begin = format!("cxidiag {tool}: {why}hint: ");
+            let begin = format!("cxidiag {tool}: error: {why}hint: ");
             assert!(said.starts_with(&begin), "{tool}, {limited}: {said}");
             let said = stderr(told);
             assert!(

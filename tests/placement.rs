@@ -197,12 +197,13 @@ fn what_is_no_list_of_cpus_is_a_usage_error() {
         assert_eq!(
             run(wrong),
             format!(
-                "cxidiag write-lat: invalid value '{wrong}' for --cpu: expected auto, or CPU numbers \
+                "cxidiag write-lat: error: invalid value '{wrong}' for --cpu: expected auto, or CPU numbers \
                  such as 2 or 0-3,8\n"
             )
         );
     }
     let said = run("8191");
-    let begin = "cxidiag write-lat: invalid value '8191' for --cpu: CPU 8191 does not run here, ";
+    let begin =
+        "cxidiag write-lat: error: invalid value '8191' for --cpu: CPU 8191 does not run here, ";
     assert!(said.starts_with(begin) && said.ends_with(" do\n"), "{said}");
 }

@@ -195,11 +195,13 @@ fn the_top_level_holds_what_the_design_names() {
         "CONTRIBUTING.md",
         "Cargo.lock",
         "Cargo.toml",
-        "LICENSE",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
         "Makefile",
         "README.md",
         "build.rs",
         "clippy.toml",
+        "deny.toml",
         "docs",
         "ffi",
         "packaging",
@@ -208,6 +210,8 @@ fn the_top_level_holds_what_the_design_names() {
         "src",
         "target",
         "tests",
+        // The crates, in a source tarball.
+        "vendor",
     ];
     for entry in fs::read_dir(root()).expect("a directory") {
         let name = entry.expect("an entry").file_name();

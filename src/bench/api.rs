@@ -123,6 +123,10 @@ pub trait RoundTrip {
     /// Gives back what the events of this round trip took. Outside the timed part.
     fn acknowledge(&mut self);
 
+    /// Fails if the NIC has reported a message that did not arrive, while nobody waits for messages. An
+    /// ordinary one raises no event that would be waited for.
+    fn look(&mut self) -> Result<(), Failure>;
+
     /// Makes the messages from now on of this kind.
     fn announce(&mut self, message: Message) -> Result<(), Failure>;
 }

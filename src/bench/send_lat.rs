@@ -345,6 +345,13 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
         }
     }
 
+    fn look(&mut self) -> Result<(), Failure> {
+        match self.resources.initiator.events.poll() {
+            None => Ok(()),
+            Some(event) => Err(unexpected(&event, EventType::ACK)),
+        }
+    }
+
     fn announce(&mut self, message: Message) -> Result<(), Failure> {
         self.resources.initiator.aim(match message {
             Message::Ordinary => PORTAL_INDEX,

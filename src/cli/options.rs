@@ -74,7 +74,6 @@ pub static OWN: &[&OptionDef] = &[
     &PERSIST,
     &CONNECT_TIMEOUT,
     &WAIT,
-    &CPU,
     &LOOPBACK,
     &CPU,
     &LIBCXI,
@@ -569,7 +568,7 @@ pub static USE_HP: OptionDef = OptionDef {
     long: "use-hp",
     value: Some("SIZE"),
     governs: Governs::Run,
-    help: |_| "Use huge pages for the data buffers: 2M or 1G".into(),
+    help: |_| "Huge pages for the data buffers: 2M or 1G\n(default: ordinary pages)".into(),
     set: |typed, value| {
         typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
         Ok(())
@@ -584,7 +583,8 @@ pub static CPU: OptionDef = OptionDef {
     governs: Governs::ThisProcess,
     help: |_| {
         "Run on these CPUs (such as 2 or 0-3,8) and have the\n\
-         buffers on their NUMA node; auto: one near the NIC"
+         buffers on their NUMA node; auto: one near the NIC\n\
+         (default: any)"
             .into()
     },
     set: |typed, value| {

@@ -12,7 +12,7 @@ use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, Role, Side};
 use crate::report::Reporter;
-use crate::session::{self, ANSWER_LIMIT, Agreed, Session};
+use crate::session::{self, ANSWER_LIMIT, Agreed, Look, Session};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
 const SYNC: &str = "Sync";
@@ -129,9 +129,9 @@ impl<'a> Course<'a> {
         recorder.clear();
         let limit = longest_iteration(&self.agreed.run, size);
         let measurement = Loop {
-            sync: &|| {
+            sync: &|look| {
                 enter(Phase::Sync);
-                self.session.barrier(SYNC, limit)
+                self.session.barrier_while(SYNC, limit, look)
             },
             schedule: schedule(&self.agreed.run),
             side: self.side,
@@ -153,8 +153,8 @@ impl<'a> Course<'a> {
 /// duration is measured by each side: whoever's time is up sends one last message, which
 /// says so, in a round trip that nobody measures.
 struct Loop<'a> {
-    /// Waits until the peer is ready for the next round trip.
-    sync: &'a dyn Fn() -> Result<(), Failure>,
+    /// Waits until the peer is ready for the next round trip; looks meanwhile for what has failed.
+    sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
     patience: Patience<'a>,
@@ -207,7 +207,7 @@ impl Loop<'_> {
         clock: &C,
         round_trip: &mut impl RoundTrip,
     ) -> Result<(u64, Message), Failure> {
-        (self.sync)()?;
+        (self.sync)(&mut || round_trip.look())?;
         let patience = &mut self.patience;
         let start = clock.now();
         let message = match self.side {
@@ -249,6 +249,10 @@ mod tests {
             Ok(())
         }
 
+        fn look(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
         fn receive<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<Message, Failure> {
             self.order.push("receive");
             self.round_trips += 1;
@@ -269,7 +273,7 @@ mod tests {
     /// Runs the loop; how many latencies it recorded, and how often it synchronised.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
         let syncs = Cell::new(0);
-        let sync = || {
+        let sync = |_: &mut Look<'_>| {
             syncs.set(syncs.get() + 1);
             Ok(())
         };
@@ -343,7 +347,7 @@ mod tests {
         }
         let mut recorder = Recorder::new(None).unwrap();
         let mut measurement = Loop {
-            sync: &|| Ok(()),
+            sync: &|_| Ok(()),
             schedule: Schedule {
                 limit: Limit::Iterations(1),
                 warmup: 0,

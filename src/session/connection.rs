@@ -45,7 +45,7 @@ pub enum LinkError {
     Farewell,
     /// The peer cannot take part, for this reason.
     Refusal(String),
-    /// This side was interrupted.
+    /// This side is not to wait any longer: it was interrupted, or has failed.
     Interrupted(Failure),
     /// The peer's host, or the network in between, has gone.
     Silent,
@@ -130,6 +130,9 @@ impl From<rustix::io::Errno> for LinkError {
     }
 }
 
+/// What a wait asks now and then; a failure ends it.
+pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
+
 /// A connection to a peer.
 #[derive(Debug)]
 pub struct Connection {
@@ -178,13 +181,24 @@ impl Connection {
         most: usize,
         limit: Duration,
     ) -> Result<Vec<u8>, LinkError> {
+        self.exchange_while(mine, most, limit, &mut || Ok(()))
+    }
+
+    /// The same; a failure of `look`, which is asked every [`ATTENTION`], ends the wait.
+    pub fn exchange_while(
+        &self,
+        mine: &[u8],
+        most: usize,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<Vec<u8>, LinkError> {
         // A run that is to end has nothing more to say here.
         interrupt::check()?;
         if self.leads {
             self.send(mine)?;
-            self.receive(most, limit)
+            self.receive(most, limit, look)
         } else {
-            let theirs = self.receive(most, limit)?;
+            let theirs = self.receive(most, limit, look)?;
             self.send(mine)?;
             Ok(theirs)
         }
@@ -258,12 +272,17 @@ impl Connection {
             })
     }
 
-    fn receive(&self, most: usize, limit: Duration) -> Result<Vec<u8>, LinkError> {
+    fn receive(
+        &self,
+        most: usize,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<Vec<u8>, LinkError> {
         let limit = limit::in_effect(limit);
         let since = Instant::now();
         let mut incoming = Incoming::new(most);
         loop {
-            self.wait_readable(limit, since)?;
+            self.wait_readable(limit, since, look)?;
             match (&self.stream).read(incoming.room()) {
                 Ok(0) => return Err(self.ended()),
                 Ok(more) => match incoming.advance(more) {
@@ -280,7 +299,7 @@ impl Connection {
 
     /// The reason of a refusal, which follows its announcement.
     pub fn refusal(&self) -> LinkError {
-        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT) {
+        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
             Ok(reason) => {
                 let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
                 LinkError::Refusal(reason.to_owned())
@@ -291,7 +310,12 @@ impl Connection {
 
     /// Waits for bytes or the end of the connection. A wait that takes longer than a moment is
     /// attended: a host that says nothing for [`SILENCE`] ends it.
-    fn wait_readable(&self, limit: Duration, since: Instant) -> Result<(), LinkError> {
+    fn wait_readable(
+        &self,
+        limit: Duration,
+        since: Instant,
+        look: &mut Look<'_>,
+    ) -> Result<(), LinkError> {
         let mut attended = false;
         let result = loop {
             let left = limit.saturating_sub(since.elapsed());
@@ -304,6 +328,9 @@ impl Connection {
                     if !attended {
                         attended = true;
                         self.allow_silence(SILENCE)?;
+                    }
+                    if let Err(failure) = look() {
+                        break Err(failure.into());
                     }
                     // Linux looks anew at what is due when this is set, and probes at once.
                     sockopt::set_tcp_keepidle(&self.stream, PROBE_INTERVAL)?;

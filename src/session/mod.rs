@@ -36,6 +36,7 @@ use crate::interrupt;
 use crate::phase::{Phase, enter};
 use crate::plan::{Plan, RunOptions};
 use connect::Search;
+pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
@@ -229,7 +230,17 @@ impl Session {
     /// Waits until the peer has come to the same point; `limit` ends the wait. The end of the peer
     /// is noticed at once, and within two seconds that of its host or of the network.
     pub fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
-        match self.connection.exchange(&[], 0, limit) {
+        self.barrier_while(point, limit, &mut || Ok(()))
+    }
+
+    /// The same, and looks now and then whether there is anything for which not to wait longer.
+    pub fn barrier_while(
+        &self,
+        point: &str,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<(), Failure> {
+        match self.connection.exchange_while(&[], 0, limit, look) {
             Ok(_) => Ok(()),
             Err(error) => {
                 // wire.md 9.1: one byte came in barriers of latency tools for a few months, under

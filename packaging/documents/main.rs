@@ -1,0 +1,24 @@
+//! Writes the manual pages and the completion scripts, for packages: `cargo run --example documents -- DIRECTORY`.
+//!
+//! Syntax, options and defaults come from the help texts of the program, prose from `docs/manual/`.
+
+#[path = "mod.rs"]
+mod documents;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(directory), None) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: documents DIRECTORY");
+        return ExitCode::from(2);
+    };
+    match documents::write(&PathBuf::from(directory)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => {
+            eprintln!("documents: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What can be said of the packages without building them. `packaging/test-packages` installs and uses them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cxidiag::bench::TOOLS;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn run(command: &mut Command) -> String {
+    let output: Output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{command:?}: {said}"
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn all_agree_on_the_version() {
+    let spec = read("packaging/cxidiag.spec");
+    let in_spec = spec.lines().find_map(|line| line.strip_prefix("Version:"));
+    assert_eq!(in_spec.map(str::trim), Some(VERSION));
+    let (_, changes) = spec.split_once("%changelog\n").expect("a change log");
+    let newest = changes.lines().next().expect("an entry");
+    assert!(newest.ends_with(&format!(" - {VERSION}-1")), "{newest}");
+
+    let debian = read("packaging/debian/changelog");
+    assert!(
+        debian.starts_with(&format!("cxidiag ({VERSION}-1) ")),
+        "{debian}"
+    );
+
+    let changes = read("CHANGELOG.md");
+    let newest = changes.lines().find_map(|line| line.strip_prefix("## "));
+    let newest = newest.and_then(|title| title.split([',', ' ']).next());
+    assert_eq!(newest, Some(VERSION));
+}
+
+/// Both kinds of packages have the same names and say the same, and name each legacy name.
+#[test]
+fn spec_and_control_files_describe_the_same_packages() {
+    let spec = read("packaging/cxidiag.spec");
+    for (package, section) in [
+        ("cxidiag", "%description\n"),
+        ("cxidiag-legacy-names", "%description legacy-names\n"),
+        ("cxidiag-softnic", "%description softnic\n"),
+    ] {
+        let (_, text) = spec.split_once(section).expect(section);
+        let (text, _) = text.split_once("\n\n").expect("an end");
+        let control = read(&format!("packaging/debian/{package}.control"));
+        assert!(control.starts_with(&format!("Package: {package}\n")));
+        let (_, described) = control
+            .split_once("\nDescription: ")
+            .expect("a description");
+        let described: Vec<&str> = described.lines().skip(1).map(str::trim).collect();
+        assert_eq!(described.join("\n"), text, "{package}");
+        if package == "cxidiag-legacy-names" {
+            for tool in TOOLS {
+                assert!(text.contains(tool.legacy_name), "{}", tool.legacy_name);
+            }
+            assert!(control.contains("\nConflicts: cray-libcxi-utils\n"));
+        }
+    }
+    let control_files = fs::read_dir(root().join("packaging/debian")).expect("a directory");
+    let count = control_files
+        .filter(|entry| {
+            let path: PathBuf = entry.as_ref().expect("an entry").path();
+            path.extension()
+                .is_some_and(|extension| extension == "control")
+        })
+        .count();
+    assert_eq!(count, 3);
+}
+
+/// The library lies where its wrapper looks for it, and the manual says so.
+#[test]
+fn all_agree_on_the_private_directory() {
+    let directory = "usr/lib/cxidiag/softnic";
+    for file in [
+        "packaging/install",
+        "packaging/softnic/cxi-softnic",
+        "packaging/man/cxi-softnic.7",
+    ] {
+        assert!(read(file).contains(&format!("/{directory}")), "{file}");
+    }
+    let spec = read("packaging/cxidiag.spec");
+    let in_spec = directory.replace("usr/", "%{_prefix}/");
+    assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
+    // Its functions are not for those who look for a libcxi.
+    assert!(spec.contains(&format!(
+        "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
+    )));
+}
+
+/// What is installed is what the spec lists, as RPM would judge it, with files in place of those that are built.
+#[test]
+fn the_spec_lists_what_is_installed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let built = directory.path().join("target/package");
+    for page in pages() {
+        write(&built.join(page));
+    }
+    for file in [
+        "bash/cxidiag",
+        "zsh/_cxidiag",
+        "fish/cxidiag.fish",
+        "softnic/libcxi.so.1.7.0",
+    ] {
+        write(&built.join(file));
+    }
+    for tool in TOOLS {
+        write(&built.join(format!("fish/{}.fish", tool.legacy_name)));
+    }
+    run(Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_cxidiag"))
+        .arg(&built));
+
+    // RPM sees the files of all packages in one place: each must be in the list of its own, and in no other.
+    let mut files = Vec::new();
+    let mut patterns = Vec::new();
+    let spec = read("packaging/cxidiag.spec");
+    for (package, section) in [
+        ("cxidiag", "%files\n"),
+        ("cxidiag-legacy-names", "%files legacy-names\n"),
+        ("cxidiag-softnic", "%files softnic\n"),
+    ] {
+        let installed = directory.path().join(package);
+        run(Command::new(root().join("packaging/install"))
+            .arg(package)
+            .arg(&installed)
+            .env("CARGO_TARGET_DIR", directory.path().join("target")));
+        let found = run(Command::new("find")
+            .current_dir(&installed)
+            .args([".", "!", "-type", "d", "-printf", "/%P\n"]));
+        files.extend(found.lines().map(|file| (package, file.to_owned())));
+
+        let (_, list) = spec.split_once(section).expect(section);
+        let (list, _) = list.split_once("\n\n").expect("an end");
+        let listed = list
+            .lines()
+            .filter(|line| !line.starts_with("%dir") && !line.starts_with("%license"))
+            .map(|line| (package, expanded(line.trim_start_matches("%doc "))));
+        patterns.extend(listed);
+    }
+    for (package, file) in &files {
+        let listed: Vec<&str> = patterns
+            .iter()
+            .filter(|(_, pattern)| matches(pattern, file))
+            .map(|(package, _)| *package)
+            .collect();
+        assert_eq!(listed, [*package], "{file}");
+    }
+    for (package, pattern) in &patterns {
+        let found = files.iter().any(|(_, file)| matches(pattern, file));
+        assert!(found, "{package}: there is no {pattern}");
+    }
+    let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
+    assert!(files.iter().any(|(_, file)| file == library));
+}
+
+fn write(path: &Path) {
+    fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+    fs::write(path, "").expect("a file");
+}
+
+/// The manual pages of a package build.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.7"]
+        .map(|page| format!("man/{page}"))
+        .into();
+    for tool in TOOLS {
+        pages.push(format!("man/cxidiag-{}.1", tool.name));
+        pages.push(format!("man/{}.1", tool.legacy_name));
+    }
+    pages
+}
+
+/// A line of `%files` with the directories of this distribution.
+fn expanded(line: &str) -> String {
+    [
+        ("%{_bindir}", "/usr/bin"),
+        ("%{_mandir}", "/usr/share/man"),
+        ("%{_docdir}", "/usr/share/doc"),
+        ("%{_datadir}", "/usr/share"),
+        ("%{_prefix}", "/usr"),
+        ("%{name}", "cxidiag"),
+    ]
+    .iter()
+    .fold(line.to_owned(), |line, (macro_name, path)| {
+        line.replace(macro_name, path)
+    })
+}
+
+/// Whether a line of `%files` means this file: by its name, by a pattern with `*`, or as what lies in a directory.
+fn matches(pattern: &str, file: &str) -> bool {
+    if file
+        .strip_prefix(pattern)
+        .is_some_and(|rest| rest.starts_with('/'))
+    {
+        return true;
+    }
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = file.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        let found = match parts.peek() {
+            None if part.is_empty() => return true,
+            None => rest.ends_with(part).then_some(rest.len()),
+            Some(_) => rest.find(part).map(|at| at + part.len()),
+        };
+        let Some(end) = found else {
+            return false;
+        };
+        rest = &rest[end..];
+    }
+    true
+}
+
+/// `tests/run` installs what is needed for it.
+#[test]
+fn the_spec_is_one_that_rpm_understands() {
+    let is_installed = Command::new("rpmspec").arg("--version").output().is_ok();
+    if !is_installed {
+        eprintln!("rpmspec is not installed: not tested with it");
+        return;
+    }
+    let query = [
+        "--query",
+        "--queryformat",
+        "%{NAME} %{VERSION}-%{RELEASE}\\n",
+    ];
+    let packages = run(Command::new("rpmspec")
+        .args(query)
+        .args(["--define", "dist %{nil}"])
+        .arg(root().join("packaging/cxidiag.spec")));
+    let expected: String = ["cxidiag", "cxidiag-legacy-names", "cxidiag-softnic"]
+        .map(|name| format!("{name} {VERSION}-1\n"))
+        .concat();
+    assert_eq!(packages, expected);
+}
+
+#[test]
+fn scripts_are_scripts() {
+    for script in [
+        ".ci/run",
+        "tests/run",
+        "packaging/build",
+        "packaging/install",
+        "packaging/make-packages",
+        "packaging/test-packages",
+        "packaging/softnic/build-library",
+    ] {
+        assert!(
+            read(script).starts_with("#!/usr/bin/env bash\n"),
+            "{script}"
+        );
+        run(Command::new("bash").arg("-n").arg(root().join(script)));
+    }
+}
+
+/// What Cargo.toml tells is what the files say.
+#[test]
+fn licence_texts_are_those_of_the_manifest() {
+    assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
+    assert!(read("LICENSE-MIT").starts_with("MIT License\n"));
+    assert!(
+        read("LICENSE-APACHE")
+            .contains("Apache License\n                           Version 2.0, January 2004\n")
+    );
+}
