@@ -3,9 +3,7 @@
 mod harness;
 
 use cxidiag::advice::{EXPLANATIONS, What};
-use harness::{Fabric, Server, assert_success, stderr, stdout};
-
-const TOOLS: [&str; 5] = ["write-lat", "read-lat", "atomic-lat", "send-lat", "send-bw"];
+use harness::{Fabric, Server, assert_success, stderr, stdout, tools};
 
 /// A run of `tool` in one command, with an environment variable.
 fn run(tool: &str, (variable, value): (&str, &str), options: &[&str]) -> std::process::Output {
@@ -138,7 +136,7 @@ fn a_rendezvous_whose_get_fails_ends_both_sides() {
 
 #[test]
 fn every_tool_ends_with_the_failure_of_an_operation() {
-    for tool in TOOLS {
+    for tool in tools() {
         let output = run(
             tool,
             ("CXIDIAG_FAULTS", "error=PT_DISABLED@3"),
@@ -152,7 +150,7 @@ fn every_tool_ends_with_the_failure_of_an_operation() {
 
 #[test]
 fn a_link_that_goes_down_ends_every_tool() {
-    for tool in TOOLS {
+    for tool in tools() {
         let output = run(tool, ("CXIDIAG_FAULTS", "down=0.2s"), &["-D", "20"]);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{tool}: {said}");
@@ -188,7 +186,7 @@ fn a_link_that_is_down_is_said_before_the_run() {
 #[test]
 fn late_and_lost_packets_arrive() {
     for fault in ["delay=0.5:20us", "loss=0.01,retry=20us,seed=5"] {
-        for tool in TOOLS {
+        for tool in tools() {
             let options = ["-n", "20", "--latency-gap", "0"];
             let options = if tool == "send-bw" {
                 &options[..2]

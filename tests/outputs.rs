@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout};
+use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout, tools};
 
 #[path = "outputs/compare.rs"]
 mod compare;
@@ -17,8 +17,6 @@ mod hdr_log;
 mod progress;
 #[path = "outputs/schema.rs"]
 mod schema;
-
-const TOOLS: [&str; 5] = ["write-lat", "read-lat", "atomic-lat", "send-lat", "send-bw"];
 
 /// A short loopback run of `tool` with these options.
 fn short(tool: &str, options: &[&str]) -> Output {
@@ -41,7 +39,7 @@ fn document(output: &Output) -> Value {
 
 #[test]
 fn json_on_standard_output_and_text_on_standard_error() {
-    for tool in TOOLS {
+    for tool in tools() {
         let output = short(tool, &["--json"]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let run = document(&output);
@@ -140,7 +138,7 @@ fn the_text_stays_as_documented() {
 
 #[test]
 fn csv_is_a_table_of_the_same_figures() {
-    for tool in TOOLS {
+    for tool in tools() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("result.json");
         let output = short(tool, &["--csv", &format!("--json={}", file.display())]);

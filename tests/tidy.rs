@@ -99,16 +99,92 @@ fn each_dependency_says_what_it_is_for() {
 /// One registration is enough: everything else that must know a tool is missed here.
 #[test]
 fn each_tool_is_tested_and_documented() {
+    let mut missing = Vec::new();
     for tool in TOOLS {
         let tests = format!("tests/{}.rs", tool.name.replace('-', "_"));
-        assert!(root().join(&tests).exists(), "{tests}");
-        let row = format!("| `{}` |", tool.name);
-        assert!(read("README.md").contains(&row), "README.md: {row}");
-        let measured = format!("One iteration of `{}`", tool.name);
-        assert!(
-            read("docs/measuring.md").contains(&measured),
-            "docs/measuring.md: {measured}"
-        );
+        if !root().join(&tests).exists() {
+            missing.push(tests);
+        }
+        for (page, text) in [
+            ("README.md", format!("| `{}` |", tool.name)),
+            (
+                "docs/measuring.md",
+                format!("One iteration of `{}`", tool.name),
+            ),
+        ] {
+            if !read(page).contains(&text) {
+                missing.push(format!("{page}: {text}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Each defect of the legacy tools that is known (tools.md 12) has an answer.
+#[test]
+fn differences_name_each_defect_of_the_legacy_tools() {
+    let page = read("docs/differences.md");
+    let numbers: Vec<&str> = page
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter_map(|word| word.strip_prefix('T'))
+        .collect();
+    for number in 1..=33 {
+        assert!(numbers.contains(&number.to_string().as_str()), "T{number}");
+    }
+}
+
+/// The README leads to every page, and no page to one that is not there.
+#[test]
+fn pages_are_found_from_the_readme() {
+    let pages = files("docs", "md");
+    let shown = |path: &Path| {
+        path.strip_prefix(root())
+            .expect("below")
+            .display()
+            .to_string()
+    };
+    let readme = read("README.md");
+    for page in &pages {
+        // What the manual is made of is no page.
+        if page.parent() == Some(&root().join("docs")) {
+            let link = format!("({})", shown(page));
+            assert!(readme.contains(&link), "README.md: {link}");
+        }
+    }
+    for page in pages.iter().chain([&root().join("README.md")]) {
+        let text = fs::read_to_string(page).expect("text");
+        for link in text.split("](").skip(1) {
+            let target = link.split(')').next().unwrap_or_default();
+            let target = target.split('#').next().unwrap_or_default();
+            if !target.contains("://") {
+                let found = page.parent().expect("a directory").join(target);
+                assert!(found.exists(), "{}: {target}", shown(page));
+            }
+        }
+    }
+}
+
+/// What the map for contributors names is there.
+#[test]
+fn the_map_names_what_there_is() {
+    let page = read("docs/architecture.md");
+    let rooms = [
+        "",
+        "src",
+        "src/report",
+        "src/session",
+        "ffi/cxi/src",
+        "ffi/softnic/src",
+    ];
+    let is_path =
+        |word: &&str| (word.ends_with(".rs") || word.ends_with('/')) && !word.contains(['*', ' ']);
+    let paths: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        let found = rooms
+            .iter()
+            .any(|room| root().join(room).join(path).exists());
+        assert!(found, "docs/architecture.md: {path}");
     }
 }
 

@@ -23,6 +23,11 @@ pub fn named(text: &str) -> String {
     }
 }
 
+/// The names of all tools.
+pub fn tools() -> impl Iterator<Item = &'static str> {
+    cxidiag::bench::TOOLS.iter().map(|tool| tool.name)
+}
+
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
