@@ -2,6 +2,7 @@
 
 mod harness;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Output;
 
@@ -348,7 +349,7 @@ fn an_interrupted_run_is_one_document_in_each_format() {
     let file = |name: &str| directory.path().join(name);
     let csv = format!("--csv={}", file("csv").display());
     let log = format!("--hdr-log={}", file("log").display());
-    let mut server = fabric.server("write-lat", &["-d", "soft0"]);
+    let server = fabric.server("write-lat", &["-d", "soft0"]);
     let args = [
         "-d",
         "soft1",
@@ -364,17 +365,22 @@ fn an_interrupted_run_is_one_document_in_each_format() {
         &csv,
         &log,
     ];
-    let client = fabric
+    let mut client = fabric
         .client_command("write-lat", &server, &args)
         .spawn()
         .unwrap();
-    while server.next_line() != "See client for results.\n" {}
+    let mut lines = BufReader::new(client.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("\n           8  ") {
+        assert_ne!(lines.read_line(&mut text).unwrap(), 0, "{text}");
+    }
     let killed = std::process::Command::new("kill")
         .args(["-TERM", &client.id().to_string()])
         .status();
     assert!(killed.unwrap().success());
     let output = finish_or_kill(client);
-    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    lines.read_to_string(&mut text).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{text}");
     let run = document(&output);
     assert_eq!(
         (&run["status"], &run["exit_status"]),
@@ -399,7 +405,6 @@ fn an_interrupted_run_is_one_document_in_each_format() {
         .map(|of| of["met"] == true)
         .collect();
     assert_eq!(met, [true, false, false]);
-    let text = stderr(&output);
     assert!(
         text.contains("Interrupted: results are partial\nRDMA Size[B]      p50[us]"),
         "{text}"
