@@ -48,6 +48,8 @@ fn a_signal_ends_a_run_with_what_there_is() {
         let timed = ["-D", "1", "-s", "8:1048576"];
         let mut client = client(&fabric, tool, &port, &timed, None);
         read_until(&mut client, row);
+        // Twice, as `timeout` does.
+        client.signal(signal);
         client.signal(signal);
         let ended = client.finish();
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");

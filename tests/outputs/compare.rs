@@ -129,6 +129,15 @@ fn what_was_measured_differently_is_named() {
         "{text}"
     );
     assert_eq!(text.matches("Differing").count(), 1, "{text}");
+    pair.base["device"]["is_software"] = false.into();
+    pair.new["status"] = "failed".into();
+    let text = stdout(&pair.compare(&[]));
+    for line in [
+        "Differing        : hardware in the base, software NIC now\n",
+        "Differing        : the new run did not come to its end: failed\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
 }
 
 #[test]
