@@ -102,6 +102,9 @@ pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
 /// A libcxi call (or mmap) that the environment refused; `what` completes "cannot ...".
 pub fn refused(what: &str, error: cxi::Error) -> Failure {
     let failure = Failure::environment(format!("cannot {what}: {error}"));
+    if error.is_of_gpu() && error.errno() != libc::ENOMEM {
+        return failure.with_hint(hint(Situation::GpuRuntimeFails));
+    }
     match of_call(error.call(), error.errno()) {
         Some(explanation) => failure.with_hint(explanation.hint()),
         None => failure,

@@ -161,19 +161,20 @@ pub struct Taken {
 
 /// A hint for who measures across NUMA nodes without having said so.
 pub fn hint(plan: &Plan, machine: &Machine) -> Option<String> {
-    if plan.cpus != Cpus::Any {
-        return None;
-    }
+    let remedy = match plan.cpus {
+        Cpus::Any => "--cpu=auto takes it there",
+        Cpus::Auto => "none of the CPUs there may be used",
+        Cpus::List(_) => return None,
+    };
     let cpu = thread::current_cpu()?;
-    across(&plan.device.to_string(), machine, cpu)
+    across(&plan.device.to_string(), machine, cpu, remedy)
 }
 
-fn across(device: &str, machine: &Machine, cpu: u32) -> Option<String> {
+fn across(device: &str, machine: &Machine, cpu: u32, remedy: &str) -> Option<String> {
     let (near, own) = (machine.node_of_device(device)?, machine.node_of_cpu(cpu)?);
     (near != own).then(|| {
         format!(
-            "hint: the measuring thread runs on CPU {cpu} of NUMA node {own}, {device} is on node {near}: \
-             --cpu=auto takes it there"
+            "hint: the measuring thread runs on CPU {cpu} of NUMA node {own}, {device} is on node {near}: {remedy}"
         )
     })
 }
@@ -269,12 +270,16 @@ mod tests {
     #[test]
     fn who_measures_across_nodes_is_told() {
         let (made_up, here) = (two_nodes(), "soft0");
-        let told = across(here, &made_up.machine(), 5).unwrap();
+        let told = across(here, &made_up.machine(), 5, "go there").unwrap();
         assert!(
             told.contains("CPU 5 of NUMA node 1, soft0 is on node 0"),
             "{told}"
         );
-        assert_eq!(across(here, &made_up.machine(), 2), None);
-        assert_eq!(across("soft1", &made_up.machine(), 5), None, "no node");
+        assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);
+        assert_eq!(
+            across("soft1", &made_up.machine(), 5, "go there"),
+            None,
+            "no node"
+        );
     }
 }

@@ -25,8 +25,8 @@ const LIMITED: [(&str, &str); 5] = [
 ];
 
 const HINT: &str = "hint: buffers are pinned: they must fit the memory that is free, on the NUMA node \
-                    of --cpu and within the limit of the control group; use a smaller --size, \
-                    --list-size or --buf-sz\n";
+                    of --cpu and within the limit of the control group; use a smaller --size (of \
+                    send-bw also --list-size or --buf-sz)\n";
 
 #[test]
 fn t13_buffers_beyond_memory_are_refused_before_anything_is_opened() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cxidiag::bench::TOOLS;
+use cxidiag::command::COMMANDS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -181,6 +182,9 @@ fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.7"]
         .map(|page| format!("man/{page}"))
         .into();
+    for command in COMMANDS {
+        pages.push(format!("man/cxidiag-{}.1", command.name));
+    }
     for tool in TOOLS {
         pages.push(format!("man/cxidiag-{}.1", tool.name));
         pages.push(format!("man/{}.1", tool.legacy_name));

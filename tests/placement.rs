@@ -175,6 +175,20 @@ fn who_measures_across_nodes_is_told() {
     );
     assert!(said.starts_with(begin) && said.ends_with(&end), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+    // Whoever has asked for a near one is told that there is none.
+    let server = fabric.server("write-lat", &["-d", "soft1"]);
+    let args = [&args[..], &["--cpu=auto", "--json"]].concat();
+    let command = fabric.client_command("write-lat", &server, &args);
+    let output = machine.seen_by(command).output().unwrap();
+    let said = stderr(&output);
+    assert!(
+        said.contains(": none of the CPUs there may be used\n"),
+        "{said}"
+    );
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cpu = run["options"]["cpu"].as_str().unwrap();
+    assert!(cpu.parse::<u32>().is_ok(), "{cpu}");
+    let args = ["-d", "soft0", "-n", "1"];
     // Whoever has chosen knows.
     let server = fabric.server("write-lat", &["-d", "soft1"]);
     let args = [&args[..], &["--cpu=0"]].concat();

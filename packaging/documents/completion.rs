@@ -6,6 +6,7 @@ mod zsh;
 
 use std::collections::BTreeMap;
 
+use cxi::gpu::GpuType;
 use cxidiag::multicall::PROGRAM;
 
 use super::usage::{Entry, Usage};
@@ -37,6 +38,7 @@ pub fn values(usage: &Usage, entry: &Entry) -> Values {
         ("atomic-op", _) => list("Atomic operations"),
         ("cswap-op", _) => list("Comparisons of CSWAP"),
         ("atomic-type", _) => list("Atomic types"),
+        ("gpu-type", _) => Values::Words(GpuType::ALL.map(|kind| kind.to_string()).to_vec()),
         (long, _) if long == SIZES_OF_HUGE_PAGES.0 => {
             Values::Words(SIZES_OF_HUGE_PAGES.1.map(str::to_owned).to_vec())
         }

@@ -34,6 +34,8 @@ pub struct Subcommand {
 pub enum Arguments {
     /// The server.
     Host,
+    /// Devices.
+    Devices,
     /// Files.
     Files,
 }
@@ -52,7 +54,10 @@ pub fn subcommands() -> Vec<Subcommand> {
         legacy_name: None,
         usage: Usage::read(&(command.help)()),
         legacy_usage: None,
-        arguments: Arguments::Files,
+        arguments: match command.name {
+            "devices" => Arguments::Devices,
+            _ => Arguments::Files,
+        },
     });
     tools.chain(commands).collect()
 }

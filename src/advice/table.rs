@@ -248,12 +248,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
             &[libc::ENOMEM],
         ),
         "the GPU has not enough free memory",
-        "use a smaller --size, --list-size or --buf-sz, or another GPU",
+        "use a smaller --size (of send-bw also --list-size or --buf-sz), or another GPU",
     ),
     row(
         Call(&["mmap"], &[libc::ENOMEM]),
         "not enough memory, or not enough huge pages",
-        "use a smaller --size, --list-size or --buf-sz, and look at 'ulimit -v'",
+        "use a smaller --size (of send-bw also --list-size or --buf-sz), and look at 'ulimit -v'",
     ),
     row(
         Call(&[], &[libc::ENOMEM]),
@@ -403,7 +403,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoHugePages),
         "huge pages are set aside beforehand; these are too few, in use, or beyond the limit of the control group",
-        "as root, write a larger number to the file named, and read it back (scattered memory may not allow it); or use a smaller --size, --list-size or --buf-sz",
+        "as root, write a larger number to the file named, and read it back (scattered memory may not allow it); or use a smaller --size (of send-bw also --list-size or --buf-sz)",
     ),
     row(
         Found(NoSuchHugePages),
@@ -413,7 +413,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoMemory),
         "buffers are pinned: they must fit the memory that is free, on the NUMA node of --cpu and within the limit of the control group",
-        "use a smaller --size, --list-size or --buf-sz",
+        "use a smaller --size (of send-bw also --list-size or --buf-sz)",
     ),
     row(
         Found(CpuForbidden),

@@ -24,7 +24,7 @@ pub fn plan(tool: &str, options: &[&str]) -> Plan {
 
 /// A place on the fabric for `plan`.
 pub fn endpoint(plan: &Plan) -> Endpoint {
-    Endpoint::new(plan, backend::open(plan).unwrap()).unwrap()
+    Endpoint::new(plan, None, backend::open(plan).unwrap()).unwrap()
 }
 
 /// Initiator and target of `B` on one endpoint.

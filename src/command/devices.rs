@@ -31,7 +31,7 @@ pub fn help() -> String {
         "One JSON document instead of the text, or to FILE",
     );
     text += &entry(
-        "    --libcxi=FILE",
+        "    --libcxi=PATH",
         &format!("libcxi to use for hardware (default: {LIBCXI_VARIABLE},\nthen libcxi.so.1)"),
     );
     text += &entry("-h, --help", "Print this help and exit");

@@ -87,7 +87,11 @@ fn options(plan: &Plan) -> Options {
         rdzv: takes(&options::RDZV).then_some(run.rdzv),
         tx_gpu: plan.gpus.tx,
         rx_gpu: plan.gpus.rx,
-        gpu_type: plan.gpus.kind.map(|kind| kind.to_string()),
+        gpu_type: plan
+            .gpus
+            .kind
+            .filter(|_| plan.gpus.any())
+            .map(|kind| kind.to_string()),
         peer_tx_gpu: None,
         peer_rx_gpu: None,
         peer_gpu_type: None,

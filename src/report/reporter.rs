@@ -16,6 +16,7 @@ use super::text::{self, Summary};
 use super::{bandwidth, csv, extra, json};
 use crate::error::{Failure, Kind};
 use crate::expect::Metric;
+use crate::machine::shown;
 use crate::measure::{Gauge, Rates, Recorder};
 use crate::outputs::Outputs;
 use crate::plan::{Plan, Role};
@@ -156,6 +157,11 @@ impl Reporter {
             // A legacy tool tells what it was built for, used or not.
             let kind = peer.kind.filter(|_| peer.any());
             options.peer_gpu_type = kind.map(|kind| kind.to_string());
+        }
+        if let Some(options) = &mut self.outcome.options
+            && !summary.cpus.is_empty()
+        {
+            options.cpu = Some(shown(summary.cpus));
         }
         text::summary(&mut self.out, summary)
             .and_then(|()| self.out.flush())

@@ -43,6 +43,8 @@ pub struct Summary<'a> {
     pub peer_gpus: OnGpus,
     /// GPUs that this side has found, if its buffers lie on some.
     pub gpu_count: u32,
+    /// The CPUs that this thread is confined to, if it is.
+    pub cpus: &'a [u32],
 }
 
 /// Writes the summary block, from its opening separator to its last line.
@@ -313,6 +315,7 @@ mod tests {
             peer: Address { nic: other, pid: 0 },
             peer_gpus: OnGpus::NONE,
             gpu_count: 0,
+            cpus: &[],
         }
     }
 

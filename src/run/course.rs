@@ -10,6 +10,7 @@ use crate::backend;
 use crate::bench::common::Endpoint;
 use crate::buffers::Need;
 use crate::error::{Failure, Kind};
+use crate::gpu;
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::measure::Recorder;
@@ -41,7 +42,9 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
 /// The device and an address on it, with what the user should know about them.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     enter(Phase::Opening);
-    let endpoint = Endpoint::new(plan, backend::open(plan)?)?;
+    // Before this thread takes its place: those of a GPU runtime would inherit it.
+    let gpus = gpu::open(&plan.gpus)?;
+    let endpoint = Endpoint::new(plan, gpus, backend::open(plan)?)?;
     for warning in endpoint.warnings() {
         // Nobody else could be told.
         let _ = writeln!(io::stderr(), "{}: {warning}", plan.program);
@@ -75,6 +78,7 @@ pub fn summarize(
         peer: agreed.peer,
         gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
         peer_gpus: agreed.peer_gpus,
+        cpus: &plan.placement.cpus,
     };
     reporter.met(&summary, session.peer())
 }

@@ -193,17 +193,6 @@ int cuMemsetD8_v2(uint64_t to, unsigned char byte, size_t size)
 	return usable(to, size) && device_set((void *)to, byte, size) ? SUCCESS : INVALID_VALUE;
 }
 
-int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
-{
-	BEGIN();
-	struct buffer *buffer = device_find((void *)address);
-	if (!buffer)
-		return INVALID_VALUE;
-	*base = (uint64_t)buffer->address;
-	*size = buffer->size;
-	return SUCCESS;
-}
-
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 {
 	BEGIN();
@@ -213,6 +202,8 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 	switch (attribute) {
 	case 1: *(struct context **)value = buffer->owner; return SUCCESS;
 	case 2: *(unsigned *)value = 2; return SUCCESS;
+	case 11: *(uint64_t *)value = (uint64_t)buffer->address; return SUCCESS;
+	case 12: *(size_t *)value = buffer->size; return SUCCESS;
 	default: return INVALID_VALUE;
 	}
 }

@@ -62,6 +62,11 @@ impl Error {
         self.call
     }
 
+    /// Whether a call of a GPU runtime failed.
+    pub const fn is_of_gpu(&self) -> bool {
+        self.gpu.is_some()
+    }
+
     /// The positive errno value.
     pub const fn errno(&self) -> i32 {
         self.errno

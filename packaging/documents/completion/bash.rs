@@ -47,6 +47,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         }
         let arguments = match tool.arguments {
             Arguments::Host => "hostname",
+            Arguments::Devices => "device",
             Arguments::Files => "file",
         };
         text += &format!("        arguments={arguments}\n        ;;\n");
@@ -72,7 +73,8 @@ const BODY: &str = r#"
         option=
     fi
     local list
-    if [[ -n $option && " $devices " == *" $option "* ]]; then
+    if [[ -n $option && " $devices " == *" $option "* ]] ||
+        [[ -z $option && $arguments == device && $current != -* ]]; then
         list="SOFTWARE_NICS $(compgen -G '/sys/class/cxi/*' | sed 's,.*/,,')"
         mapfile -t COMPREPLY < <(compgen -W "$list" -- "$current")
     elif [[ -n $option && " $files " == *" $option "* ]]; then

@@ -36,6 +36,7 @@ pub fn legacy_script(name: &str, tool: &Subcommand) -> String {
 fn tool_lines(name: &str, condition: &str, tool: &Subcommand) -> String {
     let mut text = match tool.arguments {
         Arguments::Host => format!("complete -c {name}{condition} -a '(__fish_print_hostnames)'\n"),
+        Arguments::Devices => format!("complete -c {name}{condition} -a '{}'\n", devices()),
         Arguments::Files => format!("complete -c {name}{condition} -F\n"),
     };
     for entry in &tool.usage.options {
@@ -47,6 +48,12 @@ fn tool_lines(name: &str, condition: &str, tool: &Subcommand) -> String {
     text
 }
 
+/// Devices, in words that fish expands.
+fn devices() -> String {
+    let software = SOFTWARE_NICS.join(" ");
+    format!("{software} (ls /sys/class/cxi 2>/dev/null)")
+}
+
 fn option(usage: &Usage, entry: &Entry) -> String {
     let short = entry
         .short
@@ -56,10 +63,7 @@ fn option(usage: &Usage, entry: &Entry) -> String {
         (Some(_), Values::Files) if entry.value_is_optional => String::new(),
         (Some(_), Values::Files) => " -r -F".to_owned(),
         (Some(_), Values::Devices) => {
-            format!(
-                " -x -a '{} (path basename /sys/class/cxi/* 2>/dev/null)'",
-                SOFTWARE_NICS.join(" ")
-            )
+            format!(" -x -a '{}'", devices())
         }
         (Some(_), Values::Words(words)) => format!(" -x -a '{}'", words.join(" ")),
         (Some(_), Values::Free) => " -x".to_owned(),

@@ -24,8 +24,10 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         for entry in &tool.usage.options {
             text += &format!(" \\\n            {}", specification(&tool.usage, entry));
         }
+        let devices = format!(" \\\n            '*:device:_{PROGRAM}_devices'\n");
         text += match tool.arguments {
             Arguments::Host => " \\\n            ':server:_hosts'\n",
+            Arguments::Devices => &devices,
             Arguments::Files => " \\\n            '*:file:_files'\n",
         };
         text += "        ;;\n";

@@ -6,7 +6,7 @@ use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice::{self, Situation};
 use crate::error::Failure;
-use crate::gpu::{self, OnGpus, Use};
+use crate::gpu::{OnGpus, Use};
 use crate::machine::Machine;
 use crate::placement::{self, Taken};
 use crate::plan::Plan;
@@ -29,10 +29,10 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Takes an address on `device`, in the service of the plan.
-    pub fn new(plan: &Plan, device: Device) -> Result<Self, Failure> {
+    /// Its GPUs, if the plan wants any, are open.
+    pub fn new(plan: &Plan, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
         let place = plan.placement.take()?;
         let hint = placement::hint(plan, &Machine::this());
-        let gpus = gpu::open(&plan.gpus)?;
         if !device.info().link_up {
             let message = format!("the link of {} is down", plan.device);
             return Err(advice::found(Situation::LinkDown, message));

@@ -35,6 +35,12 @@ pub const POINTER_ATTRIBUTE_MEMORY_TYPE: c_int = 2;
 /// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`: copies to the memory are complete when the call returns.
 pub const POINTER_ATTRIBUTE_SYNC_MEMOPS: c_int = 6;
 
+/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`: where the allocation begins.
+pub const POINTER_ATTRIBUTE_RANGE_START_ADDR: c_int = 11;
+
+/// `CU_POINTER_ATTRIBUTE_RANGE_SIZE`: how long the allocation is.
+pub const POINTER_ATTRIBUTE_RANGE_SIZE: c_int = 12;
+
 /// `CU_MEMORYTYPE_DEVICE`.
 pub const MEMORYTYPE_DEVICE: u32 = 2;
 
@@ -60,7 +66,6 @@ super::runtime! {
         cuMemcpyHtoD_v2: fn(CuPointer, *const c_void, usize) -> CuResult;
         cuMemcpyDtoH_v2: fn(*mut c_void, CuPointer, usize) -> CuResult;
         cuMemsetD8_v2: fn(CuPointer, u8, usize) -> CuResult;
-        cuMemGetAddressRange_v2: fn(*mut CuPointer, *mut usize, CuPointer) -> CuResult;
         cuPointerGetAttribute: fn(*mut c_void, c_int, CuPointer) -> CuResult;
         cuPointerSetAttribute: fn(*const c_void, c_int, CuPointer) -> CuResult;
     }

@@ -33,10 +33,22 @@ impl Owner {
         if result != CUDA_SUCCESS || kind != MEMORYTYPE_DEVICE {
             return false;
         }
-        let (mut base, mut size) = (0, 0);
-        let places = (&raw mut base, &raw mut size);
+        // Asked for as attributes: cuMemGetAddressRange needs a current context, and there is none.
+        let mut base: CuPointer = 0;
+        let place = (&raw mut base).cast();
         // SAFETY: as above.
-        let result = unsafe { (self.0.cuMemGetAddressRange_v2)(places.0, places.1, va as u64) };
+        let result = unsafe {
+            (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_RANGE_START_ADDR, va as u64)
+        };
+        if result != CUDA_SUCCESS {
+            return false;
+        }
+        let mut size: usize = 0;
+        let place = (&raw mut size).cast();
+        // SAFETY: as above.
+        let result = unsafe {
+            (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_RANGE_SIZE, va as u64)
+        };
         let skipped = (va as u64).wrapping_sub(base) as usize;
         result == CUDA_SUCCESS && skipped <= size && len <= size - skipped
     }

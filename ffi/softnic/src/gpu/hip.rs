@@ -61,6 +61,12 @@ impl Gpu for Owner {
         let copy = self.0.hipMemcpy;
         // SAFETY: the caller vouches for `from`; HIP knows its own memory, and refuses other.
         let result = unsafe { copy(pointer(to), from.cast(), len, HIP_MEMCPY_HOST_TO_DEVICE) };
+        if result != HIP_SUCCESS {
+            return false;
+        }
+        // Copies from ordinary memory may return before their end.
+        // SAFETY: waits, and touches nothing.
+        let result = unsafe { (self.0.hipDeviceSynchronize)() };
         result == HIP_SUCCESS
     }
 }
