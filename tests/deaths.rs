@@ -105,7 +105,7 @@ impl Case {
     fn side(&self, fabric: &Fabric, of: Victim, args: &[&str]) -> Side {
         let mut command = fabric.command(&[&[self.tool], args].concat());
         if self.blow == Blow::Stop {
-            command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "40");
+            command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "80");
         }
         Side::start(command, (of == self.victim).then_some(self.phase))
     }
@@ -361,12 +361,12 @@ fn bandwidth(blows: &[Blow]) -> Vec<Case> {
 
 #[test]
 fn write_lat_misses_its_peer_in_any_phase() {
-    each(one_sided("write-lat", &SIZES, &AT_ONCE), 1, Case::play);
+    each(one_sided("write-lat", &SIZES, &AT_ONCE), 3, Case::play);
 }
 
 #[test]
 fn read_lat_misses_its_peer_in_any_phase() {
-    each(one_sided("read-lat", &SIZES, &AT_ONCE), 1, Case::play);
+    each(one_sided("read-lat", &SIZES, &AT_ONCE), 3, Case::play);
 }
 
 #[test]
@@ -376,19 +376,19 @@ fn atomic_lat_misses_its_peer_in_any_phase() {
     let cases = one_sided("atomic-lat", &TYPE, &AT_ONCE);
     each(
         cases.into_iter().filter(more_follows).collect(),
-        1,
+        3,
         Case::play,
     );
 }
 
 #[test]
 fn send_lat_misses_its_peer_in_any_phase() {
-    each(two_sided(&AT_ONCE), 1, Case::play);
+    each(two_sided(&AT_ONCE), 3, Case::play);
 }
 
 #[test]
 fn send_bw_misses_its_peer_in_any_phase() {
-    each(bandwidth(&AT_ONCE), 1, Case::play);
+    each(bandwidth(&AT_ONCE), 3, Case::play);
 }
 
 /// A stopped process has a kernel that answers for it, so what ends the wait is its limit.
@@ -417,7 +417,7 @@ fn a_peer_that_is_stopped_in_any_phase_ends_the_wait() {
             &[Blow::Stop],
         ),
     ];
-    each(stops.concat(), 8, Case::play);
+    each(stops.concat(), 16, Case::play);
 }
 
 #[test]

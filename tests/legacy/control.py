@@ -7,6 +7,7 @@ pieces, and takes what one recv() gives it: whoever talks to it has to hand over
 import collections
 import errno
 import os
+import select
 import socket
 import struct
 
@@ -152,6 +153,15 @@ class Control:
         if len(piece) != length:
             raise Failure("Bad recv size", reason(errno.EIO))
         return piece
+
+    def is_closed(self):
+        """Whether the peer has closed the connection. Does not wait."""
+        if not select.select([self.sock], [], [], 0)[0]:
+            return False
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK) == b""
+        except OSError:
+            return True
 
     def wait_for_close(self):
         """Says nothing more, but listens, until the other side has gone."""

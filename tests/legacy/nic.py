@@ -148,6 +148,11 @@ class Memory:
         nic.closing.callback(self.bytes.close)
 
 
+def peer_is_gone():
+    """Whether the control connection has ended; peer.py knows."""
+    return False
+
+
 class Nic:
     """A device, and an address on it [tools.md 3.1]. `closing` releases all in reverse order."""
 
@@ -277,10 +282,16 @@ class Events:
 
     def wait(self, *types, quiet=None):
         """The next event, which must be one of these and OK; none may come to the `quiet` queue.
-        Legacy tools wait for ever, and do not look elsewhere; this one is to fail with its test."""
-        deadline = time.monotonic() + 30
+        Legacy tools wait for ever, and do not look elsewhere; this one is to fail with its test, and does
+        not wait for a peer that has gone."""
+        now = time.monotonic()
+        deadline, look = now + 30, now + 1
         while (event := self.take()) is None:
-            assert time.monotonic() < deadline, f"no {types} within 30 s"
+            now = time.monotonic()
+            assert now < deadline, f"no {types} within 30 s"
+            if now >= look:
+                assert not peer_is_gone(), f"no {types}, and nobody left to send it"
+                look = now + 0.1
             failed = quiet and quiet.take()
             assert not failed, f"{failed.type} {failed.code} while waiting for {types}"
             time.sleep(20e-6)

@@ -165,6 +165,7 @@ def play(args, closing):
     governing = block if link.is_client else theirs
     shared = Shared(*control.SHARED.unpack(governing[: control.SHARED.size]))
     if nic:
+        sys.modules["nic"].peer_is_gone = link.is_closed
         tools.TOOLS[args.tool](nic, link, shared, peer).run()
     else:
         link.barrier("Server" if link.is_client else "Client", control.NO_LIMIT)

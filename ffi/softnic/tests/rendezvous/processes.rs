@@ -199,8 +199,7 @@ fn a_target_that_is_killed_before_it_answers() {
         );
         let dfa = partner.hear().parse().unwrap();
         let mut bench = Bench::new(PAGE);
-        // SAFETY: kill(2) has no requirements; the process is a child of ours.
-        unsafe { libc::kill(partner.child.id() as i32, libc::SIGSTOP) };
+        partner.stop(true);
         let put = bench.put(0, 1000, |put| {
             put.set_dfa(dfa).set_eager_length(10);
         });
