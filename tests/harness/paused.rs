@@ -78,6 +78,15 @@ impl Side {
         assert!(status.expect("kill starts").success());
     }
 
+    /// Sends two signals with nothing in between.
+    pub fn signals_at_once(&self, names: [&str; 2]) {
+        let id = self.id();
+        let [first, second] = names;
+        let script = format!("kill -s {first} {id}; kill -s {second} {id}");
+        let status = Command::new("sh").args(["-c", &script]).status();
+        assert!(status.expect("sh starts").success());
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("a child").id()
