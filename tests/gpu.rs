@@ -12,6 +12,18 @@ mod machine;
 use harness::{assert_success, stdout};
 use machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 
+/// Two writes whose payload lies on GPU 0.
+const FROM_A_GPU: [&str; 8] = [
+    "write-lat",
+    "--loopback",
+    "-d",
+    "soft0",
+    "-n",
+    "2",
+    "-t",
+    "0",
+];
+
 /// The value of a line of the summary.
 fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.lines()
@@ -197,17 +209,10 @@ fn t25_no_immediate_data_from_a_gpu() {
         }
     }
     let machine = Machine::with(&[Nvidia]);
-    let args = [
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "2",
-        "-t",
-        "0",
-    ];
-    assert_eq!(line(&stdout(&machine.run(&args)), "IDC"), Some("Disabled"));
+    assert_eq!(
+        line(&stdout(&machine.run(&FROM_A_GPU)), "IDC"),
+        Some("Disabled")
+    );
 }
 
 /// Huge pages are for buffers of the system: where there are none, nobody asks for pages.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::FROM_A_GPU;
 use crate::harness::{assert_success, stderr};
 use crate::machine::{ALL, Amd, Intel, Machine, Nvidia};
 
@@ -186,17 +187,7 @@ fn calls_that_fail() {
         ),
     ] {
         let machine = Machine::with(&[runtime]);
-        let args = [
-            "write-lat",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-n",
-            "2",
-            "-t",
-            "0",
-        ];
-        let output = machine.run_with(("STANDIN_FAIL", function), &args);
+        let output = machine.run_with(("STANDIN_FAIL", function), &FROM_A_GPU);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{function}: {said}");
         let expected = format!("{function}: unknown error ({code})");
@@ -211,17 +202,7 @@ fn calls_that_fail() {
 #[test]
 fn memory_that_does_not_answer_the_nic() {
     let machine = Machine::with(&[Nvidia]);
-    let args = [
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "2",
-        "-t",
-        "0",
-    ];
-    let output = machine.run_with(("STANDIN_FAIL", "cuMemcpyDtoH_v2"), &args);
+    let output = machine.run_with(("STANDIN_FAIL", "cuMemcpyDtoH_v2"), &FROM_A_GPU);
     let said = stderr(&output);
     assert!(said.contains("PCIE_UNSUCCESS_CMPL"), "{said}");
     machine.assert_buffers(&[(0, 1)]);

@@ -191,13 +191,14 @@ fn slots(count: u32) -> Result<u32, Errno> {
 pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     answer(|| {
         // SAFETY: C contract.
+        let queue: &CqHandle = unsafe { handle(cmdq) }?;
         let CqHandle {
             nic,
             lni,
             transmit,
             number,
             ..
-        } = unsafe { handle(cmdq) }?;
+        } = queue;
         nic.with(|engine| {
             if *transmit {
                 engine.remove_transmit_queue(*number);

@@ -14,6 +14,16 @@ use crate::driver::{call, export, progress, wait_for};
 /// Milliseconds after which a test that sleeps has failed.
 const PATIENCE: i32 = 30_000;
 
+/// A rig whose queue wakes who waits for events, its wait object first, and a put.
+fn rig_that_wakes() -> (*mut cxil_wait_obj, Rig, Vec<u8>) {
+    let mut wait = null_mut();
+    let (rig, put) = rig(|lni| {
+        wait = alloc(lni);
+        [wait, null_mut()]
+    });
+    (wait, rig, put)
+}
+
 fn alloc(lni: *mut cxil_lni) -> *mut cxil_wait_obj {
     let mut wait = null_mut();
     assert_eq!(export!(cxil_alloc_wait_obj(lni, &mut wait)), 0);
@@ -68,11 +78,7 @@ fn settle(rig: &Rig) {
 #[test]
 fn a_program_sleeps_until_an_event() {
     alone(|| {
-        let mut wait = null_mut();
-        let (mut rig, put) = rig(|lni| {
-            wait = alloc(lni);
-            [wait, null_mut()]
-        });
+        let (wait, mut rig, put) = rig_that_wakes();
         for _ in 0..20 {
             assert!(!is_ready(wait));
             rig.tx.write(&put);
@@ -93,11 +99,7 @@ fn a_program_sleeps_until_an_event() {
 #[test]
 fn interrupts_can_be_disabled() {
     alone(|| {
-        let mut wait = null_mut();
-        let (mut rig, put) = rig(|lni| {
-            wait = alloc(lni);
-            [wait, null_mut()]
-        });
+        let (wait, mut rig, put) = rig_that_wakes();
         rig.eq.state.set_event_int_disable(true);
         rig.eq.acknowledge();
         assert_eq!(rig.code(&put), C_RC_OK);
@@ -127,11 +129,7 @@ fn interrupts_can_be_disabled() {
 #[test]
 fn a_queue_under_way_to_another_buffer_wakes() {
     alone(|| {
-        let mut wait = null_mut();
-        let (mut rig, put) = rig(|lni| {
-            wait = alloc(lni);
-            [wait, null_mut()]
-        });
+        let (wait, mut rig, put) = rig_that_wakes();
         rig.eq.state.set_event_int_disable(true);
         rig.eq.store_state();
         let buffer = rig.buffer(PAGE);
@@ -271,11 +269,7 @@ fn wait_objects_that_cannot_be() {
 #[test]
 fn a_child_does_not_touch_the_wait_object_of_its_parent() {
     alone(|| {
-        let mut wait = null_mut();
-        let (mut rig, put) = rig(|lni| {
-            wait = alloc(lni);
-            [wait, null_mut()]
-        });
+        let (wait, mut rig, put) = rig_that_wakes();
         rig.tx.write(&put);
         rig.tx.ring();
         assert_ne!(poll(wait, PATIENCE), 0);
