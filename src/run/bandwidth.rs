@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clients::{self, Meeting};
-use super::course::{Watchful, close, cut_short, longest_size, open, summarize};
-use super::{Clock, MonotonicRaw, Patience, loopback};
+use super::clients::Meeting;
+use super::course::{Watchful, by_role, close, cut_short, longest_size, open, summarize};
+use super::{Clock, MonotonicRaw, Patience};
 use crate::advice::{Situation, remedy};
 use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Gauge, Rates};
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, Role, RunOptions, Side};
+use crate::plan::{Plan, RunOptions, Side};
 use crate::report::{Lists, Reporter};
 use crate::session::{self, PeerResult, Session};
 
@@ -27,22 +27,19 @@ const AWAITED: &str = "list of messages";
 
 /// Carries out `plan` with benchmark `B`.
 pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    match &plan.role {
-        Role::Server => clients::serve(plan, reporter, |meeting| run::<B>(meeting, Side::Server)),
-        Role::Client { address } => {
-            let endpoint = open(plan)?;
-            let (session, agreed) = session::join(plan, address, endpoint.address())?;
-            let meeting = Meeting {
-                plan,
-                endpoint,
-                session,
-                agreed,
-                reporter,
-            };
-            run::<B>(meeting, Side::Client)
-        }
-        Role::Loopback => loopback::run(plan, |plan| bandwidth_run::<B>(plan, reporter)),
-    }
+    let serve = |meeting: Meeting| run::<B>(meeting, Side::Server);
+    by_role(plan, reporter, serve, |plan, address, reporter| {
+        let endpoint = open(plan)?;
+        let (session, agreed) = session::join(plan, address, endpoint.address())?;
+        let meeting = Meeting {
+            plan,
+            endpoint,
+            session,
+            agreed,
+            reporter,
+        };
+        run::<B>(meeting, Side::Client)
+    })
 }
 
 fn run<B: Bandwidth>(meeting: Meeting, side: Side) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::clients::{self, Meeting};
 use super::latency::{Limit, Schedule};
 use super::{Patience, Supervisor, loopback};
 use crate::advice::{Situation, remedy};
@@ -37,6 +38,21 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
         placement,
         ..plan.clone()
     })
+}
+
+/// Carries out the part that `plan` gives this process: `serve` with each client, `measure` with the server
+/// at an address, or that with a server of its own.
+pub fn by_role(
+    plan: &Plan,
+    reporter: &mut Reporter,
+    serve: impl Fn(Meeting) -> Result<(), Failure>,
+    measure: impl FnOnce(&Plan, &str, &mut Reporter) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match &plan.role {
+        Role::Server => clients::serve(plan, reporter, serve),
+        Role::Client { address } => measure(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan, address| measure(plan, address, reporter)),
+    }
 }
 
 /// The device and an address on it, with what the user should know about them.

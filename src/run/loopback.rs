@@ -26,16 +26,20 @@ const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts a server for `plan` and carries out the client's part, `client`, against it.
-pub fn run(plan: &Plan, client: impl FnOnce(&Plan) -> Result<(), Failure>) -> Result<(), Failure> {
+pub fn run(
+    plan: &Plan,
+    client: impl FnOnce(&Plan, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let server = Server::start(plan)?;
+    let address = Ipv4Addr::LOCALHOST.to_string();
     let plan = Plan {
         role: Role::Client {
-            address: Ipv4Addr::LOCALHOST.to_string(),
+            address: address.clone(),
         },
         port: server.port,
         ..plan.clone()
     };
-    match client(&plan) {
+    match client(&plan, &address) {
         Ok(()) => server.finish(),
         Err(failure) => Err(server.explain(failure)),
     }

@@ -1,16 +1,16 @@
 //! A one-sided latency run: the client measures, the server provides the target.
 
-use super::clients::{self, Meeting};
+use super::clients::Meeting;
 use super::course::{
-    Watchful, close, cut_short, longest_size, open, recorder, schedule, summarize,
+    Watchful, by_role, close, cut_short, longest_size, open, recorder, schedule, summarize,
 };
 use super::latency::repeat;
-use super::{MonotonicRaw, Patience, loopback};
+use super::{MonotonicRaw, Patience};
 use crate::bench::api::{Measurement, OneSidedLatency, Peer, Transaction};
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, Role, RunOptions, Side};
+use crate::plan::{Plan, RunOptions, Side};
 use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT};
 
@@ -22,11 +22,7 @@ pub fn one_sided_latency<B: OneSidedLatency>(
     plan: &Plan,
     reporter: &mut Reporter,
 ) -> Result<(), Failure> {
-    match &plan.role {
-        Role::Server => clients::serve(plan, reporter, serve::<B>),
-        Role::Client { address } => measure::<B>(plan, address, reporter),
-        Role::Loopback => loopback::run(plan, |plan| one_sided_latency::<B>(plan, reporter)),
-    }
+    by_role(plan, reporter, serve::<B>, measure::<B>)
 }
 
 fn serve<B: OneSidedLatency>(meeting: Meeting) -> Result<(), Failure> {

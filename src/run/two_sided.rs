@@ -1,16 +1,16 @@
 //! A two-sided latency run: both sides send and receive, the client measures.
 
-use super::clients::{self, Meeting};
+use super::clients::Meeting;
 use super::course::{
-    Watchful, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
+    Watchful, by_role, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
 };
 use super::latency::{Limit, Schedule, pause};
-use super::{Clock, MonotonicRaw, Patience, loopback};
+use super::{Clock, MonotonicRaw, Patience};
 use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, Role, Side};
+use crate::plan::{Plan, Side};
 use crate::report::Reporter;
 use crate::session::{self, ANSWER_LIMIT, Agreed, Look, Session};
 
@@ -23,11 +23,7 @@ pub fn two_sided_latency<B: TwoSidedLatency>(
     plan: &Plan,
     reporter: &mut Reporter,
 ) -> Result<(), Failure> {
-    match &plan.role {
-        Role::Server => clients::serve(plan, reporter, serve::<B>),
-        Role::Client { address } => measure::<B>(plan, address, reporter),
-        Role::Loopback => loopback::run(plan, |plan| two_sided_latency::<B>(plan, reporter)),
-    }
+    by_role(plan, reporter, serve::<B>, measure::<B>)
 }
 
 fn serve<B: TwoSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
