@@ -234,6 +234,7 @@ fn bad_input() {
         (&["nope"][..], "invalid device 'nope': expected cxiN"),
         (&["--jsn"], "--jsn"),
         (&["soft0", "--libcxi="], "--libcxi"),
+        (&["soft0", "--json="], "--json"),
         (
             &["soft0", "--json=/no/such/directory/file"],
             "/no/such/directory/file",

@@ -705,7 +705,8 @@ pub static LIBCXI: OptionDef = OptionDef {
 /// Environment variable that names the library where `--libcxi` does not.
 pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
 
-fn place(value: &OsStr) -> Result<Place, String> {
+/// Where a document is to go: a file, or standard output where its name was left out.
+pub fn place(value: &OsStr) -> Result<Place, String> {
     if value == LEFT_OUT {
         return Ok(Place::Stdout);
     }

@@ -102,30 +102,15 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
             .allow_hyphen_values(true)
     };
     let file = |name| Arg::new(name).value_parser(value_parser!(PathBuf));
-    let matches = clap::Command::new("compare")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .arg(value("max-regress"))
-        .arg(value("figure"))
-        .arg(
-            Arg::new("help")
-                .short('h')
-                .long("help")
-                .action(ArgAction::SetTrue),
-        )
-        .args([file("BASE"), file("NEW")])
-        .try_get_matches_from(arguments)
-        .map_err(|error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            let line = line.strip_prefix("error: ").unwrap_or(line);
-            Failure::usage(format!("{line} (see cxidiag compare --help)"))
-        })?;
-    if matches.get_flag("help") {
+    let declared = [
+        value("max-regress"),
+        value("figure"),
+        file("BASE"),
+        file("NEW"),
+    ];
+    let Some(matches) = super::matches("compare", declared, arguments)? else {
         return Ok(None);
-    }
+    };
     let text = |name| matches.get_one::<String>(name);
     let max_regress = match text("max-regress") {
         None => MAX_REGRESS,

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, value_parser};
+use clap::builder::ValueParser;
+use clap::{Arg, value_parser};
 
 use crate::backend;
 use crate::cli::help::entry;
-use crate::cli::options::{LEFT_OUT, LIBCXI_VARIABLE};
+use crate::cli::options::{LEFT_OUT, LIBCXI_VARIABLE, place};
 use crate::device::DeviceName;
 use crate::error::Failure;
 use crate::machine::Machine;
@@ -73,41 +74,19 @@ struct Asked {
 
 /// Reads the arguments; nothing if they ask for help.
 fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
-    let matches = clap::Command::new("devices")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value(LEFT_OUT)
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(
-            Arg::new("libcxi")
-                .long("libcxi")
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(
-            Arg::new("help")
-                .short('h')
-                .long("help")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(Arg::new("DEVICE").num_args(0..))
-        .try_get_matches_from(arguments)
-        .map_err(|error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            let line = line.strip_prefix("error: ").unwrap_or(line);
-            Failure::usage(format!("{line} (see cxidiag devices --help)"))
-        })?;
-    if matches.get_flag("help") {
+    let json = Arg::new("json")
+        .long("json")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value(LEFT_OUT)
+        .value_parser(ValueParser::os_string());
+    let libcxi = Arg::new("libcxi")
+        .long("libcxi")
+        .value_parser(value_parser!(PathBuf));
+    let declared = [json, libcxi, Arg::new("DEVICE").num_args(0..)];
+    let Some(matches) = super::matches("devices", declared, arguments)? else {
         return Ok(None);
-    }
+    };
     let devices = matches
         .get_many::<String>("DEVICE")
         .into_iter()
@@ -118,11 +97,12 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         })
         .collect::<Result<_, _>>()?;
     let json = matches
-        .get_one::<PathBuf>("json")
-        .map(|path| match path.as_os_str() == LEFT_OUT {
-            true => Place::Stdout,
-            false => Place::File(path.clone()),
-        });
+        .get_one::<OsString>("json")
+        .map(|value| {
+            let told = |allowed| Failure::usage(invalid("json", value.display(), allowed));
+            place(value).map_err(told)
+        })
+        .transpose()?;
     let libcxi = match matches.get_one::<PathBuf>("libcxi") {
         Some(path) if path.as_os_str().is_empty() => {
             return Err(Failure::usage(invalid("libcxi", "", "expected a file")));

@@ -5,7 +5,10 @@ mod devices;
 
 use std::ffi::OsString;
 
+use clap::{Arg, ArgAction, ArgMatches};
+
 use crate::error::Failure;
+use crate::multicall::PROGRAM;
 
 /// One subcommand that is not a tool: it has no peer.
 #[derive(Debug)]
@@ -18,6 +21,33 @@ pub struct Command {
     pub help: fn() -> String,
     /// Carries it out with the arguments after its name.
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
+}
+
+/// Reads the arguments of the command `name` as `declared`; nothing if they ask for help.
+fn matches(
+    name: &'static str,
+    declared: impl IntoIterator<Item = Arg>,
+    arguments: Vec<OsString>,
+) -> Result<Option<ArgMatches>, Failure> {
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::SetTrue);
+    let matches = clap::Command::new(name)
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .infer_long_args(true)
+        .args_override_self(true)
+        .args(declared)
+        .arg(help)
+        .try_get_matches_from(arguments)
+        .map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.strip_prefix("error: ").unwrap_or(line);
+            Failure::usage(format!("{line} (see {PROGRAM} {name} --help)"))
+        })?;
+    Ok((!matches.get_flag("help")).then_some(matches))
 }
 
 /// All commands, in the order of listings.
