@@ -6,10 +6,9 @@ use std::path::Path;
 use cxi::{Device, Library};
 
 use crate::advice::{self, Situation};
-use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
+use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
 use crate::error::Failure;
 use crate::machine::Machine;
-use crate::plan::{LibraryFile, Plan};
 
 /// The library of the first libcxi release and of all that followed.
 const LIBCXI: &str = "libcxi.so.1";
@@ -17,21 +16,16 @@ const LIBCXI: &str = "libcxi.so.1";
 /// Where the driver shows its NICs.
 const SYSFS: &str = "/sys/class/cxi";
 
-/// Checks what the user says about the device of the plan by environment variables.
-pub fn check(plan: &Plan) -> Result<(), Failure> {
-    match plan.device.kind {
+/// Checks the environment variables that configure `device`.
+pub fn check(device: DeviceName) -> Result<(), Failure> {
+    match device.kind {
         DeviceKind::Software => softnic::check_environment().map_err(Failure::usage),
         DeviceKind::Hardware => Ok(()),
     }
 }
 
-/// Opens the device of the plan.
-pub fn open(plan: &Plan) -> Result<Device, Failure> {
-    open_device(plan.device, plan.libcxi.as_ref())
-}
-
 /// Opens a device; `libcxi` is the library that the user has named.
-fn open_device(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
+pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
     let library = match device.kind {
         DeviceKind::Software => Library::from_api(softnic::api()),
         DeviceKind::Hardware => load(device, libcxi)?,
@@ -66,7 +60,7 @@ pub fn devices(
     };
     let open = |name: DeviceName| Found {
         name,
-        opened: open_device(name, libcxi),
+        opened: self::open(name, libcxi),
     };
     (names.into_iter().map(open).collect(), failure)
 }

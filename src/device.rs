@@ -1,9 +1,12 @@
-//! Device names: `cxi3` is hardware, `soft0` a software NIC.
+//! Devices: their names (`cxi3` is hardware, `soft0` a software NIC), the library that opens them,
+//! addresses on the fabric.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::cli::number::decimal;
+use crate::number::decimal;
 
 /// Which world a device belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,42 @@ impl fmt::Display for DeviceName {
         };
         write!(f, "{prefix}{}", self.index)
     }
+}
+
+/// Environment variable that names the libcxi to load.
+pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
+
+/// A libcxi that the user has named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The option or variable that names it.
+    pub named_by: &'static str,
+}
+
+impl LibraryFile {
+    /// The library at `path`, which this option or variable names.
+    pub fn new(path: PathBuf, named_by: &'static str) -> Self {
+        Self { path, named_by }
+    }
+
+    /// As the user wrote it: with the option or variable in front.
+    pub fn to_os_string(&self) -> OsString {
+        let mut text = OsString::from(self.named_by);
+        text.push("=");
+        text.push(&self.path);
+        text
+    }
+}
+
+/// The address of an endpoint on the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricAddress {
+    /// Address of the NIC.
+    pub nic: u32,
+    /// PID of the domain on that NIC.
+    pub pid: u32,
 }
 
 #[cfg(test)]

@@ -9,13 +9,8 @@
 //! ```
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
-
-use crate::interrupt;
 
 /// The hint where the cause is on the other side.
 pub const SEE_PEER: &str = "see what the other side printed";
@@ -93,26 +88,9 @@ impl Failure {
         Self::new(Kind::Nic, message)
     }
 
-    /// Standard output could not be written.
-    pub fn output(error: io::Error) -> Self {
-        // A run that is to end does not wait for its reader.
-        if error.kind() == io::ErrorKind::TimedOut
-            && let Err(interrupted) = interrupt::check()
-        {
-            return interrupted;
-        }
-        let kind = match error.kind() {
-            io::ErrorKind::BrokenPipe => Kind::OutputClosed,
-            // A terminal that has gone away answers so, and does not call itself one any more.
-            _ if error.raw_os_error() == Some(libc::EIO) && stdout_is_a_device() => {
-                Kind::OutputClosed
-            }
-            _ => Kind::Environment,
-        };
-        Self::new(
-            kind,
-            format!("cannot write to standard output: {}", cause(&error)),
-        )
+    /// The reader of standard output went away.
+    pub fn output_closed(message: impl Into<String>) -> Self {
+        Self::new(Kind::OutputClosed, message)
     }
 
     /// The peer went away; `message` says so in the words of the place.
@@ -184,6 +162,57 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// A value that an option does not take, wherever it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    option: &'static str,
+    value: String,
+    allowed: String,
+}
+
+impl Invalid {
+    /// The same of a value that nobody typed here: the other side has sent it.
+    pub fn as_heard(&self) -> String {
+        let Self {
+            option,
+            value,
+            allowed,
+        } = self;
+        format!("{option} {value}: {allowed}")
+    }
+}
+
+/// What the user is told who has typed it.
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            option,
+            value,
+            allowed,
+        } = self;
+        write!(f, "invalid value '{value}' for --{option}: {allowed}")
+    }
+}
+
+impl From<Invalid> for String {
+    fn from(invalid: Invalid) -> Self {
+        invalid.to_string()
+    }
+}
+
+/// `value` is none for the option with this long name.
+pub fn invalid(
+    option: &'static str,
+    value: impl fmt::Display,
+    allowed: impl fmt::Display,
+) -> Invalid {
+    Invalid {
+        option,
+        value: value.to_string(),
+        allowed: allowed.to_string(),
+    }
+}
+
 /// The system's words for `error`, without the number that the standard library appends.
 pub fn cause(error: &io::Error) -> String {
     let text = error.to_string();
@@ -191,15 +220,6 @@ pub fn cause(error: &io::Error) -> String {
         Some(end) => text[..end].to_owned(),
         None => text,
     }
-}
-
-/// Whether standard output is, or was, a terminal or another character device.
-fn stdout_is_a_device() -> bool {
-    let metadata = io::stdout()
-        .as_fd()
-        .try_clone_to_owned()
-        .and_then(|stdout| File::from(stdout).metadata());
-    metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 #[cfg(test)]
@@ -231,17 +251,5 @@ mod tests {
         assert_eq!(Failure::peer("").status(), 1);
         assert_eq!(Failure::unmet("").status(), 3);
         assert_eq!(Failure::interrupted("SIGINT").status(), 130);
-    }
-
-    #[test]
-    fn a_closed_output_needs_no_telling() {
-        let closed = Failure::output(io::ErrorKind::BrokenPipe.into());
-        assert_eq!((told(&closed).as_str(), closed.status()), ("", 1));
-        let full = Failure::output(io::Error::from_raw_os_error(28));
-        assert_eq!(full.status(), 1);
-        assert_eq!(
-            full.message,
-            "cannot write to standard output: No space left on device"
-        );
     }
 }

@@ -11,9 +11,10 @@
 //! scripts mean it. A thread waits for all of these. The measuring loops look at one number
 //! ([`requested`]), and every wait ([`wait`]) also waits for the thread to have heard something.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -162,7 +163,7 @@ fn failure() -> Failure {
     let signal = SIGNAL.load(Ordering::Relaxed);
     match SIGNALS.iter().find(|(number, _)| *number == signal) {
         Some((_, name)) => Failure::interrupted(name),
-        None => Failure::output(ErrorKind::BrokenPipe.into()),
+        None => output_failed(ErrorKind::BrokenPipe.into()),
     }
 }
 
@@ -237,5 +238,50 @@ pub fn wait_for_reader(fd: impl AsFd) -> bool {
         if requested() && since.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
             return false;
         }
+    }
+}
+
+/// The failure to write standard output.
+pub fn output_failed(error: io::Error) -> Failure {
+    // A run that is to end does not wait for its reader.
+    if error.kind() == ErrorKind::TimedOut
+        && let Err(interrupted) = check()
+    {
+        return interrupted;
+    }
+    let message = format!("cannot write to standard output: {}", cause(&error));
+    // A terminal that has gone away answers with EIO, and is no terminal any more.
+    let lost_terminal = error.raw_os_error() == Some(libc::EIO) && stdout_is_a_device();
+    if error.kind() == ErrorKind::BrokenPipe || lost_terminal {
+        Failure::output_closed(message)
+    } else {
+        Failure::environment(message)
+    }
+}
+
+/// Whether standard output is, or was, a terminal or another character device.
+fn stdout_is_a_device() -> bool {
+    let metadata = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|stdout| File::from(stdout).metadata());
+    metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn tells_closed_output_from_output_that_fails() {
+        let closed = output_failed(ErrorKind::BrokenPipe.into());
+        assert_eq!(closed.kind, Kind::OutputClosed);
+        let full = output_failed(io::Error::from_raw_os_error(libc::ENOSPC));
+        assert_eq!(full.kind, Kind::Environment);
+        assert_eq!(
+            full.message,
+            "cannot write to standard output: No space left on device"
+        );
     }
 }

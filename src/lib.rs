@@ -1,59 +1,60 @@
 //! `cxidiag`: latency and bandwidth diagnostics for HPE Slingshot NICs.
 //!
-//! The map of the program. One measurement takes this path:
+//! One measurement takes this path:
 //!
 //! ```text
-//! argv -> multicall -> cli -> plan -> backend -> the device -> session -> bench -> run -> measure -> report
+//! argv -> multicall -> cli -> plan -> backend -> endpoint -> session -> bench -> run -> measure -> report
 //! ```
 //!
-//! * [`multicall`]: `argv[0]` or first argument -> tool.
-//! * [`cli`]: options -> what was typed; help from the same definitions.
-//! * [`plan`]: what was typed + the tool's defaults -> one validated [`plan::Plan`].
-//! * [`device`]: device names.
-//! * [`gpu`]: which buffers lie on a GPU, and the runtime that holds them.
-//! * [`atomic`]: atomic operations: names, sizes, which combinations exist.
-//! * [`tool`]: what a tool is; the registry of the tools is [`bench::TOOLS`].
-//! * [`machine`]: what this machine has; [`placement`]: where the measuring thread runs; [`buffers`]: what the
-//!   buffers of a run take.
-//! * `backend`: hardware library or software NIC.
-//! * [`session`]: the TCP control connection to the other side.
-//! * [`mod@bench`]: the benchmarks, one transaction type each.
-//! * [`run`]: the measuring loops, and the course of a run around them.
-//! * [`measure`]: exact statistics, recorder.
-//! * [`report`]: outcome -> text as documented, JSON, CSV, histogram log.
-//! * [`outputs`], [`expect`]: what is made of the results, and what they must be.
-//! * [`command`]: what the program does beside measuring.
-//! * [`phase`]: the phases of a run, by name; [`limit`]: time limits of waits.
-//! * `interrupt`: what ends a run early.
-//! * `advice`: what a refused call or a bad event means, and what to do.
-//! * [`error`]: failing call, cause, advice, exit status.
+//! The modules stand on floors. A module uses only modules on lower floors, and on its own floor only
+//! in one direction (`tests/tidy` checks it). From the top:
+//!
+//! | floor | module | what it is |
+//! |---|---|---|
+//! | 7 | [`multicall`] | `argv[0]` or the first argument -> tool or command |
+//! | 6 | [`command`] | what the program does beside measuring |
+//! | 6 | [`cli`] | options -> what was typed; help from the same definitions |
+//! | 5 | [`run`] | one run from plan to outcome: roles, the size loop, the measuring loops |
+//! | 4 | [`tools`] | the registry of the tools |
+//! | 4 | [`mod@bench`] | the benchmarks, one transaction type each |
+//! | 4 | [`report`] | outcome -> text, JSON, CSV, histogram log |
+//! | 4 | [`session`] | the TCP control connection to the peer |
+//! | 3 | [`plan`] | what was typed + the tool's defaults -> one valid, immutable [`plan::Plan`] |
+//! | 2 | [`bench::api`] | the `Benchmark` trait |
+//! | 2 | [`tool`], [`run_options`] | what a tool is, as plain data; what both sides must agree on |
+//! | 2 | [`endpoint`] | this process's place on the fabric |
+//! | 1 | [`measure`] | clock, waiting, recorder, statistics |
+//! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
+//! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
+//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`] | what everything else is built from |
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
 pub mod atomic;
 mod backend;
+#[macro_use]
 pub mod bench;
-pub mod buffers;
 pub mod cli;
 pub mod command;
 pub mod device;
+pub mod endpoint;
 pub mod error;
-pub mod expect;
 pub mod gpu;
 mod interrupt;
 pub mod limit;
 pub mod machine;
 pub mod measure;
 pub mod multicall;
-pub mod outputs;
+pub mod number;
 pub mod phase;
-pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod run_options;
 pub mod session;
 pub mod tool;
+pub mod tools;
 
 use std::env;
 use std::ffi::OsString;
@@ -61,25 +62,24 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use cli::Request;
-use cli::options::LIBCXI_VARIABLE;
+use device::LIBCXI_VARIABLE;
 use error::Failure;
 use multicall::Call;
 use plan::Plan;
 use report::Reporter;
+use tool::PROGRAM;
+use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (program, outcome) = match multicall::resolve(argv, bench::TOOLS, command::COMMANDS) {
+    let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
-            multicall::PROGRAM.into(),
-            print(&cli::help::overview(bench::TOOLS, command::COMMANDS)),
+            PROGRAM.into(),
+            print(&cli::help::overview(TOOLS, command::summaries())),
         ),
-        Ok(Call::Version) => (multicall::PROGRAM.into(), print(&cli::help::version())),
-        Ok(Call::List) => (
-            multicall::PROGRAM.into(),
-            print(&cli::help::list(bench::TOOLS)),
-        ),
+        Ok(Call::Version) => (PROGRAM.into(), print(&cli::help::version())),
+        Ok(Call::List) => (PROGRAM.into(), print(&cli::help::list(TOOLS))),
         Ok(Call::Command {
             command,
             program,
@@ -149,11 +149,11 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     let mut reporter = Reporter::new(plan);
     let result = reporter
         .open()
-        .and_then(|()| backend::check(plan))
+        .and_then(|()| backend::check(plan.device))
         .and_then(|()| run::place(plan))
         .and_then(|plan| {
             interrupt::watch()?;
-            (plan.tool.run)(&plan, &mut reporter)
+            run::carry_out(&plan, &mut reporter)
         });
     reporter.finish(result)
 }
@@ -162,6 +162,6 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(Failure::output),
+        result => result.map_err(interrupt::output_failed),
     }
 }

@@ -8,10 +8,7 @@ use std::path::Path;
 
 use crate::command::Command;
 use crate::error::Failure;
-use crate::tool::Tool;
-
-/// Name of the program under which its first argument names the tool.
-pub const PROGRAM: &str = "cxidiag";
+use crate::tool::{PROGRAM, Tool};
 
 /// All legacy names begin so; a program started as `cxi_...` is meant to be one of the tools.
 const LEGACY: &str = "cxi_";
@@ -123,8 +120,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bench::TOOLS;
     use crate::command::COMMANDS;
+    use crate::tools::TOOLS;
 
     fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
         resolve(argv.iter().map(OsString::from), TOOLS, COMMANDS)

@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use cxidiag::bench::TOOLS;
+use cxidiag::tools::TOOLS;
 use harness::{CXIDIAG, Fabric, Server, assert_success, finish_or_kill, masked, stderr, stdout};
 
 /// One fenced block.

@@ -7,8 +7,8 @@ mod input;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cxidiag::bench::TOOLS;
-use cxidiag::session::rehearsal::Verdict;
+use cxidiag::session::dry_run::Verdict;
+use cxidiag::tools::TOOLS;
 
 /// Inputs made of each file of the corpus.
 const MUTANTS: u64 = 4000;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cxidiag::bench::TOOLS;
 use cxidiag::command::COMMANDS;
+use cxidiag::tools::TOOLS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

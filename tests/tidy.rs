@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cxidiag::advice::{EXPLANATIONS, What};
-use cxidiag::bench::TOOLS;
+use cxidiag::tools::TOOLS;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -7,7 +7,7 @@ mod zsh;
 use std::collections::BTreeMap;
 
 use cxi::gpu::GpuType;
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
 
 use super::usage::{Entry, Usage};
 use super::{File, overview, subcommands};

@@ -1,6 +1,6 @@
 //! The manual pages: one for the program, one for each subcommand and legacy name, and an overview under both names.
 
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
 
 use super::prose::{self, Prose};
 use super::roff::{self, Page};

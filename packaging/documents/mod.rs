@@ -9,10 +9,10 @@ pub mod usage;
 use std::fs;
 use std::path::Path;
 
-use cxidiag::bench::TOOLS;
 use cxidiag::cli::help;
 use cxidiag::command::COMMANDS;
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
+use cxidiag::tools::TOOLS;
 use usage::Usage;
 
 /// One subcommand of the program, with what its help says.

@@ -1,108 +1,147 @@
-//! What a transaction type implements, and what it is given.
+//! The `Benchmark` trait: what a transaction type implements, and what it is given.
 //!
-//! A benchmark says which resources each side needs and what one iteration is. It prints
-//! nothing, keeps no statistics and opens no sockets: the loops are in `run`, the control
-//! connection in `session`, the text in `report`.
+//! A benchmark says which resources each side needs and what one operation is. It prints nothing,
+//! keeps no statistics and opens no sockets: the loops are in `run`, the control connection in
+//! `session`, the text in `report`.
 
-use super::common::Endpoint;
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::{RunOptions, Side};
-use crate::run::{Clock, Patience, Supervisor};
-use crate::session::Address;
+use crate::measure::{Clock, Supervisor, WaitPolicy};
+use crate::run_options::{RunOptions, Side};
+use crate::tool::Tool;
 
-/// The other side, as a benchmark sees it.
+/// The peer, as a benchmark sees it.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
     /// Its address on the fabric.
-    pub address: Address,
-    /// Who knows whether it is there. To be asked while resources are set up that take long.
+    pub address: FabricAddress,
+    /// Checks whether the peer is still there, while resources are set up that take long.
     pub supervisor: &'a dyn Supervisor,
 }
 
-/// One-sided latency: the client's NIC initiates, the server's NIC is the target and its
-/// software takes no part.
-pub trait OneSidedLatency {
-    /// What the client holds during the run.
-    type Initiator;
-    /// What the server holds during the run.
-    type Target;
+/// One transaction type.
+///
+/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size `measure`
+/// of one of the sub-traits and [`check`](Self::check), and at last [`close`](Self::close).
+pub trait Benchmark {
+    /// The tool that measures this transaction type.
+    const TOOL: Tool;
 
-    /// Allocates the client's resources, for all sizes of the run.
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Self::Initiator, Failure>;
-
-    /// Allocates the server's resources and opens them to the client.
-    fn target(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Self::Target, Failure>;
-
-    /// Makes the transaction for `size` bytes and hands it to `measurement`.
-    ///
-    /// Everything that the options decide is decided here, once: the loop behind
-    /// `measurement` is compiled for the transaction that it gets and branches on no option.
-    fn measure<M: Measurement>(
-        initiator: &mut Self::Initiator,
-        run: &RunOptions,
-        size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure>;
-
-    /// Fails unless the client holds what operations of `size` bytes leave there. For debug
-    /// builds: data really moves.
-    fn check_initiator(_: &Self::Initiator, _size: u64) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    /// The same for the server.
-    fn check_target(_: &Self::Target, _size: u64) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    /// Releases the client's resources.
-    fn close_initiator(initiator: Self::Initiator) -> Result<(), Failure>;
-
-    /// Releases the server's resources.
-    fn close_target(target: Self::Target) -> Result<(), Failure>;
-}
-
-/// Two-sided latency: a message goes to the server, and one comes back.
-pub trait TwoSidedLatency {
-    /// What each side holds during the run.
+    /// What one side holds during a run.
     type Resources;
 
-    /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
-    fn resources(
+    /// Calls the method of `visitor` for the sub-trait that this benchmark implements.
+    fn accept<V: Visitor>(visitor: V) -> V::Output;
+
+    /// Allocates the resources of `side`, for all sizes of the run, and opens them to the peer.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library or the kernel refuses, and a peer that goes away meanwhile.
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Makes the round trip for messages of `size` bytes and hands it to `measurement`. As
-    /// [`OneSidedLatency::measure`].
-    fn measure<M: RoundTripMeasurement>(
-        resources: &mut Self::Resources,
-        run: &RunOptions,
-        size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure>;
-
-    /// Fails unless what arrived is what messages of `size` bytes bring. For debug builds.
-    fn check(resources: &Self::Resources, size: u64) -> Result<(), Failure>;
+    /// Checks, in debug builds, that operations of `size` bytes have moved the right bytes.
+    ///
+    /// # Errors
+    ///
+    /// A byte of this side's buffer that is not what the operations leave there.
+    fn check(_: &Self::Resources, _run: &RunOptions, _size: u64) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     fn close(resources: Self::Resources) -> Result<(), Failure>;
 }
 
-/// A message, as it looks to the receiver.
+/// Code that is generic over benchmarks, with one method for each way to measure one.
+pub trait Visitor {
+    /// What each method yields.
+    type Output;
+
+    /// Is called for a benchmark of one-sided latency.
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output;
+
+    /// Is called for a benchmark of round trips.
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output;
+
+    /// Is called for a benchmark of bandwidth.
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output;
+}
+
+/// One-sided latency: the client's NIC initiates, the server's NIC is the target and the server's
+/// software takes no part.
+pub trait OneSidedLatency: Benchmark {
+    /// Makes the transaction for `size` bytes and hands it to `repeat`. Only the client calls it.
+    ///
+    /// Everything that the options decide is decided here, once: the loop behind `repeat` is compiled
+    /// for the transaction that it gets and branches on no option.
+    ///
+    /// # Errors
+    ///
+    /// A transaction that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatTransaction>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
+
+/// One transaction, ready to be repeated.
+pub trait Transaction {
+    /// Performs the transaction once. Returns the time in nanoseconds from before the command is
+    /// written until the event of the final data write is seen.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued, another event than the expected one, none in time.
+    fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
+    -> Result<u64, Failure>;
+}
+
+/// The loop that repeats a transaction.
+pub trait RepeatTransaction {
+    /// What the loop yields.
+    type Output;
+
+    /// Runs the loop.
+    ///
+    /// # Errors
+    ///
+    /// The failure of an iteration, and an interruption.
+    fn run(self, transaction: &mut impl Transaction) -> Result<Self::Output, Failure>;
+}
+
+/// Two-sided latency: a message goes to the server, and one comes back.
+pub trait RoundTripLatency: Benchmark {
+    /// Makes this side's part of a round trip with messages of `size` bytes and hands it to `repeat`,
+    /// as [`OneSidedLatency::measure`] does. Both sides call it.
+    ///
+    /// # Errors
+    ///
+    /// A round trip that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatRoundTrip>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
+
+/// A message, as its receiver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// One of many.
+    /// More messages may follow.
     Ordinary,
     /// The sender makes no round trip after this one.
     Last,
@@ -111,62 +150,109 @@ pub enum Message {
 /// One side of a round trip, ready to be repeated.
 pub trait RoundTrip {
     /// Sends a message and waits until its data has left.
-    fn send<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<(), Failure>;
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued, another event than the expected one, none in time.
+    fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure>;
 
     /// Waits for a message and its data.
+    ///
+    /// # Errors
+    ///
+    /// Another event than the expected one, none in time.
     fn receive<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure>;
 
-    /// Gives back what the events of this round trip took. Outside the timed part.
+    /// Acknowledges the events of this round trip. Called outside the timed part.
     fn acknowledge(&mut self);
 
-    /// Fails if the NIC has reported a message that did not arrive, while nobody waits for messages. An
-    /// ordinary one raises no event that would be waited for.
+    /// Looks for an event of the NIC about a message that did not arrive, while no message is awaited.
+    ///
+    /// # Errors
+    ///
+    /// Such an event.
     fn look(&mut self) -> Result<(), Failure>;
 
-    /// Makes the messages from now on of this kind.
+    /// Makes the following messages of this kind.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued.
     fn announce(&mut self, message: Message) -> Result<(), Failure>;
 }
 
-/// What is done with a round trip: the measuring loop.
-pub trait RoundTripMeasurement {
+/// The loop that repeats a round trip.
+pub trait RepeatRoundTrip {
     /// What the loop yields.
     type Output;
 
     /// Runs the loop.
+    ///
+    /// # Errors
+    ///
+    /// The failure of a round trip, and an interruption.
     fn run(self, round_trip: &mut impl RoundTrip) -> Result<Self::Output, Failure>;
 }
 
-/// Bandwidth: lists of operations, rung for together.
-pub trait Bandwidth {
-    /// What each side holds during the run.
-    type Resources;
+/// Bandwidth: lists of operations, each list issued with one doorbell.
+pub trait Bandwidth: Benchmark {
+    /// Whether the software of a target answers each list. If it does, a passive side iterates as
+    /// well; if not, a passive side waits until the peer is done.
+    const ANSWERS: bool;
 
-    /// Allocates the resources of one side, for all sizes of the run, and opens them to the peer.
-    fn resources(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<Self::Resources, Failure>;
+    /// Returns the part that `side` plays in `run`.
+    fn part(run: &RunOptions, side: Side) -> Part;
 
-    /// Makes this side's part in iterations of `size` bytes and hands it to `measurement`. As
-    /// [`OneSidedLatency::measure`].
-    fn measure<M: ListMeasurement>(
+    /// Makes this side's part in iterations of `size` bytes and hands it to `repeat`, as
+    /// [`OneSidedLatency::measure`] does. A passive side calls it only with [`Self::ANSWERS`].
+    ///
+    /// # Errors
+    ///
+    /// Iterations that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatLists>(
         resources: &mut Self::Resources,
         run: &RunOptions,
         size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure>;
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
 
-    /// Fails unless what arrived is what lists of `size` bytes bring. For debug builds.
-    fn check(resources: &Self::Resources, run: &RunOptions, size: u64) -> Result<(), Failure>;
+/// The part that one side plays in a bandwidth run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Issues lists.
+    Active,
+    /// Is the target of the peer's lists, and issues none.
+    Passive,
+    /// Issues lists, and is the target of the peer's lists.
+    Both,
+}
 
-    /// Releases the resources.
-    fn close(resources: Self::Resources) -> Result<(), Failure>;
+impl Part {
+    /// Returns the part of `side` where the client issues the lists, and the server does as well in a
+    /// bidirectional run.
+    pub fn by_direction(run: &RunOptions, side: Side) -> Self {
+        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
+        match side {
+            _ if bidirectional => Self::Both,
+            Side::Client => Self::Active,
+            Side::Server => Self::Passive,
+        }
+    }
+
+    /// Whether the side issues lists.
+    pub fn issues(self) -> bool {
+        self != Self::Passive
+    }
+
+    /// Whether the side is the target of lists.
+    pub fn is_target(self) -> bool {
+        self != Self::Active
+    }
 }
 
 /// How far a step has come.
@@ -181,40 +267,35 @@ pub enum Step {
 }
 
 /// One side's part in the iterations of one size.
-pub trait Iterations {
-    /// Goes on as far as it can without waiting for the peer's software. After a complete
-    /// iteration it begins the next.
-    fn step<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<Step, Failure>;
+pub trait Lists {
+    /// Goes on as far as possible without waiting for the peer's software. After a complete iteration
+    /// it begins the next one.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued, another event than the expected one, none in time.
+    fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure>;
 
-    /// Lists that this side has sent, and whose arrival is acknowledged.
-    fn lists_sent(&self) -> u64;
+    /// Returns how many lists this side has issued whose completion the NIC has reported.
+    fn issued(&self) -> u64;
 
     /// Whether either side has begun an iteration that is not complete here.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure.
     fn are_under_way(&mut self) -> Result<bool, Failure>;
 }
 
-/// What is done with iterations: the measuring loop.
-pub trait ListMeasurement {
+/// The loop that repeats lists.
+pub trait RepeatLists {
     /// What the loop yields.
     type Output;
 
     /// Runs the loop.
-    fn run(self, iterations: &mut impl Iterations) -> Result<Self::Output, Failure>;
-}
-
-/// One transaction, ready to be repeated.
-pub trait Transaction {
-    /// Performs it once. The result is the time in nanoseconds from before the command is
-    /// written until the event of the final data write is seen.
-    fn iterate<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>)
-    -> Result<u64, Failure>;
-}
-
-/// What is done with a transaction: the measuring loop.
-pub trait Measurement {
-    /// What the loop yields.
-    type Output;
-
-    /// Runs the loop.
-    fn run(self, transaction: &mut impl Transaction) -> Result<Self::Output, Failure>;
+    ///
+    /// # Errors
+    ///
+    /// The failure of an iteration, and an interruption.
+    fn run(self, lists: &mut impl Lists) -> Result<Self::Output, Failure>;
 }

@@ -7,16 +7,18 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};
 
-use super::api::{Measurement, OneSidedLatency, Peer};
+use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Command, Completion, Endpoint, Entry, IdcContext, Initiator, Match, Operands, Reports, Target,
-    initial_target, measure,
+    Command, Completion, Entry, IdcContext, Initiator, Match, OneEnd, Operands, Reports, Target,
+    defaults, initial_target, measure,
 };
 use crate::advice;
 use crate::atomic::Atomic;
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::RunOptions;
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
 
 /// Length of the server's buffer, and where in the client's the fetched value goes, in bytes.
 const ELEMENT: u64 = 64;
@@ -25,56 +27,105 @@ const ELEMENT: u64 = 64;
 const MATCH_BITS: u64 = 1;
 
 /// The benchmark.
-pub struct AtomicLat;
+pub struct Bench;
 
-impl OneSidedLatency for AtomicLat {
-    type Initiator = Initiator;
-    type Target = Target;
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "atomic-lat",
+        legacy_name: "cxi_atomic_lat",
+        wire_version: "2.4.0",
+        title: "CXI Atomic Memory Operation Latency Test",
+        about: "Atomic memory operation (AMO) latency",
+        operation: "AMO",
+        operations: "Ops",
+        size_column: "AMO Size[B]",
+        own_options: &[
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Warmup,
+            Opt::LatencyGap,
+            Opt::AtomicOp,
+            Opt::CswapOp,
+            Opt::AtomicType,
+            Opt::Fetching,
+            Opt::Matching,
+            Opt::Unrestricted,
+            Opt::NoIdc,
+            Opt::NoLl,
+            Opt::ReportAll,
+        ],
+        defaults: RunOptions {
+            atomic: Some(defaults::SUM),
+            ..defaults::LATENCY
+        },
+        buffers: FullBuffers::None,
+    };
 
-    fn initiator(
+    type Resources = OneEnd;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.one_sided::<Self>()
+    }
+
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
-        let fetching = atomic(run)?.fetching;
-        let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-        let mut initiator = Initiator::new(endpoint, peer.address, Buffer::small(length))?;
-        if run.idc().is_on() {
-            initiator.set_idc_context(IdcContext {
-                restricted: run.restricted().is_on(),
-                fetching,
-                silent: false,
-                counter: None,
-            })?;
-        }
-        Ok(initiator)
+        side: Side,
+    ) -> Result<OneEnd, Failure> {
+        Ok(match side {
+            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
+            Side::Server => OneEnd::Target(target(endpoint, run)?),
+        })
     }
 
-    fn target(endpoint: &Endpoint, _: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        let atomic = atomic(run)?;
-        let matching = atomic.matching.then_some(Match {
-            initiator: 0,
-            bits: MATCH_BITS,
-            ignored: 0,
-        });
-        let contents = initial_target(atomic).to_le_bytes();
-        let entry = Entry {
-            put: true,
-            get: atomic.fetching,
-            matching,
-            reports: Reports::Nothing,
-            relaxed: true,
-            buffer_id: 0,
-        };
-        Target::new(endpoint, Buffer::small(ELEMENT), &contents, entry)
+    fn close(resources: OneEnd) -> Result<(), Failure> {
+        resources.close()
     }
+}
 
-    fn measure<M: Measurement>(
-        initiator: &mut Initiator,
+fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
+    let fetching = atomic(run)?.fetching;
+    let length = if fetching { 2 * ELEMENT } else { ELEMENT };
+    let mut initiator = Initiator::new(endpoint, peer.address, Buffer::small(length))?;
+    if run.idc().is_on() {
+        initiator.set_idc_context(IdcContext {
+            restricted: run.restricted().is_on(),
+            fetching,
+            silent: false,
+            counter: None,
+        })?;
+    }
+    Ok(initiator)
+}
+
+fn target(endpoint: &Endpoint, run: &RunOptions) -> Result<Target, Failure> {
+    let atomic = atomic(run)?;
+    let matching = atomic.matching.then_some(Match {
+        initiator: 0,
+        bits: MATCH_BITS,
+        ignored: 0,
+    });
+    let contents = initial_target(atomic).to_le_bytes();
+    let entry = Entry {
+        put: true,
+        get: atomic.fetching,
+        matching,
+        reports: Reports::Nothing,
+        relaxed: true,
+        buffer_id: 0,
+    };
+    Target::new(endpoint, Buffer::small(ELEMENT), &contents, entry)
+}
+
+impl OneSidedLatency for Bench {
+    fn measure<R: RepeatTransaction>(
+        resources: &mut OneEnd,
         run: &RunOptions,
         _size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure> {
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let initiator = resources.initiator()?;
         let atomic = atomic(run)?;
         let completion = Completion {
             event: if atomic.fetching {
@@ -87,19 +138,11 @@ impl OneSidedLatency for AtomicLat {
         let operands = Operands::new(atomic);
         if run.idc().is_on() {
             let command = IdcAmo::new(initiator, atomic, operands);
-            measure(initiator, command, completion, run.use_ll, measurement)
+            measure(initiator, command, completion, run.use_ll, repeat)
         } else {
             let command = DmaAmo::new(initiator, run, atomic, operands)?;
-            measure(initiator, command, completion, run.use_ll, measurement)
+            measure(initiator, command, completion, run.use_ll, repeat)
         }
-    }
-
-    fn close_initiator(initiator: Initiator) -> Result<(), Failure> {
-        initiator.close()
-    }
-
-    fn close_target(target: Target) -> Result<(), Failure> {
-        target.close()
     }
 }
 

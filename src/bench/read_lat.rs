@@ -5,15 +5,16 @@
 
 use cxi::EventType;
 
-use super::api::{Measurement, OneSidedLatency, Peer};
-use super::common::memory;
+use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Endpoint, Entry, FullDma, Initiator, NomatchDma, Reports, Target,
-    measure,
+    Completion, Direction, Entry, FullDma, Initiator, NomatchDma, OneEnd, Reports, Target,
+    defaults, measure, memory,
 };
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::RunOptions;
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
 
 const COMPLETION: Completion = Completion {
     event: EventType::REPLY,
@@ -21,61 +22,103 @@ const COMPLETION: Completion = Completion {
 };
 
 /// The benchmark.
-pub struct ReadLat;
+pub struct Bench;
 
-impl OneSidedLatency for ReadLat {
-    type Initiator = Initiator;
-    type Target = Target;
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "read-lat",
+        legacy_name: "cxi_read_lat",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Read Latency Test",
+        about: "One-sided RDMA read latency",
+        operation: "Read",
+        operations: "Reads",
+        size_column: "RDMA Size[B]",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Warmup,
+            Opt::LatencyGap,
+            Opt::Size,
+            Opt::Unrestricted,
+            Opt::NoLl,
+            Opt::ReportAll,
+            Opt::UseHp,
+        ],
+        defaults: RunOptions {
+            use_idc: false,
+            ..defaults::LATENCY
+        },
+        buffers: FullBuffers::OneEach,
+    };
 
-    fn initiator(
+    type Resources = OneEnd;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.one_sided::<Self>()
+    }
+
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
-        Initiator::new(endpoint, peer.address, Buffer::full(run))
+        side: Side,
+    ) -> Result<OneEnd, Failure> {
+        let buffer = Buffer::full(run);
+        Ok(match side {
+            Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer.address, buffer)?),
+            Side::Server => {
+                let target = Target::new(endpoint, buffer, &[], ENTRY)?;
+                target.fill_numbered(peer.supervisor)?;
+                OneEnd::Target(target)
+            }
+        })
     }
 
-    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        let entry = Entry {
-            put: false,
-            get: true,
-            matching: None,
-            reports: Reports::Nothing,
-            relaxed: true,
-            buffer_id: 0,
-        };
-        let target = Target::new(endpoint, Buffer::full(run), &[], entry)?;
-        target.fill_numbered(peer.supervisor)?;
-        Ok(target)
+    fn check(resources: &OneEnd, _: &RunOptions, size: u64) -> Result<(), Failure> {
+        match resources {
+            OneEnd::Initiator(initiator) => {
+                memory::is_numbered(&initiator.buffer, "the client's buffer", 0, size)
+            }
+            OneEnd::Target(_) => Ok(()),
+        }
     }
 
-    fn measure<M: Measurement>(
-        initiator: &mut Initiator,
+    fn close(resources: OneEnd) -> Result<(), Failure> {
+        resources.close()
+    }
+}
+
+/// The server's entry: open to reads, and silent.
+const ENTRY: Entry = Entry {
+    put: false,
+    get: true,
+    matching: None,
+    reports: Reports::Nothing,
+    relaxed: true,
+    buffer_id: 0,
+};
+
+impl OneSidedLatency for Bench {
+    fn measure<R: RepeatTransaction>(
+        resources: &mut OneEnd,
         run: &RunOptions,
         size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure> {
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let initiator = resources.initiator()?;
         if run.unrestricted {
             // A NOMATCH command is always restricted (nic.md 3.8), so that clearing its bit may
             // change nothing (defect T4 of tools.md): a full DMA command is not.
             let get = FullDma(initiator.full(Direction::Get, size));
-            measure(initiator, get, COMPLETION, run.use_ll, measurement)
+            measure(initiator, get, COMPLETION, run.use_ll, repeat)
         } else {
             let get = NomatchDma(initiator.nomatch(Direction::Get, size));
-            measure(initiator, get, COMPLETION, run.use_ll, measurement)
+            measure(initiator, get, COMPLETION, run.use_ll, repeat)
         }
-    }
-
-    fn check_initiator(initiator: &Initiator, size: u64) -> Result<(), Failure> {
-        memory::is_numbered(&initiator.buffer, "the client's buffer", 0, size)
-    }
-
-    fn close_initiator(initiator: Initiator) -> Result<(), Failure> {
-        initiator.close()
-    }
-
-    fn close_target(target: Target) -> Result<(), Failure> {
-        target.close()
     }
 }
 
@@ -84,27 +127,28 @@ mod tests {
     use super::*;
     use crate::bench::testing::{Times, both_ends, endpoint, plan};
 
-    /// The bytes of the target arrive, each in its place, and nothing but what was asked for.
+    /// Each byte arrives in its place, and none that was not asked for.
     #[test]
-    fn the_bytes_of_the_target_arrive() {
+    fn reads_the_bytes_of_the_target() {
         for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
             let plan = plan("read-lat", options);
             let endpoint = endpoint(&plan);
-            let (mut initiator, target) = both_ends::<ReadLat>(&endpoint, &plan.run);
+            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
-                memory::clear(&initiator.buffer).unwrap();
-                ReadLat::measure(&mut initiator, &plan.run, size, Times(2)).unwrap();
+                memory::clear(&client.initiator().unwrap().buffer).unwrap();
+                Bench::measure(&mut client, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
-                initiator.buffer.copy_out(0, &mut bytes).unwrap();
+                let buffer = &client.initiator().unwrap().buffer;
+                buffer.copy_out(0, &mut bytes).unwrap();
                 let (read, rest) = bytes.split_at(size as usize);
                 let numbers: Vec<u8> = (0..size).map(memory::numbered).collect();
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
-                ReadLat::check_initiator(&initiator, size).unwrap();
-                ReadLat::check_initiator(&initiator, size + 1).unwrap_err();
+                Bench::check(&client, &plan.run, size).unwrap();
+                Bench::check(&client, &plan.run, size + 1).unwrap_err();
             }
-            ReadLat::close_initiator(initiator).unwrap();
-            ReadLat::close_target(target).unwrap();
+            Bench::close(client).unwrap();
+            Bench::close(server).unwrap();
             endpoint.close().unwrap();
         }
     }

@@ -9,30 +9,26 @@
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
-    EmitError, Event, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record,
-    ReturnCode, TransmitBatch,
+    EmitError, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record, ReturnCode,
+    TransmitBatch,
 };
 
-use super::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
+use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
+use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
 use super::common::memory::{self, PERIOD, map, numbered, refused};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Endpoint, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, Tally,
+    Direction, Entry, IdcContext, PORTAL_INDEX, Portals, Reports, TriggeredCounter, defaults,
     portals,
 };
 use crate::advice;
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::plan::{RunOptions, Side};
-use crate::run::{Clock, Patience};
-
-/// Most slots of a transmit queue that one message takes.
-const SLOTS_PER_MESSAGE: u32 = 4;
-
-/// Slots beside those of a list: the answer, and those that the NIC leaves unused (defect T6 of
-/// tools.md).
-const FURTHER_SLOTS: u32 = 1 + 5;
+use crate::measure::{Clock, WaitPolicy};
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
 
 /// Events of one rendezvous message at its target: PUT, RENDEZVOUS, REPLY.
 const EVENTS_PER_MESSAGE: u64 = 3;
@@ -43,28 +39,27 @@ const COUNTS_PER_MESSAGE: u64 = 2;
 /// Length of the buffer of a side that only answers, or is only answered, in bytes.
 const UNUSED_BUFFER: u64 = 1;
 
+/// Names of the operations, for messages.
+const WORDS: Words = Words {
+    operation: "message",
+    list: "list of messages",
+    doing: "sending messages",
+};
+
 /// The benchmark.
-pub struct SendBw;
+pub struct Bench;
 
 /// What each side holds.
 pub struct Resources {
     part: Part,
-    initiator: Initiator,
-    acknowledged: Tally,
+    sender: ListInitiator,
     receiver: Receiver,
-    arrived: Tally,
+    arrived: TriggeredCounter,
     rendezvous: Option<Rendezvous>,
     progress: Progress,
     /// Messages and answers are made from these.
     message: FullDmaCmd,
     answer: FullDmaCmd,
-}
-
-/// What a side does in an iteration.
-#[derive(Clone, Copy)]
-struct Part {
-    sends: bool,
-    receives: bool,
 }
 
 struct Receiver {
@@ -75,39 +70,73 @@ struct Receiver {
 
 struct Rendezvous {
     source: Source,
-    fetched: Tally,
+    fetched: TriggeredCounter,
     fetcher: Fetcher,
 }
 
-impl Bandwidth for SendBw {
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "send-bw",
+        legacy_name: "cxi_send_bw",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Send Bandwidth Test",
+        about: "Two-sided RDMA message bandwidth",
+        operation: "Send",
+        operations: "Sends",
+        size_column: "Send Size[B]",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Size,
+            Opt::ListSize,
+            Opt::Bidirectional,
+            Opt::NoIdc,
+            Opt::Rdzv,
+            Opt::BufSz,
+            Opt::BufAlign,
+            Opt::UseHp,
+        ],
+        defaults: RunOptions {
+            iters: 1000,
+            warmup: 0,
+            gap_us: 0,
+            min_size: 65536,
+            max_size: 65536,
+            use_ll: false,
+            lists: Some(defaults::LISTS),
+            ..defaults::LATENCY
+        },
+        buffers: FullBuffers::ByDirection,
+    };
+
     type Resources = Resources;
 
-    fn resources(
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
         let lists = run.lists()?;
-        let part = Part {
-            sends: lists.bidirectional || side == Side::Client,
-            receives: lists.bidirectional || side == Side::Server,
-        };
+        let part = Bench::part(run, side);
         let list_size = u32::from(lists.list_size);
-        let buffer = |is_used| match is_used {
-            true => Buffer::full(run),
-            false => Buffer::small(UNUSED_BUFFER),
+        let buffer = |is_used| {
+            if is_used {
+                Buffer::full(run)
+            } else {
+                Buffer::small(UNUSED_BUFFER)
+            }
         };
-        let mut initiator = Initiator::with_queues(
-            endpoint,
-            peer.address,
-            buffer(part.sends),
-            SLOTS_PER_MESSAGE * list_size + FURTHER_SLOTS,
-            list_size + 1,
-        )?;
-        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
-        let acknowledged = Tally::new(endpoint, &initiator, &initiator.events)?;
-        acknowledged.keep_for(&mut initiator.transmit);
+        let own = buffer(part.issues());
+        let mut sender = ListInitiator::new(endpoint, peer.address, own, list_size, WORDS)?;
+        memory::fill_numbered(&sender.initiator.buffer, peer.supervisor)?;
 
         // Messages of the peer's next list may arrive while this one's answer is waited for.
         let events_per_message = match (run.rdzv, lists.bidirectional) {
@@ -116,8 +145,8 @@ impl Bandwidth for SendBw {
             (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
-        let arrived = Tally::new(endpoint, &initiator, &portals.events)?;
-        let buffer = map(endpoint, Use::Receive, buffer(part.receives))?;
+        let arrived = TriggeredCounter::new(endpoint, &sender.initiator, &portals.events)?;
+        let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, true)?;
         let entry = Entry {
             put: true,
@@ -137,18 +166,19 @@ impl Bandwidth for SendBw {
         };
 
         let rendezvous = if run.rdzv {
-            let fetched = Tally::new(endpoint, &initiator, &initiator.events)?;
+            let fetched =
+                TriggeredCounter::new(endpoint, &sender.initiator, &sender.initiator.events)?;
             let source = Source::new(
                 endpoint,
                 peer.address,
                 side,
-                &initiator.buffer,
+                &sender.initiator.buffer,
                 Reports::Counted(fetched.number()),
                 list_size + 1,
             )?;
             let mut fetcher = Fetcher::new(
                 endpoint,
-                &initiator.profile,
+                &sender.initiator.profile,
                 peer.address,
                 &receiver.portals,
                 &receiver.buffer,
@@ -164,35 +194,35 @@ impl Bandwidth for SendBw {
             None
         };
 
+        let counter = sender.counter();
         let counted = |mut command: FullDmaCmd| {
             command
                 .set_event_success_disable(true)
                 .set_event_ct_ack(true)
-                .set_ct(acknowledged.number());
+                .set_ct(counter);
             command
         };
         let (message, mut answer) = if run.rdzv {
-            let message = rendezvous::put(endpoint, &initiator, side, 0);
+            let message = rendezvous::put(endpoint, &sender.initiator, side, 0);
             (message, rendezvous::eager(message))
         } else {
-            let message = initiator.full(Direction::Put, 0);
+            let message = sender.initiator.full(Direction::Put, 0);
             (message, message)
         };
         answer.set_request_len(0);
         if run.use_idc {
-            initiator.set_idc_context(IdcContext {
+            sender.initiator.set_idc_context(IdcContext {
                 restricted: false,
                 fetching: false,
                 silent: true,
-                counter: Some(acknowledged.number()),
+                counter: Some(counter),
             })?;
         }
         Ok(Resources {
             part,
             message: counted(message),
             answer: counted(answer),
-            initiator,
-            acknowledged,
+            sender,
             receiver,
             arrived,
             rendezvous,
@@ -200,51 +230,23 @@ impl Bandwidth for SendBw {
         })
     }
 
-    fn measure<M: ListMeasurement>(
-        resources: &mut Resources,
-        run: &RunOptions,
-        size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure> {
-        let walk = Walk::new(run, size)?;
-        // Each size decides for itself.
-        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            let sending = Immediate {
-                header: resources.initiator.idc_header(),
-                payload: std::array::from_fn(|at| numbered(at as u64)),
-                length: size as usize,
-            };
-            measurement.run(&mut Course::new(resources, sending, walk))
-        } else {
-            let mut message = resources.message;
-            message.set_request_len(size as u32);
-            let sending = Dma {
-                local: resources.initiator.buffer.iova(0),
-                message,
-                answer: resources.answer,
-            };
-            measurement.run(&mut Course::new(resources, sending, walk))
-        }
-    }
-
     fn check(resources: &Resources, run: &RunOptions, size: u64) -> Result<(), Failure> {
-        if !resources.part.receives {
+        if !resources.part.is_target() {
             return Ok(());
         }
         let mut walk = Walk::new(run, size)?;
         // All places that a list goes to; a list that wraps comes back to them.
-        for _ in 0..walk.list_size.min(walk.places) {
-            let (buffer, offset) = (&resources.receiver.buffer, walk.next());
+        for _ in 0..walk.distinct_places() {
+            let (buffer, offset) = (&resources.receiver.buffer, walk.next_offset());
             memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
         }
-        // What the next size does not write is to be missed.
+        // Clears the buffer so that the check after the next size notices missing writes.
         memory::clear(&resources.receiver.buffer)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
         let Resources {
-            initiator,
-            acknowledged,
+            sender,
             receiver,
             arrived,
             rendezvous,
@@ -262,45 +264,42 @@ impl Bandwidth for SendBw {
             .buffer
             .close()
             .map_err(refused("release the receiving buffer"))?;
-        initiator.close_with(Some(acknowledged))
+        sender.close()
     }
 }
 
-/// Where in the buffers the messages of a list go (tools.md 3.7).
-#[derive(Clone, Copy)]
-struct Walk {
-    list_size: u64,
-    /// Bytes from one place to the next.
-    step: u64,
-    /// Places before it starts over.
-    places: u64,
-    /// The next one.
-    place: u64,
-}
+impl Bandwidth for Bench {
+    const ANSWERS: bool = true;
 
-impl Walk {
-    fn new(run: &RunOptions, size: u64) -> Result<Self, Failure> {
-        let lists = run.lists()?;
-        let step = lists.step(size);
-        Ok(Self {
-            list_size: lists.list_size.into(),
-            step,
-            // Offsets keep to the buffer as it was asked for, not as it was rounded up to pages. The
-            // first place is used even if its spacing does not fit.
-            places: (lists.buffer(run.max_size) / step).max(1),
-            place: 0,
-        })
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
     }
 
-    /// The offset of the next message, in bytes.
-    #[inline(always)]
-    fn next(&mut self) -> u64 {
-        let offset = self.place * self.step;
-        self.place += 1;
-        if self.place == self.places {
-            self.place = 0;
+    fn measure<R: RepeatLists>(
+        resources: &mut Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let walk = Walk::new(run, size)?;
+        // Each size uses the fastest command that fits it.
+        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
+            let sending = Immediate {
+                header: resources.sender.initiator.idc_header(),
+                payload: std::array::from_fn(|at| numbered(at as u64)),
+                length: size as usize,
+            };
+            repeat.run(&mut Messages::new(resources, sending, walk))
+        } else {
+            let mut message = resources.message;
+            message.set_request_len(size as u32);
+            let sending = Dma {
+                local: resources.sender.initiator.buffer.iova(0),
+                message,
+                answer: resources.answer,
+            };
+            repeat.run(&mut Messages::new(resources, sending, walk))
         }
-        offset
     }
 }
 
@@ -393,14 +392,14 @@ struct Progress {
 }
 
 /// One side's part in the iterations of one size.
-struct Course<'a, S> {
+struct Messages<'a, S> {
     resources: &'a mut Resources,
     sending: S,
     walk: Walk,
     lists_sent: u64,
 }
 
-impl<'a, S: Sending> Course<'a, S> {
+impl<'a, S: Sending> Messages<'a, S> {
     fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
         Self {
             resources,
@@ -414,84 +413,47 @@ impl<'a, S: Sending> Course<'a, S> {
     fn send_list<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<(), Failure> {
         let Resources {
-            initiator,
-            acknowledged,
+            sender,
             rendezvous,
             progress,
             ..
         } = &mut *self.resources;
-        let list_size = self.walk.list_size;
+        let list_size = self.walk.list_size();
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetched.arm(list_size)?;
             progress.unfetched = true;
         }
-        acknowledged.arm(list_size)?;
-        self.walk.place = 0;
-        let mut batch = initiator.transmit.batch();
-        for _ in 0..list_size {
-            self.sending
-                .emit_message(&mut batch, self.walk.next())
-                .map_err(not_issued)?;
-        }
-        batch.commit_doorbell();
-        self.await_acknowledgement(clock, patience)?;
+        let (walk, sending) = (&mut self.walk, &mut self.sending);
+        walk.restart();
+        sender.issue(list_size, |batch| {
+            sending.emit_message(batch, walk.next_offset())
+        })?;
+        sender.wait(clock, policy, || progress.unfetched = false)?;
         self.lists_sent += 1;
         Ok(())
     }
 
-    /// Answers the peer's list, likewise.
+    /// Answers the peer's list, and waits until the peer's NIC has acknowledged the answer.
     fn send_answer<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<(), Failure> {
         let Resources {
-            initiator,
-            acknowledged,
-            ..
+            sender, progress, ..
         } = &mut *self.resources;
-        acknowledged.arm(1)?;
-        let mut batch = initiator.transmit.batch();
-        self.sending.emit_answer(&mut batch).map_err(not_issued)?;
-        batch.commit_doorbell();
-        self.await_acknowledgement(clock, patience)
-    }
-
-    fn await_acknowledgement<C: Clock>(
-        &mut self,
-        clock: &C,
-        patience: &mut Patience<'_>,
-    ) -> Result<(), Failure> {
-        let Resources {
-            initiator,
-            acknowledged,
-            progress,
-            ..
-        } = &mut *self.resources;
-        let counter = acknowledged.number();
-        loop {
-            let poll = || {
-                let event = initiator.events.poll()?;
-                Some(triggered(&event))
-            };
-            let (event, _) = patience.wait(clock, "list of messages", poll)?;
-            let seen = event?;
-            initiator.events.acknowledge();
-            if seen == counter {
-                return Ok(());
-            }
-            // The other counter that reports here: that of the source.
-            progress.unfetched = false;
-        }
+        let sending = &mut self.sending;
+        sender.issue(1, |batch| sending.emit_answer(batch))?;
+        sender.wait(clock, policy, || progress.unfetched = false)
     }
 
     /// Takes what has happened at the target and at the source. True if there was anything.
     fn take_events(&mut self) -> Result<bool, Failure> {
         let Resources {
-            initiator,
+            sender,
             receiver,
             rendezvous,
             progress,
@@ -523,11 +485,7 @@ impl<'a, S: Sending> Course<'a, S> {
         if any {
             receiver.portals.events.acknowledge();
         }
-        if progress.unfetched
-            && let Some(event) = initiator.events.poll()
-        {
-            triggered(&event)?;
-            initiator.events.acknowledge();
+        if progress.unfetched && sender.take_other()? {
             progress.unfetched = false;
             any = true;
         }
@@ -537,7 +495,7 @@ impl<'a, S: Sending> Course<'a, S> {
     /// Whether the peer's list is here with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
-            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size
+            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size()
         } else {
             !self.resources.progress.awaited
         }
@@ -545,7 +503,7 @@ impl<'a, S: Sending> Course<'a, S> {
 
     /// Begins to wait for the peer's list.
     fn expect_list(&mut self) -> Result<(), Failure> {
-        let list_size = self.walk.list_size;
+        let list_size = self.walk.list_size();
         if self.resources.rendezvous.is_some() {
             // Its events tell.
             self.resources.arrived.skip(COUNTS_PER_MESSAGE * list_size);
@@ -557,15 +515,15 @@ impl<'a, S: Sending> Course<'a, S> {
     }
 }
 
-impl<S: Sending> Iterations for Course<'_, S> {
-    fn step<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<Step, Failure> {
+impl<S: Sending> Lists for Messages<'_, S> {
+    fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure> {
         let part = self.resources.part;
         match self.resources.progress.state {
             State::Start => {
-                if part.sends {
-                    self.send_list(clock, patience)?;
+                if part.issues() {
+                    self.send_list(clock, policy)?;
                 }
-                if part.receives {
+                if part.is_target() {
                     self.expect_list()?;
                 }
                 self.resources.progress.state = State::Lists;
@@ -573,17 +531,17 @@ impl<S: Sending> Iterations for Course<'_, S> {
             }
             State::Lists => {
                 let any = self.take_events()?;
-                if self.resources.progress.unfetched || part.receives && !self.list_is_here() {
+                if self.resources.progress.unfetched || part.is_target() && !self.list_is_here() {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
-                if part.receives {
+                if part.is_target() {
                     if self.resources.rendezvous.is_some() {
                         self.resources.progress.message_events -=
-                            EVENTS_PER_MESSAGE * self.walk.list_size;
+                            EVENTS_PER_MESSAGE * self.walk.list_size();
                     }
-                    self.send_answer(clock, patience)?;
+                    self.send_answer(clock, policy)?;
                 }
-                if !part.sends {
+                if !part.issues() {
                     self.resources.progress.state = State::Start;
                     return Ok(Step::Complete);
                 }
@@ -603,7 +561,7 @@ impl<S: Sending> Iterations for Course<'_, S> {
         }
     }
 
-    fn lists_sent(&self) -> u64 {
+    fn issued(&self) -> u64 {
         self.lists_sent
     }
 
@@ -612,29 +570,4 @@ impl<S: Sending> Iterations for Course<'_, S> {
         let progress = &self.resources.progress;
         Ok(progress.state != State::Start || progress.message_events > 0)
     }
-}
-
-/// The counter whose threshold an event reports as reached.
-#[inline(always)]
-fn triggered(event: &Event<'_>) -> Result<u16, Failure> {
-    let (kind, code) = (event.event_type(), event.return_code());
-    match (kind, code, event.record()) {
-        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredShort(record)) => {
-            Ok(record.ct_handle())
-        }
-        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredLong(record)) => {
-            Ok(record.ct_handle())
-        }
-        _ => Err(unexpected(kind, code)),
-    }
-}
-
-#[cold]
-fn unexpected(kind: EventType, code: ReturnCode) -> Failure {
-    advice::unexpected("sending messages", kind, EventType::TRIGGERED_OP, code)
-}
-
-#[cold]
-fn not_issued(error: EmitError) -> Failure {
-    Failure::nic(format!("cannot issue a message: {error}"))
 }

@@ -13,19 +13,21 @@ use cxi::{
     Record, ReturnCode, TransmitBatch,
 };
 
-use super::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
+use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor};
 use super::common::memory::{self, map, refused};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Endpoint, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, portals,
+    Direction, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, defaults, portals,
 };
 use crate::advice;
-use crate::buffers::Buffer;
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::plan::{RunOptions, Side};
-use crate::run::{Clock, Patience};
-use crate::session::Address;
+use crate::measure::{Clock, WaitPolicy};
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
 
 /// Index of the portal for the last message of a side.
 const LAST_INDEX: u32 = PORTAL_INDEX + 1;
@@ -45,7 +47,7 @@ const FETCH_SLOTS: u32 = 5;
 const MISSES_PER_LOOK: u32 = 64;
 
 /// The benchmark.
-pub struct SendLat;
+pub struct Bench;
 
 /// What each side holds.
 pub struct Resources {
@@ -68,10 +70,42 @@ struct Rendezvous {
     fetcher: Fetcher,
 }
 
-impl TwoSidedLatency for SendLat {
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "send-lat",
+        legacy_name: "cxi_send_lat",
+        wire_version: "2.3.0",
+        title: "CXI RDMA Send Latency Test",
+        about: "Two-sided RDMA message latency",
+        operation: "Send",
+        operations: "Sends",
+        size_column: "     Bytes",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Warmup,
+            Opt::LatencyGap,
+            Opt::Size,
+            Opt::NoIdc,
+            Opt::NoLl,
+            Opt::Rdzv,
+            Opt::ReportAll,
+            Opt::UseHp,
+        ],
+        defaults: defaults::LATENCY,
+        buffers: FullBuffers::Both,
+    };
+
     type Resources = Resources;
 
-    fn resources(
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.round_trip::<Self>()
+    }
+
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
@@ -108,35 +142,10 @@ impl TwoSidedLatency for SendLat {
         Ok(resources)
     }
 
-    fn measure<M: RoundTripMeasurement>(
-        resources: &mut Resources,
-        run: &RunOptions,
-        size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure> {
-        // Each size decides for itself (defect T5 of tools.md).
-        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            let sending = Immediate {
-                header: resources.initiator.idc_header(),
-                payload: std::array::from_fn(|at| memory::numbered(at as u64)),
-                length: size as usize,
-            };
-            launched(resources, sending, run.use_ll, measurement)
-        } else {
-            let mut command = resources.template;
-            command.set_request_len(size as u32);
-            if run.rdzv {
-                launched(resources, OnDemand(command), run.use_ll, measurement)
-            } else {
-                launched(resources, Eager(command), run.use_ll, measurement)
-            }
-        }
-    }
-
-    fn check(resources: &Resources, size: u64) -> Result<(), Failure> {
+    fn check(resources: &Resources, _: &RunOptions, size: u64) -> Result<(), Failure> {
         let buffer = &resources.receiver.buffer;
         memory::is_numbered(buffer, "the receiving buffer", 0, size)?;
-        // What the next size does not write is to be missed.
+        // Clears the buffer so that the check after the next size notices missing writes.
         memory::clear(buffer)
     }
 
@@ -156,17 +165,44 @@ impl TwoSidedLatency for SendLat {
     }
 }
 
+impl RoundTripLatency for Bench {
+    fn measure<R: RepeatRoundTrip>(
+        resources: &mut Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        // Each size chooses its command by itself (defect T5 of tools.md).
+        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
+            let sending = Immediate {
+                header: resources.initiator.idc_header(),
+                payload: std::array::from_fn(|at| memory::numbered(at as u64)),
+                length: size as usize,
+            };
+            launched(resources, sending, run.use_ll, repeat)
+        } else {
+            let mut command = resources.template;
+            command.set_request_len(size as u32);
+            if run.rdzv {
+                launched(resources, OnDemand(command), run.use_ll, repeat)
+            } else {
+                launched(resources, Eager(command), run.use_ll, repeat)
+            }
+        }
+    }
+}
+
 /// The launch becomes part of the type: the loop does not branch on it.
-fn launched<S: Sending, M: RoundTripMeasurement>(
+fn launched<S: Sending, R: RepeatRoundTrip>(
     resources: &mut Resources,
     sending: S,
     low_latency: bool,
-    measurement: M,
-) -> Result<M::Output, Failure> {
+    repeat: R,
+) -> Result<R::Output, Failure> {
     if low_latency {
-        measurement.run(&mut PingPong::<S, true> { resources, sending })
+        repeat.run(&mut PingPong::<S, true> { resources, sending })
     } else {
-        measurement.run(&mut PingPong::<S, false> { resources, sending })
+        repeat.run(&mut PingPong::<S, false> { resources, sending })
     }
 }
 
@@ -184,7 +220,7 @@ impl Resources {
 }
 
 impl Receiver {
-    fn new(endpoint: &Endpoint, peer: Address, run: &RunOptions) -> Result<Self, Failure> {
+    fn new(endpoint: &Endpoint, peer: FabricAddress, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
         let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
         let entry = Entry {
@@ -296,7 +332,7 @@ struct PingPong<'a, S, const LOW_LATENCY: bool> {
 
 impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATENCY> {
     #[inline(always)]
-    fn send<C: Clock>(&mut self, clock: &C, patience: &mut Patience<'_>) -> Result<(), Failure> {
+    fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         let Resources {
             initiator,
             rendezvous,
@@ -310,13 +346,13 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
             batch.commit_doorbell();
         }
         if S::ACKNOWLEDGED {
-            await_event(clock, patience, &mut initiator.events, EventType::ACK)?;
+            await_event(clock, policy, &mut initiator.events, EventType::ACK)?;
         }
         if S::FETCHED
             && let Some(rendezvous) = rendezvous
         {
             let events = &mut rendezvous.source.portals.events;
-            await_event(clock, patience, events, EventType::GET)?;
+            await_event(clock, policy, events, EventType::GET)?;
         }
         Ok(())
     }
@@ -325,12 +361,12 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
     fn receive<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
         if S::FETCHED {
-            self.receive_on_demand(clock, patience)
+            self.receive_on_demand(clock, policy)
         } else {
-            self.receive_eager(clock, patience)
+            self.receive_eager(clock, policy)
         }
     }
 
@@ -372,7 +408,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
     fn receive_eager<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
         let Resources {
             initiator,
@@ -392,7 +428,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
             }
             None
         };
-        patience.wait(clock, "message", poll)?.0
+        policy.wait(clock, "message", poll)?.0
     }
 
     /// Three events in any order: PUT with what was sent along, RENDEZVOUS when the data can be
@@ -401,7 +437,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
     fn receive_on_demand<C: Clock>(
         &mut self,
         clock: &C,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
         let Resources {
             receiver,
@@ -415,7 +451,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
                 let fields = (event.event_type(), event.return_code(), event.record());
                 Some((fields, message(&event)))
             };
-            let ((fields, message), _) = patience.wait(clock, "message", poll)?;
+            let ((fields, message), _) = policy.wait(clock, "message", poll)?;
             match fields {
                 (EventType::PUT, ReturnCode::OK, _) => received = message,
                 (EventType::REPLY, ReturnCode::OK, _) => {}
@@ -444,12 +480,12 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
 #[inline(always)]
 fn await_event<C: Clock>(
     clock: &C,
-    patience: &mut Patience<'_>,
+    policy: &mut WaitPolicy<'_>,
     events: &mut EventQueue,
     expected: EventType,
 ) -> Result<(), Failure> {
     let poll = || events.poll().map(|event| arrived(&event, expected));
-    patience.wait(clock, "message", poll)?.0
+    policy.wait(clock, "message", poll)?.0
 }
 
 #[inline(always)]
@@ -490,20 +526,20 @@ fn not_issued(error: EmitError) -> Failure {
 mod tests {
     use super::*;
     use crate::bench::testing::{Alone, endpoint, plan};
-    use crate::run::MonotonicRaw;
+    use crate::measure::MonotonicRaw;
 
     /// Sends to itself: an ordinary message, a last one, an ordinary one.
     struct Three;
 
-    impl RoundTripMeasurement for Three {
+    impl RepeatRoundTrip for Three {
         type Output = ();
 
         fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
-            let (clock, patience) = (&MonotonicRaw, &mut Patience::new(&Alone));
+            let (clock, policy) = (&MonotonicRaw, &mut WaitPolicy::new(&Alone));
             for message in [Message::Ordinary, Message::Last, Message::Ordinary] {
                 round_trip.announce(message)?;
-                round_trip.send(clock, patience)?;
-                assert_eq!(round_trip.receive(clock, patience)?, message);
+                round_trip.send(clock, policy)?;
+                assert_eq!(round_trip.receive(clock, policy)?, message);
                 round_trip.acknowledge();
             }
             Ok(())
@@ -515,19 +551,14 @@ mod tests {
         for options in [&["-s", "8"][..], &["-s", "5000"], &["-s", "5000", "--rdzv"]] {
             let plan = plan("send-lat", options);
             let endpoint = endpoint(&plan);
-            let own = endpoint.address();
             let peer = Peer {
-                address: Address {
-                    nic: own.nic,
-                    pid: own.pid,
-                },
+                address: endpoint.address().address,
                 supervisor: &Alone,
             };
-            let mut resources =
-                SendLat::resources(&endpoint, peer, &plan.run, Side::Client).unwrap();
-            SendLat::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            SendLat::check(&resources, plan.run.max_size).unwrap();
-            SendLat::close(resources).unwrap();
+            let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
+            Bench::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
+            Bench::check(&resources, &plan.run, plan.run.max_size).unwrap();
+            Bench::close(resources).unwrap();
             endpoint.close().unwrap();
         }
     }

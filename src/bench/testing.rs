@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 
-use super::TOOLS;
-use super::api::{Measurement, OneSidedLatency, Peer, Transaction};
-use super::common::Endpoint;
+use super::api::{OneSidedLatency, Peer, RepeatTransaction, Transaction};
 use crate::backend;
 use crate::cli::{self, Request};
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::{Plan, RunOptions};
-use crate::run::{MonotonicRaw, Patience, Supervisor};
-use crate::session::Address;
+use crate::measure::{MonotonicRaw, Supervisor, WaitPolicy};
+use crate::plan::Plan;
+use crate::run_options::{RunOptions, Side};
+use crate::tools::TOOLS;
 
 /// The plan of a client of `tool` with these options.
 pub fn plan(tool: &str, options: &[&str]) -> Plan {
@@ -24,37 +24,36 @@ pub fn plan(tool: &str, options: &[&str]) -> Plan {
 
 /// A place on the fabric for `plan`.
 pub fn endpoint(plan: &Plan) -> Endpoint {
-    Endpoint::new(plan, None, backend::open(plan).unwrap()).unwrap()
+    let device = backend::open(plan.device, None).unwrap();
+    Endpoint::new(plan.site(), None, device).unwrap()
 }
 
-/// Initiator and target of `B` on one endpoint.
+/// The resources of client and server of `B`, on one endpoint.
 pub fn both_ends<B: OneSidedLatency>(
     endpoint: &Endpoint,
     run: &RunOptions,
-) -> (B::Initiator, B::Target) {
-    let own = endpoint.address();
-    let address = Address {
-        nic: own.nic,
-        pid: own.pid,
-    };
+) -> (B::Resources, B::Resources) {
     let peer = Peer {
-        address,
+        address: endpoint.address().address,
         supervisor: &Alone,
     };
-    let target = B::target(endpoint, peer, run).unwrap();
-    (B::initiator(endpoint, peer, run).unwrap(), target)
+    let server = B::set_up(endpoint, peer, run, Side::Server).unwrap();
+    (
+        B::set_up(endpoint, peer, run, Side::Client).unwrap(),
+        server,
+    )
 }
 
-/// Repeats the transaction so many times.
+/// Repeats the transaction this often.
 pub struct Times(pub u64);
 
-impl Measurement for Times {
+impl RepeatTransaction for Times {
     type Output = ();
 
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
-        let mut patience = Patience::new(&Alone);
+        let mut policy = WaitPolicy::new(&Alone);
         for _ in 0..self.0 {
-            transaction.iterate(&MonotonicRaw, &mut patience)?;
+            transaction.iterate(&MonotonicRaw, &mut policy)?;
         }
         Ok(())
     }

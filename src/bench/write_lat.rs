@@ -6,15 +6,16 @@
 use cxi::records::IdcHdr;
 use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
 
-use super::api::{Measurement, OneSidedLatency, Peer};
-use super::common::memory;
+use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Command, Completion, Direction, Endpoint, Entry, FullDma, IdcContext, Initiator, NomatchDma,
-    Reports, Target, measure,
+    Command, Completion, Direction, Entry, FullDma, IdcContext, Initiator, NomatchDma, OneEnd,
+    Reports, Target, defaults, measure, memory,
 };
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::RunOptions;
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
 
 const COMPLETION: Completion = Completion {
     event: EventType::ACK,
@@ -22,84 +23,123 @@ const COMPLETION: Completion = Completion {
 };
 
 /// The benchmark.
-pub struct WriteLat;
+pub struct Bench;
 
-impl OneSidedLatency for WriteLat {
-    type Initiator = Initiator;
-    type Target = Target;
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "write-lat",
+        legacy_name: "cxi_write_lat",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Write Latency Test",
+        about: "One-sided RDMA write latency",
+        operation: "Write",
+        operations: "Writes",
+        size_column: "RDMA Size[B]",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Warmup,
+            Opt::LatencyGap,
+            Opt::Size,
+            Opt::Unrestricted,
+            Opt::NoIdc,
+            Opt::NoLl,
+            Opt::ReportAll,
+            Opt::UseHp,
+        ],
+        defaults: defaults::LATENCY,
+        buffers: FullBuffers::OneEach,
+    };
 
-    fn initiator(
+    type Resources = OneEnd;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.one_sided::<Self>()
+    }
+
+    fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
-        let mut initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
-        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
-        if run.use_idc {
-            initiator.set_idc_context(IdcContext {
-                restricted: !run.unrestricted,
-                fetching: false,
-                silent: false,
-                counter: None,
-            })?;
+        side: Side,
+    ) -> Result<OneEnd, Failure> {
+        Ok(match side {
+            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
+            Side::Server => OneEnd::Target(Target::new(endpoint, Buffer::full(run), &[], ENTRY)?),
+        })
+    }
+
+    fn check(resources: &OneEnd, _: &RunOptions, size: u64) -> Result<(), Failure> {
+        match resources {
+            OneEnd::Initiator(_) => Ok(()),
+            OneEnd::Target(target) => target.is_numbered(size),
         }
-        Ok(initiator)
     }
 
-    fn target(endpoint: &Endpoint, _: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        let entry = Entry {
-            put: true,
-            get: false,
-            matching: None,
-            reports: Reports::Nothing,
-            relaxed: true,
-            buffer_id: 0,
-        };
-        Target::new(endpoint, Buffer::full(run), &[], entry)
+    fn close(resources: OneEnd) -> Result<(), Failure> {
+        resources.close()
     }
+}
 
-    fn measure<M: Measurement>(
-        initiator: &mut Initiator,
+/// The server's entry: open to writes, and silent.
+const ENTRY: Entry = Entry {
+    put: true,
+    get: false,
+    matching: None,
+    reports: Reports::Nothing,
+    relaxed: true,
+    buffer_id: 0,
+};
+
+fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
+    let mut initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
+    memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
+    if run.use_idc {
+        initiator.set_idc_context(IdcContext {
+            restricted: !run.unrestricted,
+            fetching: false,
+            silent: false,
+            counter: None,
+        })?;
+    }
+    Ok(initiator)
+}
+
+impl OneSidedLatency for Bench {
+    fn measure<R: RepeatTransaction>(
+        resources: &mut OneEnd,
         run: &RunOptions,
         size: u64,
-        measurement: M,
-    ) -> Result<M::Output, Failure> {
-        match way(run, size) {
-            Way::Immediate => {
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let initiator = resources.initiator()?;
+        match command_kind(run, size) {
+            CommandKind::Immediate => {
                 let put = IdcPut {
                     header: initiator.idc_header(),
                     payload: std::array::from_fn(|at| memory::numbered(at as u64)),
                     length: size as usize,
                 };
-                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+                measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
-            Way::Restricted => {
+            CommandKind::Restricted => {
                 let put = NomatchDma(initiator.nomatch(Direction::Put, size));
-                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+                measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
-            Way::Unrestricted => {
+            CommandKind::Unrestricted => {
                 let put = FullDma(initiator.full(Direction::Put, size));
-                measure(initiator, put, COMPLETION, run.use_ll, measurement)
+                measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
         }
-    }
-
-    fn check_target(target: &Target, size: u64) -> Result<(), Failure> {
-        target.is_numbered(size)
-    }
-
-    fn close_initiator(initiator: Initiator) -> Result<(), Failure> {
-        initiator.close()
-    }
-
-    fn close_target(target: Target) -> Result<(), Failure> {
-        target.close()
     }
 }
 
 /// The command of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CommandKind {
     /// Immediate data.
     Immediate,
     /// DMA, restricted.
@@ -109,19 +149,19 @@ enum Way {
     Unrestricted,
 }
 
-/// Each size decides for itself (defect T5 of tools.md).
-fn way(run: &RunOptions, size: u64) -> Way {
+/// Chooses the command for each size by itself (defect T5 of tools.md).
+fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
     let limit = if run.unrestricted {
         IDC_MAX_UNRESTRICTED
     } else {
         IDC_MAX_RESTRICTED
     };
     if run.use_idc && size <= limit as u64 {
-        Way::Immediate
+        CommandKind::Immediate
     } else if run.unrestricted {
-        Way::Unrestricted
+        CommandKind::Unrestricted
     } else {
-        Way::Restricted
+        CommandKind::Restricted
     }
 }
 
@@ -142,27 +182,26 @@ impl Command for IdcPut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
 
     #[test]
     fn t4_t5_each_size_of_a_range_decides_for_itself() {
         let run = RunOptions {
             min_size: 1,
             max_size: 4096,
-            ..TOOLS[0].defaults
+            ..Bench::TOOL.defaults
         };
-        assert_eq!(way(&run, 224), Way::Immediate);
-        assert_eq!(way(&run, 225), Way::Restricted);
+        assert_eq!(command_kind(&run, 224), CommandKind::Immediate);
+        assert_eq!(command_kind(&run, 225), CommandKind::Restricted);
         let unrestricted = RunOptions {
             unrestricted: true,
             ..run
         };
-        assert_eq!(way(&unrestricted, 192), Way::Immediate);
-        assert_eq!(way(&unrestricted, 193), Way::Unrestricted);
+        assert_eq!(command_kind(&unrestricted, 192), CommandKind::Immediate);
+        assert_eq!(command_kind(&unrestricted, 193), CommandKind::Unrestricted);
         let without = RunOptions {
             use_idc: false,
             ..run
         };
-        assert_eq!(way(&without, 1), Way::Restricted);
+        assert_eq!(command_kind(&without, 1), CommandKind::Restricted);
     }
 }

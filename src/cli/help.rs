@@ -1,9 +1,8 @@
 //! Help and version texts, made from the registry and the option definitions.
 
+use super::options::{self, OptionDef};
 use crate::atomic;
-use crate::cli::options::{ATOMIC_OP, LOOPBACK, OptionDef};
-use crate::command::Command;
-use crate::tool::Tool;
+use crate::tool::{Opt, Tool};
 
 /// Column at which the explanation of an option begins.
 const EXPLANATION: usize = 26;
@@ -19,32 +18,35 @@ pub fn usage(tool: &Tool, program: &str) -> String {
         &format!("{program} ADDR [OPTIONS]"),
         "Connect to the server at ADDR and measure",
     );
-    if tool.takes(&LOOPBACK) {
+    if tool.takes(Opt::Loopback) {
         text += &entry(
             &format!("{program} --loopback [OPTIONS]"),
             "Run both sides on this machine and measure",
         );
     }
     text += "\nOptions:\n";
-    for option in tool.options {
+    for option in options::of(tool) {
         text += &entry(&syntax(option), &(option.help)(tool));
     }
     text += &entry("-h, --help", "Print this help and exit");
     text += &entry("-V, --version", "Print the version and exit");
-    if tool.takes(&ATOMIC_OP) {
+    if tool.takes(Opt::AtomicOp) {
         text += &names("Atomic operations", &atomic::list(&atomic::OPS));
         text += &names("Comparisons of CSWAP", &atomic::list(&atomic::CSWAP_OPS));
         text += &names("Atomic types", &atomic::list(&atomic::TYPES));
     }
-    if tool.defaults.bandwidth.is_some() {
+    if tool.defaults.lists.is_some() {
         text += "\nA list counts when the peer's NIC has acknowledged it. The time of a side ends\nwith its last list or answer, not with the barrier behind.\n";
     }
     text += "\nThe options of the client decide how both sides run.\n";
     text
 }
 
-/// Help for the program as a whole.
-pub fn overview(tools: &[Tool], commands: &[Command]) -> String {
+/// Help for the program as a whole; `commands` are names and what each does.
+pub fn overview(
+    tools: &[Tool],
+    commands: impl Iterator<Item = (&'static str, &'static str)>,
+) -> String {
     let mut text = String::from(
         "Latency and bandwidth diagnostics for HPE Slingshot NICs\n\nUsage:\n  cxidiag TOOL [ADDR] [OPTIONS]\n  cxidiag COMMAND [ARGUMENTS]\n\nTools:\n",
     );
@@ -58,8 +60,8 @@ pub fn overview(tools: &[Tool], commands: &[Command]) -> String {
         );
     }
     text += "\nCommands:\n";
-    for command in commands {
-        text += &entry(command.name, command.about);
+    for (name, about) in commands {
+        text += &entry(name, about);
     }
     text += "\nOptions:\n";
     text += &entry(
@@ -157,8 +159,8 @@ pub fn entry(subject: &str, explanation: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
-    use crate::command::COMMANDS;
+    use crate::command::{self, COMMANDS};
+    use crate::tools::TOOLS;
 
     #[test]
     fn help_fits_80_columns() {
@@ -166,7 +168,10 @@ mod tests {
             .iter()
             .map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
         let commands = COMMANDS.iter().map(|command| (command.help)());
-        for text in texts.chain(commands).chain([overview(TOOLS, COMMANDS)]) {
+        for text in texts
+            .chain(commands)
+            .chain([overview(TOOLS, command::summaries())])
+        {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
                 assert_eq!(line, line.trim_end());
@@ -179,7 +184,7 @@ mod tests {
         for tool in TOOLS {
             let text = usage(tool, tool.legacy_name);
             let (_, list) = text.split_once("\nOptions:\n").unwrap();
-            for option in tool.options {
+            for option in options::of(tool) {
                 let explanation = (option.help)(tool);
                 let first = explanation.lines().next().unwrap();
                 // On the same line, or on the next where there is no room.

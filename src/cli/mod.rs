@@ -6,9 +6,7 @@
 //! strict (defect T24). Whatever is wrong is told in one line.
 
 pub mod help;
-pub mod number;
 pub mod options;
-pub mod typed;
 
 use std::ffi::{OsStr, OsString};
 
@@ -18,10 +16,10 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command};
 
 use crate::error::Failure;
-use crate::plan::invalid;
+use crate::error::invalid;
+use crate::plan::typed::Typed;
 use crate::tool::Tool;
 use options::{Governs, LEFT_OUT, OptionDef};
-use typed::Typed;
 
 /// What the user wants of a tool.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
-    for option in tool.options {
+    for option in options::of(tool) {
         if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
             continue;
         }
@@ -63,10 +61,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
             None => vec![OsStr::new("")],
         };
         // The last one counts, but where each adds to those before.
-        if !options::ADDING
-            .iter()
-            .any(|adding| adding.long == option.long)
-        {
+        if !options::ADDING.contains(&option.id) {
             values.drain(..values.len() - 1);
         }
         for value in values {
@@ -96,11 +91,7 @@ fn command(tool: &Tool) -> Command {
         .infer_long_args(true)
         .args_override_self(true)
         .version(tool.wire_version)
-        .args(
-            tool.options
-                .iter()
-                .map(|option| argument(option).aliases(abbreviations(option, tool))),
-        )
+        .args(options::of(tool).map(|option| argument(option).aliases(abbreviations(option, tool))))
         .arg(
             Arg::new("help")
                 .short('h')
@@ -145,14 +136,15 @@ fn argument(option: &'static OptionDef) -> Arg {
 /// The abbreviations of a legacy option by which the legacy tool knows it. clap knows these words
 /// before it looks for what a word could be the beginning of.
 fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
-    let is_own = |long| options::OWN.iter().any(|own| own.long == long);
-    if is_own(option.long) {
+    let is_own = |option: &OptionDef| options::OWN.contains(&option.id);
+    if is_own(option) {
         return Vec::new();
     }
-    let legacy = tool.options.iter().map(|option| option.long);
+    let legacy = options::of(tool).filter(|option| !is_own(option));
+    let legacy = legacy.map(|option| option.long);
     let others: Vec<&str> = legacy
         .chain(["help", "version"])
-        .filter(|long| *long != option.long && !is_own(long))
+        .filter(|long| *long != option.long)
         .collect();
     (1..option.long.len())
         .map(|length| &option.long[..length])
@@ -214,7 +206,7 @@ fn candidates(abbreviation: &str, tool: &Tool) -> Vec<String> {
     let Some(start) = abbreviation.strip_prefix("--") else {
         return Vec::new();
     };
-    let own = tool.options.iter().map(|option| option.long);
+    let own = options::of(tool).map(|option| option.long);
     own.chain(["help", "version"])
         .filter(|long| long.starts_with(start))
         .map(|long| format!("--{long}"))

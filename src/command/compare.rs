@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, value_parser};
 
-use crate::bench::TOOLS;
 use crate::cli::help::entry;
+use crate::error::invalid;
 use crate::error::{Failure, cause};
-use crate::expect::Metric;
+use crate::interrupt;
 use crate::measure::Percentile;
-use crate::plan::invalid;
+use crate::plan::expect::Metric;
 use crate::report::comparison::{self, Judgement};
 use crate::report::outcome::{Outcome, SCHEMA_VERSION};
+use crate::tools::TOOLS;
 
 /// Largest change for the worse, in percent, where the user names none.
 const MAX_REGRESS: f64 = 5.0;
@@ -57,7 +58,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         .iter()
         .find(|tool| tool.name == base.tool)
         .ok_or_else(|| Failure::usage(format!("there is no tool {}", base.tool)))?;
-    let judged = asked.figure.unwrap_or(match tool.defaults.bandwidth {
+    let judged = asked.figure.unwrap_or(match tool.defaults.lists {
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
     });
@@ -80,7 +81,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let mut text = Vec::new();
     comparison::write(&mut text, tool, names, [&base, &new], &judgement)
         .and_then(|()| io::stdout().write_all(&text))
-        .map_err(Failure::output)?;
+        .map_err(interrupt::output_failed)?;
     judgement.result()
 }
 

@@ -10,12 +10,13 @@ use clap::{Arg, value_parser};
 
 use crate::backend;
 use crate::cli::help::entry;
-use crate::cli::options::{LEFT_OUT, LIBCXI_VARIABLE, place};
-use crate::device::DeviceName;
+use crate::cli::options::{LEFT_OUT, place};
+use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::Failure;
+use crate::error::invalid;
+use crate::interrupt;
 use crate::machine::Machine;
-use crate::outputs::Place;
-use crate::plan::{LibraryFile, invalid};
+use crate::plan::outputs::Place;
 use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
 
@@ -56,7 +57,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         }
         devices::write(&mut text, &inventory)
             .and_then(|()| io::stdout().write_all(&text))
-            .map_err(Failure::output)?;
+            .map_err(interrupt::output_failed)?;
     }
     if let Some(destination) = destination {
         destination.write(&devices::document(&inventory)?)?;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::error::Failure;
-use crate::multicall::PROGRAM;
+use crate::tool::PROGRAM;
 
 /// One subcommand that is not a tool: it has no peer.
 #[derive(Debug)]
@@ -21,6 +21,11 @@ pub struct Command {
     pub help: fn() -> String,
     /// Carries it out with the arguments after its name.
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
+}
+
+/// Name of each command, and what it does.
+pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    COMMANDS.iter().map(|command| (command.name, command.about))
 }
 
 /// Reads the arguments of the command `name` as `declared`; nothing if they ask for help.

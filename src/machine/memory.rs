@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Machine;
 use super::groups::{Group, Version};
-use crate::cli::number::decimal;
+use crate::number::decimal;
 
 /// Memory that this process can still get, and what sets the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,12 +8,13 @@ mod groups;
 mod huge_pages;
 mod memory;
 mod nodes;
+pub mod placement;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cli::number::decimal;
+use crate::number::decimal;
 
 pub use huge_pages::{Pool, setting};
 pub use memory::{Available, Bound};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::memory::kilobytes;
 use super::{Machine, list};
-use crate::cli::number::decimal;
+use crate::number::decimal;
 
 /// Where the kernel shows its NUMA nodes, one directory each.
 const NODES: &str = "sys/devices/system/node";

@@ -1,14 +1,18 @@
-//! What becomes of the samples: exact statistics, a histogram, and the samples themselves
-//! where they are asked for; bandwidth and packet rate.
+//! Measuring: the clock, waiting for the NIC, and what becomes of the samples: exact statistics, a
+//! histogram, and the samples themselves where they are asked for; bandwidth and packet rate.
 
+mod clock;
 mod gauge;
 mod percentile;
 mod rates;
 mod recorder;
 mod stats;
+pub mod wait_policy;
 
+pub use clock::{Clock, MonotonicRaw};
 pub use gauge::Gauge;
 pub use percentile::Percentile;
-pub use rates::Rates;
+pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;
 pub use stats::Statistics;
+pub use wait_policy::{Supervisor, WaitPolicy};

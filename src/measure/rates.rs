@@ -1,9 +1,16 @@
 //! Bandwidth and packet rate of one size.
 
-use crate::session::PeerResult;
-
 /// Payload of a packet in bytes, the Portals MTU.
 const MTU: u64 = 2048;
+
+/// What one side of a bandwidth run did in one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideResult {
+    /// How long it took, in microseconds.
+    pub elapsed_us: u64,
+    /// Operations that this side initiated.
+    pub count: u64,
+}
 
 /// What a bandwidth run of one size yields, both sides taken together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +25,7 @@ impl Rates {
     /// The sum of what both sides did with operations of `size` bytes. Figures of one NIC that sends
     /// in both directions to itself are doubled, as the legacy tools do (defect T19 of tools.md is
     /// intended): it moves the data of both twice.
-    pub fn of(size: u64, sides: [PeerResult; 2], doubled: bool) -> Self {
+    pub fn of(size: u64, sides: [SideResult; 2], doubled: bool) -> Self {
         let operations_per_us: f64 = sides
             .iter()
             .filter(|side| side.elapsed_us > 0)
@@ -37,8 +44,8 @@ impl Rates {
 mod tests {
     use super::*;
 
-    fn side(elapsed_us: u64, count: u64) -> PeerResult {
-        PeerResult { elapsed_us, count }
+    fn side(elapsed_us: u64, count: u64) -> SideResult {
+        SideResult { elapsed_us, count }
     }
 
     #[test]

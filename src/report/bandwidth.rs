@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use super::text::{self, line, separator};
 use crate::error::Failure;
 use crate::measure::Rates;
-use crate::plan::{Bandwidth, Setting};
+use crate::run_options::{ListOptions, Setting};
 use crate::tool::Tool;
 
 /// The lines of the summary block between IDC and Hugepages.
 /// A buffer takes `used` bytes.
-pub(super) fn lists(out: &mut impl Write, lists: Bandwidth, used: u64) -> io::Result<()> {
+pub(super) fn lists(out: &mut impl Write, lists: ListOptions, used: u64) -> io::Result<()> {
     line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
     line(
         out,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::text::{Summary, line};
 use crate::gpu::{OnGpus, Use};
-use crate::plan::Side;
+use crate::run_options::Side;
 
 /// Which memory a buffer is made of.
 struct Memory(Option<u8>);
@@ -21,7 +21,7 @@ impl fmt::Display for Memory {
 
 /// Writes where the buffers of both sides lie that the run uses, in the words of the legacy tools.
 pub(super) fn lines(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let lists = summary.run.bandwidth;
+    let lists = summary.run.lists;
     let both = lists.is_some_and(|lists| lists.bidirectional);
     let (client, server) = match summary.side {
         Side::Client => (summary.own.gpus, summary.peer_gpus),

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::outcome::{Extent, Outcome, SizeResult, Status};
 use crate::error::Failure;
-use crate::expect::{Metric, Unit};
 use crate::measure::Percentile;
+use crate::plan::expect::{Metric, Unit};
 use crate::tool::Tool;
 
 /// Options that may differ between two runs that measure the same.
@@ -201,7 +201,7 @@ pub fn write(
 
 /// The figures of the table.
 fn figures(tool: &Tool, judged: Metric) -> Vec<Metric> {
-    let mut figures = match tool.defaults.bandwidth {
+    let mut figures = match tool.defaults.lists {
         Some(_) => vec![Metric::Bandwidth, Metric::PacketRate],
         None => vec![
             Metric::Min,

@@ -10,7 +10,8 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use crate::error::{Failure, cause};
-use crate::outputs::Place;
+use crate::interrupt;
+use crate::plan::outputs::Place;
 
 /// A place that has proved writable.
 pub enum Destination {
@@ -79,7 +80,7 @@ impl Destination {
                 let mut out = Output::to(io::stdout());
                 out.write_all(document)
                     .and_then(|()| out.flush())
-                    .map_err(Failure::output)
+                    .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
                 let mut out = Output::to(file);

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::outcome::{SizeResult, Verdict};
-use crate::expect::Expectation;
 use crate::measure::Percentile;
+use crate::plan::expect::Expectation;
 use crate::tool::Tool;
 
 /// Marks a percentile of too few samples.
@@ -91,10 +91,10 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
-    use crate::expect;
     use crate::measure::Recorder;
+    use crate::plan::expect;
     use crate::report::outcome::Extent;
+    use crate::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();

@@ -8,11 +8,10 @@ use super::outcome::{
     AtomicOptions, Clock, Device, Host, ListOptions, Options, Outcome, SCHEMA_VERSION, Status,
 };
 use crate::atomic::AtomicOp;
-use crate::cli::options;
-use crate::placement::Cpus;
+use crate::machine::placement::Cpus;
+use crate::measure::MonotonicRaw;
 use crate::plan::{Plan, Role};
-use crate::run::MonotonicRaw;
-use crate::tool::Tool;
+use crate::tool::{Opt, Tool};
 
 impl Outcome {
     /// Of a run of `tool` of which nothing else is known.
@@ -77,14 +76,14 @@ fn options(plan: &Plan) -> Options {
             .map(|library| library.path.to_string_lossy().into_owned()),
         iters: run.duration_s.is_none().then_some(run.iters),
         duration_s: run.duration_s,
-        warmup: takes(&options::WARMUP).then_some(run.warmup),
-        latency_gap_us: takes(&options::LATENCY_GAP).then_some(run.gap_us),
+        warmup: takes(Opt::Warmup).then_some(run.warmup),
+        latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
         min_size_bytes: run.min_size,
         max_size_bytes: run.max_size,
-        restricted: takes(&options::UNRESTRICTED).then_some(run.restricted().is_on()),
-        idc: takes(&options::NO_IDC).then_some(run.idc().is_on()),
-        low_latency: takes(&options::NO_LL).then_some(run.use_ll),
-        rdzv: takes(&options::RDZV).then_some(run.rdzv),
+        restricted: takes(Opt::Unrestricted).then_some(run.restricted().is_on()),
+        idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
+        low_latency: takes(Opt::NoLl).then_some(run.use_ll),
+        rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
         tx_gpu: plan.gpus.tx,
         rx_gpu: plan.gpus.rx,
         gpu_type: plan
@@ -97,7 +96,7 @@ fn options(plan: &Plan) -> Options {
         peer_gpu_type: None,
         use_hp: run.huge_page.map(|size| size.to_string()),
         cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
-        report_all: takes(&options::REPORT_ALL).then_some(run.report_all),
+        report_all: takes(Opt::ReportAll).then_some(run.report_all),
         atomic: run.atomic.map(|atomic| AtomicOptions {
             op: atomic.op.to_string(),
             cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
@@ -105,7 +104,7 @@ fn options(plan: &Plan) -> Options {
             fetching: atomic.fetching,
             matching: atomic.matching,
         }),
-        lists: run.bandwidth.map(|lists| ListOptions {
+        lists: run.lists.map(|lists| ListOptions {
             list_size: lists.list_size,
             bidirectional: lists.bidirectional,
             buf_sz_bytes: lists.max_buffer,

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::expect::{Expectation, Metric};
+use crate::measure::SideResult;
 use crate::measure::{Percentile, Rates, Recorder};
-use crate::session::PeerResult;
+use crate::plan::expect::{Expectation, Metric};
 
 /// Version of the document. It changes when a field goes away or changes its meaning; further fields
 /// may come without it.
@@ -351,7 +351,7 @@ impl SizeResult {
     }
 
     /// Of what both sides of a bandwidth tool counted, this one first.
-    pub fn of_lists(size: u64, [own, peer]: [PeerResult; 2], rates: Rates, extent: Extent) -> Self {
+    pub fn of_lists(size: u64, [own, peer]: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
         Self {
             size_bytes: size,
             extent,
@@ -414,7 +414,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expect;
+    use crate::plan::expect;
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> Recorder {
         let mut recorder = Recorder::new(None).unwrap();
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_bandwidth_tool() {
-        let side = PeerResult {
+        let side = SideResult {
             elapsed_us: 1_000_000,
             count: 10,
         };

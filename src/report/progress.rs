@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::measure::Gauge;
-use crate::plan::RunOptions;
+use crate::run_options::RunOptions;
 
 /// Time between two drawings, and before the first one.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
         line += &format!(", {:.0} s left", elapsed / share - elapsed);
     }
     if count > 0 {
-        line += &match run.bandwidth {
+        line += &match run.lists {
             Some(_) => {
                 let bytes = count as f64 * current.size as f64;
                 format!(", mean {:.2} MB/s", bytes / elapsed / 1e6)
@@ -130,14 +130,14 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
 
 /// Operations of a size, in a run that is not limited by a duration.
 fn operations(run: &RunOptions) -> u64 {
-    let list = run.bandwidth.map_or(1, |lists| lists.list_size.into());
+    let list = run.lists.map_or(1, |lists| lists.list_size.into());
     run.iters.saturating_mul(list)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
+    use crate::tools::TOOLS;
 
     fn shown(run: &RunOptions, place: (usize, usize), count: u64, sum: u64, ms: u64) -> String {
         let gauge = Arc::new(Gauge::default());

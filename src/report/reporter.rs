@@ -15,12 +15,13 @@ use super::progress::{Current, Progress};
 use super::text::{self, Summary};
 use super::{bandwidth, csv, extra, json};
 use crate::error::{Failure, Kind};
-use crate::expect::Metric;
+use crate::interrupt;
 use crate::machine::shown;
+use crate::measure::SideResult;
 use crate::measure::{Gauge, Rates, Recorder};
-use crate::outputs::Outputs;
+use crate::plan::expect::Metric;
+use crate::plan::outputs::Outputs;
 use crate::plan::{Plan, Role};
-use crate::session::PeerResult;
 use crate::tool::Tool;
 
 /// The text and the documents of one run.
@@ -45,7 +46,7 @@ pub struct Lists {
     /// The size in bytes.
     pub size: u64,
     /// What both sides counted, this one first.
-    pub sides: [PeerResult; 2],
+    pub sides: [SideResult; 2],
     /// What that makes together.
     pub rates: Rates,
     /// Whether this side sends.
@@ -94,7 +95,7 @@ impl Reporter {
     /// Makes sure that everything can be written that the plan asks for.
     pub fn open(&mut self) -> Result<(), Failure> {
         // Standard output first: whatever happens to the others, it gets its document.
-        let stdout = |place: &&crate::outputs::Place| place.file().is_none();
+        let stdout = |place: &&crate::plan::outputs::Place| place.file().is_none();
         for only_stdout in [true, false] {
             let open = |place: &Option<_>, destination: &mut Option<Destination>| {
                 if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
@@ -138,7 +139,7 @@ impl Reporter {
     pub fn met(&mut self, summary: &Summary, server: std::net::SocketAddr) -> Result<(), Failure> {
         let address = |nic, pid| FabricAddress { nic, pid };
         self.outcome.addresses = Some(Addresses {
-            local: address(summary.own.nic, summary.own.pid),
+            local: address(summary.own.address.nic, summary.own.address.pid),
             remote: address(summary.peer.nic, summary.peer.pid),
             vni: summary.own.vni,
             server_ip: server.ip().to_string(),
@@ -165,17 +166,17 @@ impl Reporter {
         }
         text::summary(&mut self.out, summary)
             .and_then(|()| self.out.flush())
-            .map_err(Failure::output)
+            .map_err(interrupt::output_failed)
     }
 
     /// Latencies of the first size are about to be measured.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
-        text::begin(&mut self.out, self.tool, report_all).map_err(Failure::output)
+        text::begin(&mut self.out, self.tool, report_all).map_err(interrupt::output_failed)
     }
 
     /// Bandwidth of the first size is about to be measured.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        bandwidth::begin(&mut self.out, self.tool).map_err(Failure::output)
+        bandwidth::begin(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
     /// A size is about to be measured; `gauge` will tell how far that has come.
@@ -202,7 +203,7 @@ impl Reporter {
     pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
         self.keep_latencies(size, recorder, Extent::Complete)?;
         self.row_of_latencies(size, recorder)
-            .map_err(Failure::output)
+            .map_err(interrupt::output_failed)
     }
 
     /// A failure has ended the run in the middle: `recorder` has what there is of a size. The failure
@@ -271,7 +272,8 @@ impl Reporter {
     /// A size was measured.
     pub fn bandwidth(&mut self, lists: Lists) -> Result<(), Failure> {
         self.keep_bandwidth(lists, Extent::Complete);
-        self.row_of_bandwidth(lists).map_err(Failure::output)
+        self.row_of_bandwidth(lists)
+            .map_err(interrupt::output_failed)
     }
 
     /// A failure has ended the run in the middle; as [`Self::latencies_cut_short`].
@@ -308,19 +310,19 @@ impl Reporter {
 
     /// What a server has to say about each size.
     pub fn server_result(&mut self) -> Result<(), Failure> {
-        text::server_result(&mut self.out, self.tool).map_err(Failure::output)
+        text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
     /// What a server has to say at its end.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::server_end(&mut self.out, self.tool).map_err(Failure::output)
+        text::server_end(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
     /// There are no more sizes: prints what stands behind the table.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
             .and_then(|()| self.extra())
-            .map_err(Failure::output)
+            .map_err(interrupt::output_failed)
     }
 
     /// The blocks of text that were asked for.

@@ -7,15 +7,15 @@
 use std::io::{self, BufWriter, Write};
 
 use super::{bandwidth, buffers};
-use crate::buffers::Need;
-use crate::cli::options;
 use crate::device::DeviceName;
+use crate::device::FabricAddress;
+use crate::endpoint::LocalAddress;
 use crate::error::{Failure, Kind};
 use crate::gpu::OnGpus;
 use crate::measure::Statistics;
-use crate::plan::{RunOptions, Setting, Side};
-use crate::session::{Address, Own};
-use crate::tool::Tool;
+use crate::plan::buffers::Need;
+use crate::run_options::{RunOptions, Setting, Side};
+use crate::tool::{Opt, Tool};
 
 /// Bytes of lines that are written together.
 const LINES: usize = 1 << 16;
@@ -27,18 +27,18 @@ pub struct Summary<'a> {
     pub tool: &'a Tool,
     /// Who prints.
     pub side: Side,
-    /// Own device.
+    /// LocalAddress device.
     pub device: DeviceName,
     /// The device says that it is made of software.
     pub simulated: bool,
-    /// Own service.
+    /// LocalAddress service.
     pub svc_id: u32,
     /// The options of the run, which are the client's.
     pub run: &'a RunOptions,
-    /// Own address.
-    pub own: Own,
-    /// Address of the peer.
-    pub peer: Address,
+    /// LocalAddress address.
+    pub own: LocalAddress,
+    /// FabricAddress of the peer.
+    pub peer: FabricAddress,
     /// Where the peer's buffers lie.
     pub peer_gpus: OnGpus,
     /// GPUs that this side has found, if its buffers lie on some.
@@ -65,7 +65,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "    {}", tool.title)?;
     line(out, "Device", summary.device)?;
     line(out, "Service ID", summary.svc_id)?;
-    let has_buffers = tool.takes(&options::SIZE);
+    let has_buffers = tool.takes(Opt::Size);
     if has_buffers {
         buffers::lines(out, summary)?;
     }
@@ -79,7 +79,7 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             line(out, "Iterations", run.iters)?;
         }
     }
-    if tool.takes(&options::WARMUP) {
+    if tool.takes(Opt::Warmup) {
         line(out, "Warmup Iters", run.warmup)?;
         let gap = format_args!("{} microseconds", run.gap_us);
         line(out, "Inter-Iter Gap", gap)?;
@@ -102,24 +102,24 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
         line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
     }
-    if let Some(lists) = run.bandwidth {
+    if let Some(lists) = run.lists {
         line(out, "List Size", lists.list_size)?;
     }
-    if tool.takes(&options::NO_IDC) {
+    if tool.takes(Opt::NoIdc) {
         line(out, "IDC", run.idc())?;
     }
     if let Some(atomic) = run.atomic {
         line(out, "Matching LEs", Setting::from(atomic.matching))?;
         line(out, "Restricted", run.restricted())?;
     }
-    if tool.takes(&options::NO_LL) {
+    if tool.takes(Opt::NoLl) {
         line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
     }
-    if tool.takes(&options::REPORT_ALL) {
+    if tool.takes(Opt::ReportAll) {
         let reported = if run.report_all { "All" } else { "Summary" };
         line(out, "Results Reported", reported)?;
     }
-    if let Some(lists) = run.bandwidth {
+    if let Some(lists) = run.lists {
         bandwidth::lists(out, lists, need.allocated())?;
     }
     if has_buffers {
@@ -133,14 +133,18 @@ pub fn summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             }
         }
     }
-    let Own { nic, pid, vni, .. } = *own;
+    let LocalAddress {
+        address: FabricAddress { nic, pid },
+        vni,
+        ..
+    } = *own;
     line(
         out,
         &format!("Local ({here})"),
         format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"),
     )?;
     let loopback = if peer.nic == nic { " (loopback)" } else { "" };
-    let Address { nic, pid } = *peer;
+    let FabricAddress { nic, pid } = *peer;
     line(
         out,
         &format!("Remote ({there})"),
@@ -245,7 +249,7 @@ pub(super) fn cut_short(
 }
 
 fn header(tool: &Tool) -> String {
-    if tool.defaults.bandwidth.is_some() {
+    if tool.defaults.lists.is_some() {
         return bandwidth::header(tool);
     }
     format!(
@@ -271,8 +275,8 @@ pub(super) fn line(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
     use crate::device::DeviceKind;
+    use crate::tools::TOOLS;
 
     /// The user's document.
     const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");
@@ -305,14 +309,13 @@ mod tests {
             simulated: false,
             svc_id: 1,
             run,
-            own: Own {
-                nic,
-                pid: 0,
+            own: LocalAddress {
+                address: FabricAddress { nic, pid: 0 },
                 vni: 10,
                 simulated: false,
                 gpus: OnGpus::NONE,
             },
-            peer: Address { nic: other, pid: 0 },
+            peer: FabricAddress { nic: other, pid: 0 },
             peer_gpus: OnGpus::NONE,
             gpu_count: 0,
             cpus: &[],
@@ -459,7 +462,7 @@ mod tests {
     fn one_nic_is_loopback_and_a_software_nic_says_so() {
         let run = write_lat().defaults;
         let mut what = example(&run, Side::Client);
-        what.peer = Address { nic: 0x13, pid: 1 };
+        what.peer = FabricAddress { nic: 0x13, pid: 1 };
         let text = written(|out| summary(out, &what));
         assert!(
             text.ends_with(

@@ -2,20 +2,17 @@
 
 use allocation_counter::AllocationInfo;
 
-use super::latency::{Limit, Schedule, repeat};
-use super::{MonotonicRaw, Patience};
-use crate::bench::api::{Measurement, OneSidedLatency, Transaction};
-use crate::bench::atomic_lat::AtomicLat;
-use crate::bench::read_lat::ReadLat;
+use super::size_loop::{Limit, Schedule, repeat};
+use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
 use crate::bench::testing::{Alone, both_ends, endpoint, plan};
-use crate::bench::write_lat::WriteLat;
+use crate::bench::{atomic_lat, read_lat, write_lat};
 use crate::error::Failure;
-use crate::measure::Recorder;
+use crate::measure::{MonotonicRaw, Recorder, WaitPolicy};
 
 /// What the loop allocates, warm-up included, with samples kept.
 struct Counted;
 
-impl Measurement for Counted {
+impl RepeatTransaction for Counted {
     type Output = AllocationInfo;
 
     fn run(self, transaction: &mut impl Transaction) -> Result<AllocationInfo, Failure> {
@@ -24,17 +21,17 @@ impl Measurement for Counted {
             warmup: 3,
             gap: 1_000,
         };
-        let mut patience = Patience::new(&Alone);
+        let mut policy = WaitPolicy::new(&Alone);
         let mut recorder = Recorder::new(Some(100))?;
         // With its first packet the software NIC opens a way to the peer.
-        transaction.iterate(&MonotonicRaw, &mut patience)?;
+        transaction.iterate(&MonotonicRaw, &mut policy)?;
         let mut result = Ok(());
         let info = allocation_counter::measure(|| {
             result = repeat(
                 transaction,
                 &MonotonicRaw,
                 schedule,
-                &mut patience,
+                &mut policy,
                 |sample| recorder.record(sample),
             );
         });
@@ -46,16 +43,16 @@ impl Measurement for Counted {
 fn allocates_nothing<B: OneSidedLatency>(tool: &str, options: &[&str]) {
     let plan = plan(tool, options);
     let endpoint = endpoint(&plan);
-    let (mut initiator, target) = both_ends::<B>(&endpoint, &plan.run);
-    let counted = B::measure(&mut initiator, &plan.run, plan.run.max_size, Counted).unwrap();
+    let (mut client, server) = both_ends::<B>(&endpoint, &plan.run);
+    let counted = B::measure(&mut client, &plan.run, plan.run.max_size, Counted).unwrap();
     assert_eq!(counted.count_total, 0, "{tool} {options:?}");
-    B::close_initiator(initiator).unwrap();
-    B::close_target(target).unwrap();
+    B::close(client).unwrap();
+    B::close(server).unwrap();
     endpoint.close().unwrap();
 }
 
 #[test]
-fn the_loop_allocates_nothing() {
+fn measuring_loop_allocates_nothing() {
     for options in [
         &["-s", "8"][..],
         &["-s", "224", "--no-ll"],
@@ -63,10 +60,10 @@ fn the_loop_allocates_nothing() {
         &["-s", "192", "--unrestricted"],
         &["-s", "100000", "--unrestricted"],
     ] {
-        allocates_nothing::<WriteLat>("write-lat", options);
+        allocates_nothing::<write_lat::Bench>("write-lat", options);
     }
-    allocates_nothing::<ReadLat>("read-lat", &["-s", "100000"]);
-    allocates_nothing::<ReadLat>("read-lat", &["--unrestricted"]);
-    allocates_nothing::<AtomicLat>("atomic-lat", &["--fetching"]);
-    allocates_nothing::<AtomicLat>("atomic-lat", &["--matching"]);
+    allocates_nothing::<read_lat::Bench>("read-lat", &["-s", "100000"]);
+    allocates_nothing::<read_lat::Bench>("read-lat", &["--unrestricted"]);
+    allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--fetching"]);
+    allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--matching"]);
 }

@@ -1,21 +1,18 @@
-//! A bandwidth run: lists of operations, in one direction or both.
+//! One size of a bandwidth run: lists of operations, in one direction or both.
 
-use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::clients::Meeting;
-use super::course::{Watchful, by_role, close, cut_short, longest_size, open, summarize};
-use super::{Clock, MonotonicRaw, Patience};
+use super::driver::Context;
+use super::results::BandwidthResults;
+use super::size_loop::longest_size;
 use crate::advice::{Situation, remedy};
-use crate::bench::api::{Bandwidth, Iterations, ListMeasurement, Peer, Step};
+use crate::bench::api::{Bandwidth, Lists, RepeatLists, Step};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::{Gauge, Rates};
+use crate::measure::{Clock, MonotonicRaw, SideResult, WaitPolicy};
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, RunOptions, Side};
-use crate::report::{Lists, Reporter};
-use crate::session::{self, PeerResult, Session};
+use crate::run_options::RunOptions;
+use crate::session::Session;
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
@@ -23,106 +20,47 @@ const POST_RUN: &str = "Post-run";
 const CLEANUP: &str = "RDZV cleanup";
 
 /// What a side waits for, in messages.
-const AWAITED: &str = "list of messages";
+const AWAITED: &str = "list of operations";
 
-/// Carries out `plan` with benchmark `B`.
-pub fn bandwidth_run<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    let serve = |meeting: Meeting| run::<B>(meeting, Side::Server);
-    by_role(plan, reporter, serve, |plan, address, reporter| {
-        let endpoint = open(plan)?;
-        let (session, agreed) = session::join(plan, address, endpoint.address())?;
-        let meeting = Meeting {
-            plan,
-            endpoint,
-            session,
-            agreed,
-            reporter,
-        };
-        run::<B>(meeting, Side::Client)
-    })
-}
-
-fn run<B: Bandwidth>(meeting: Meeting, side: Side) -> Result<(), Failure> {
-    let Meeting {
-        plan,
-        endpoint,
-        session,
-        agreed,
-        reporter,
-    } = meeting;
-    let run = &agreed.run;
-    let lists = run.lists()?;
-    summarize(reporter, plan, side, &endpoint, &session, &agreed)?;
-    let watch = Watchful::new(&session, &endpoint, plan);
-    let peer = Peer {
-        address: agreed.peer,
-        supervisor: &watch,
+/// Measures lists of operations of `size` bytes.
+pub fn measure<B: Bandwidth>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+    results: &mut BandwidthResults,
+) -> Result<(), Failure> {
+    let run = context.run;
+    let list_size = run.lists()?.list_size.into();
+    let list_bytes = size.saturating_mul(list_size);
+    let partner = Connected {
+        session: context.session,
+        limit: longest_size(run, list_bytes),
     };
-    let mut resources =
-        B::resources(&endpoint, peer, run, side).map_err(|failure| session.tell(failure))?;
-    session.ready()?;
-    reporter.begin_bandwidth()?;
-    let is_loopback = agreed.peer.nic == endpoint.address().nic;
-    let sends = lists.bidirectional || side == Side::Client;
-    let lists_of = |size, figures: Figures| {
-        let doubled = is_loopback && lists.bidirectional;
-        let sides = [figures.own, figures.peer.unwrap_or_default()];
-        Lists {
-            size,
-            sides,
-            rates: Rates::of(size, sides, doubled),
-            sends,
-            one_sided: lists.bidirectional && figures.peer.is_none(),
-        }
-    };
-    let figures = Cell::default();
-    let gauge = Arc::new(Gauge::default());
-    let mut current = run.min_size;
-    let measured = run.sizes().try_for_each(|size| {
-        current = size;
-        gauge.set(0, 0);
-        reporter.begin_size(size, &gauge);
-        figures.set(Figures::default());
-        let list_bytes = size.saturating_mul(lists.list_size.into());
-        let partner = Connected {
-            session: &session,
-            limit: longest_size(run, list_bytes),
-        };
-        let measurement = Loop {
-            partner: &partner,
-            run,
-            list_size: lists.list_size.into(),
-            ends_with_peer: !sends,
-            peer_ends_in_step: agreed.is_cxidiag,
-            patience: Patience::new(&watch).for_bytes(list_bytes),
-            figures: &figures,
-            gauge: &gauge,
-        };
-        B::measure(&mut resources, run, size, measurement)?;
-        if cfg!(debug_assertions) && agreed.is_cxidiag {
-            B::check(&resources, run, size)?;
-        }
-        enter(Phase::Reporting);
-        reporter.bandwidth(lists_of(size, figures.take()))
-    });
-    if let Err(failure) = measured {
-        let failure = cut_short(&session, failure);
-        reporter.bandwidth_cut_short(lists_of(current, figures.get()), &failure);
-        return Err(failure);
+    let part = B::part(run, context.side);
+    if !part.issues() && !B::ANSWERS {
+        return wait_for_peer(&partner, results);
     }
-    session.finish();
-    enter(Phase::Releasing);
-    reporter.end()?;
-    B::close(resources)?;
-    close(endpoint)
+    let measuring = Loop {
+        partner: &partner,
+        run,
+        list_size,
+        ends_with_peer: !part.issues(),
+        peer_ends_in_step: context.peer_is_cxidiag,
+        policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
+        results,
+    };
+    B::measure(resources, run, size, measuring)
 }
 
-/// What is known of a size.
-#[derive(Clone, Copy, Debug, Default)]
-struct Figures {
-    own: PeerResult,
-    /// Once the results are exchanged.
-    peer: Option<PeerResult>,
+/// The part of a side that issues no list and answers none.
+fn wait_for_peer(partner: &dyn Partner, results: &mut BandwidthResults) -> Result<(), Failure> {
+    enter(Phase::PreRun);
+    partner.barrier(PRE_RUN)?;
+    enter(Phase::Measuring);
+    partner.barrier(POST_RUN)?;
+    enter(Phase::Results);
+    results.peer = Some(partner.results(SideResult::default())?);
+    Ok(())
 }
 
 /// The peer, as the loop sees it.
@@ -131,7 +69,7 @@ trait Partner {
     fn barrier(&self, point: &str) -> Result<(), Failure>;
 
     /// Exchanges results.
-    fn results(&self, own: PeerResult) -> Result<PeerResult, Failure>;
+    fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
 
     /// Whether the peer waits at the next point.
     fn speaks(&self) -> bool;
@@ -149,7 +87,7 @@ impl Partner for Connected<'_> {
         self.session.barrier(point, self.limit)
     }
 
-    fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
+    fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
         self.session.results(own)
     }
 
@@ -177,52 +115,47 @@ struct Loop<'a> {
     ends_with_peer: bool,
     /// The peer completes what either side has begun when the time is up.
     peer_ends_in_step: bool,
-    patience: Patience<'a>,
+    policy: WaitPolicy<'a>,
     /// What the loop finds out, whether or not it comes to its end.
-    figures: &'a Cell<Figures>,
-    /// Operations of completed iterations, for another thread to look at.
-    gauge: &'a Gauge,
+    results: &'a mut BandwidthResults,
 }
 
-impl ListMeasurement for Loop<'_> {
+impl RepeatLists for Loop<'_> {
     type Output = ();
 
-    fn run(mut self, iterations: &mut impl Iterations) -> Result<(), Failure> {
+    fn run(mut self, lists: &mut impl Lists) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
         enter(Phase::PreRun);
         self.partner.barrier(PRE_RUN)?;
         enter(Phase::Measuring);
         let start = clock.now();
         let measured = match self.run.duration_s {
-            None => self.count(clock, iterations),
-            Some(seconds) => self.last(clock, iterations, u64::from(seconds) * 1_000_000_000),
+            None => self.count(clock, lists),
+            Some(seconds) => self.last(clock, lists, u64::from(seconds) * 1_000_000_000),
         };
         let elapsed = match measured {
             Ok((_, elapsed)) => elapsed,
             Err(_) => clock.now() - start,
         };
-        let own = PeerResult {
+        let own = SideResult {
             elapsed_us: (elapsed + 500) / 1000,
-            count: iterations.lists_sent() * self.list_size,
+            count: lists.issued() * self.list_size,
         };
-        self.figures.set(Figures { own, peer: None });
+        self.results.own = own;
         let (completed, _) = measured?;
         enter(Phase::PostRun);
         self.partner.barrier(POST_RUN)?;
         enter(Phase::Results);
         let peer = self.partner.results(own)?;
         self.check(peer, completed)?;
-        self.figures.set(Figures {
-            own,
-            peer: Some(peer),
-        });
+        self.results.peer = Some(peer);
         enter(Phase::Settling);
         if self.peer_ends_in_step {
             let begun = own.count.max(peer.count) / self.list_size;
-            self.complete(clock, iterations, completed, begun)?;
+            self.complete(clock, lists, completed, begun)?;
         }
         if self.cleans_up() {
-            self.settle(clock, iterations)?;
+            self.settle(clock, lists)?;
             self.partner.barrier(CLEANUP)?;
         }
         Ok(())
@@ -234,10 +167,10 @@ impl Loop<'_> {
     fn count<C: Clock>(
         &mut self,
         clock: &C,
-        iterations: &mut impl Iterations,
+        lists: &mut impl Lists,
     ) -> Result<(u64, u64), Failure> {
         let start = clock.now();
-        self.complete(clock, iterations, 0, self.run.iters)?;
+        self.complete(clock, lists, 0, self.run.iters)?;
         Ok((self.run.iters, clock.now() - start))
     }
 
@@ -246,28 +179,28 @@ impl Loop<'_> {
     fn last<C: Clock>(
         &mut self,
         clock: &C,
-        iterations: &mut impl Iterations,
+        lists: &mut impl Lists,
         duration: u64,
     ) -> Result<(u64, u64), Failure> {
-        let watcher = self.patience;
-        let mut vigil = watcher.vigil(AWAITED);
+        let watcher = self.policy;
+        let mut timer = watcher.timer(AWAITED);
         let (mut completed, mut elapsed) = (0, 0);
         let start = clock.now();
         loop {
-            let step = iterations.step(clock, &mut self.patience)?;
+            let step = lists.step(clock, &mut self.policy)?;
             let now = clock.now() - start;
             let mut over = now >= duration;
             if step == Step::Waiting {
-                let look = vigil.miss(clock)?;
+                let look = timer.miss(clock)?;
                 if self.ends_with_peer {
                     over = look && self.partner.speaks();
                 }
             } else {
-                vigil.hit();
+                timer.hit();
                 elapsed = now;
                 if step == Step::Complete {
                     completed += 1;
-                    self.gauge.set(completed * self.list_size, 0);
+                    self.results.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
                 over &= !self.ends_with_peer;
@@ -281,13 +214,13 @@ impl Loop<'_> {
     /// Fails unless the peer may have sent so much. It begins an iteration when it has completed the one
     /// before, for which it needs this side: it is ahead of `completed` by two at the most. What it says
     /// is divided by its time, and waited for (defect T27 of tools.md).
-    fn check(&self, peer: PeerResult, completed: u64) -> Result<(), Failure> {
+    fn check(&self, peer: SideResult, completed: u64) -> Result<(), Failure> {
         let most = completed.saturating_add(2).saturating_mul(self.list_size);
         if peer.count <= most {
             return Ok(());
         }
         Err(Failure::environment(format!(
-            "the peer sent what cannot be: {} messages as its result, where at most {most} can have been",
+            "the peer reported {} operations, at most {most} are possible",
             peer.count
         ))
         .with_hint(remedy(Situation::NoDiagnostic)))
@@ -296,22 +229,18 @@ impl Loop<'_> {
     /// Whether a barrier follows the results (wire.md 6.3).
     fn cleans_up(&self) -> bool {
         let run = self.run;
-        let both = run.bandwidth.is_some_and(|lists| lists.bidirectional);
+        let both = run.lists.is_some_and(|lists| lists.bidirectional);
         both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
     }
 
     /// Completes what is under way, as far as the peer does: one that speaks waits at the barrier.
-    fn settle<C: Clock>(
-        &mut self,
-        clock: &C,
-        iterations: &mut impl Iterations,
-    ) -> Result<(), Failure> {
-        let watcher = self.patience;
-        let mut vigil = watcher.vigil(AWAITED);
-        while iterations.are_under_way()? {
-            if iterations.step(clock, &mut self.patience)? != Step::Waiting {
-                vigil.hit();
-            } else if vigil.miss(clock)? && self.partner.speaks() {
+    fn settle<C: Clock>(&mut self, clock: &C, lists: &mut impl Lists) -> Result<(), Failure> {
+        let watcher = self.policy;
+        let mut timer = watcher.timer(AWAITED);
+        while lists.are_under_way()? {
+            if lists.step(clock, &mut self.policy)? != Step::Waiting {
+                timer.hit();
+            } else if timer.miss(clock)? && self.partner.speaks() {
                 break;
             }
         }
@@ -322,22 +251,22 @@ impl Loop<'_> {
     fn complete<C: Clock>(
         &mut self,
         clock: &C,
-        iterations: &mut impl Iterations,
+        lists: &mut impl Lists,
         mut completed: u64,
         wanted: u64,
     ) -> Result<(), Failure> {
-        let watcher = self.patience;
-        let mut vigil = watcher.vigil(AWAITED);
+        let watcher = self.policy;
+        let mut timer = watcher.timer(AWAITED);
         while completed < wanted {
-            match iterations.step(clock, &mut self.patience)? {
+            match lists.step(clock, &mut self.policy)? {
                 Step::Waiting => {
-                    vigil.miss(clock)?;
+                    timer.miss(clock)?;
                 }
-                Step::Going => vigil.hit(),
+                Step::Going => timer.hit(),
                 Step::Complete => {
-                    vigil.hit();
+                    timer.hit();
                     completed += 1;
-                    self.gauge.set(completed * self.list_size, 0);
+                    self.results.gauge.set(completed * self.list_size, 0);
                     interrupt::check()?;
                 }
             }
@@ -351,9 +280,10 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::bench::api::Part;
     use crate::bench::testing::{Alone, plan};
 
-    /// A peer that has sent so many lists of 4 in all, and speaks as asked.
+    /// A peer whose result is this many lists of 4, and that waits at the next barrier if asked to.
     struct Other {
         lists: u64,
         speaks: bool,
@@ -366,9 +296,9 @@ mod tests {
             Ok(())
         }
 
-        fn results(&self, _: PeerResult) -> Result<PeerResult, Failure> {
+        fn results(&self, _: SideResult) -> Result<SideResult, Failure> {
             assert_eq!(self.barriers.get(), 2);
-            Ok(PeerResult {
+            Ok(SideResult {
                 elapsed_us: 1,
                 count: self.lists * 4,
             })
@@ -379,24 +309,32 @@ mod tests {
         }
     }
 
-    /// Sends a list in the first of four steps, completes an iteration in the third, and waits in the
-    /// others; for ever, once it has completed as many as it may.
+    fn peer(lists: u64, speaks: bool) -> Other {
+        Other {
+            lists,
+            speaks,
+            barriers: Cell::new(0),
+        }
+    }
+
+    /// Issues a list in the first of four steps, completes an iteration in the third, and waits in the
+    /// others. After `most` iterations it only waits.
     struct Scripted {
         most: u64,
         steps: u64,
-        sent: u64,
+        issued: u64,
         completed: u64,
     }
 
-    impl Iterations for Scripted {
-        fn step<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<Step, Failure> {
+    impl Lists for Scripted {
+        fn step<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Step, Failure> {
             if self.completed == self.most {
                 return Ok(Step::Waiting);
             }
             self.steps += 1;
             Ok(match self.steps % 4 {
                 1 => {
-                    self.sent += 1;
+                    self.issued += 1;
                     Step::Going
                 }
                 3 => {
@@ -407,8 +345,8 @@ mod tests {
             })
         }
 
-        fn lists_sent(&self) -> u64 {
-            self.sent
+        fn issued(&self) -> u64 {
+            self.issued
         }
 
         fn are_under_way(&mut self) -> Result<bool, Failure> {
@@ -420,103 +358,9 @@ mod tests {
         Scripted {
             most,
             steps: 0,
-            sent: 0,
+            issued: 0,
             completed: 0,
         }
-    }
-
-    fn run(options: &[&str], peer: &Other, ends_with_peer: bool) -> (Scripted, PeerResult) {
-        let plan = plan("send-bw", options);
-        let most = if ends_with_peer { peer.lists } else { u64::MAX };
-        let figures = Cell::default();
-        let measurement = Loop {
-            partner: peer,
-            run: &plan.run,
-            list_size: 4,
-            ends_with_peer,
-            peer_ends_in_step: true,
-            patience: Patience::new(&Alone),
-            figures: &figures,
-            gauge: &Gauge::default(),
-        };
-        let mut scripted = scripted(most);
-        measurement.run(&mut scripted).unwrap();
-        (scripted, figures.get().own)
-    }
-
-    fn peer(lists: u64, speaks: bool) -> Other {
-        Other {
-            lists,
-            speaks,
-            barriers: Cell::new(0),
-        }
-    }
-
-    #[test]
-    fn iterations_are_counted() {
-        let (scripted, own) = run(&["-n", "5"], &peer(5, false), false);
-        assert_eq!((scripted.completed, scripted.sent, own.count), (5, 5, 20));
-    }
-
-    #[test]
-    fn t23_what_either_side_has_begun_is_completed_and_does_not_count() {
-        // The time is up somewhere in an iteration; the peer is ahead by one.
-        let ahead = peer(1 << 40, false);
-        let mut scripted = scripted(u64::MAX);
-        let plan = plan("send-bw", &[]);
-        let mut measurement = Loop {
-            partner: &ahead,
-            run: &plan.run,
-            list_size: 4,
-            ends_with_peer: false,
-            peer_ends_in_step: true,
-            patience: Patience::new(&Alone),
-            figures: &Cell::default(),
-            gauge: &Gauge::default(),
-        };
-        let (completed, _) = measurement.last(&MonotonicRaw, &mut scripted, 0).unwrap();
-        assert_eq!((completed, scripted.sent), (0, 1));
-        measurement
-            .complete(&MonotonicRaw, &mut scripted, completed, 2)
-            .unwrap();
-        assert_eq!((scripted.completed, scripted.sent), (2, 2));
-    }
-
-    /// It would be waited for without end.
-    #[test]
-    fn t27_a_result_that_cannot_be_is_refused() {
-        let plan = plan("send-bw", &["-n", "5"]);
-        for (lists, is_fine) in [(5, true), (7, true), (8, false), (u64::MAX / 4, false)] {
-            let told = Told::default();
-            let other = peer(lists, false);
-            let result = legacy(&plan.run, &other, &told).run(&mut scripted(u64::MAX));
-            assert_eq!(result.is_ok(), is_fine, "{lists}");
-        }
-    }
-
-    /// The time is up in the middle of the second iteration, which goes on only when the peer has
-    /// come to its end too. What was begun counts, and is completed.
-    #[test]
-    fn t23_a_run_ends_in_step_with_the_peer() {
-        let peer = peer(1, false);
-        let plan = plan("send-bw", &["-D", "1"]);
-        let figures = Cell::default();
-        let measurement = Loop {
-            partner: &peer,
-            run: &plan.run,
-            list_size: 4,
-            ends_with_peer: false,
-            peer_ends_in_step: true,
-            patience: Patience::new(&Alone),
-            figures: &figures,
-            gauge: &Gauge::default(),
-        };
-        let mut stuck = Stuck {
-            scripted: scripted(u64::MAX),
-            peer: &peer,
-        };
-        measurement.run(&mut stuck).unwrap();
-        assert_eq!((figures.get().own.count, stuck.scripted.completed), (8, 2));
     }
 
     /// Waits in the second iteration until both sides are past the second barrier.
@@ -525,20 +369,20 @@ mod tests {
         peer: &'a Other,
     }
 
-    impl Iterations for Stuck<'_> {
+    impl Lists for Stuck<'_> {
         fn step<C: Clock>(
             &mut self,
             clock: &C,
-            patience: &mut Patience<'_>,
+            policy: &mut WaitPolicy<'_>,
         ) -> Result<Step, Failure> {
-            if self.scripted.sent == 2 && self.peer.barriers.get() < 2 {
+            if self.scripted.issued == 2 && self.peer.barriers.get() < 2 {
                 return Ok(Step::Waiting);
             }
-            self.scripted.step(clock, patience)
+            self.scripted.step(clock, policy)
         }
 
-        fn lists_sent(&self) -> u64 {
-            self.scripted.sent
+        fn issued(&self) -> u64 {
+            self.scripted.issued
         }
 
         fn are_under_way(&mut self) -> Result<bool, Failure> {
@@ -546,80 +390,137 @@ mod tests {
         }
     }
 
-    /// The same with a legacy peer, which answers in the next size at the earliest.
-    #[test]
-    fn with_a_legacy_peer_the_next_size_goes_on_with_what_was_begun() {
-        let peer = peer(1, false);
-        let plan = plan("send-bw", &["-D", "1"]);
-        let mut stuck = Stuck {
-            scripted: scripted(u64::MAX),
-            peer: &peer,
-        };
-        let told = Told::default();
-        legacy(&plan.run, &peer, &told).run(&mut stuck).unwrap();
-        let own = told.figures.get().own;
-        assert_eq!((own.count, stuck.scripted.completed), (8, 1));
+    fn no_results() -> BandwidthResults {
+        BandwidthResults::new(Part::Active, false, false)
     }
 
-    /// What a loop tells as it goes.
-    #[derive(Default)]
-    struct Told {
-        figures: Cell<Figures>,
-        gauge: Gauge,
-    }
-
-    fn legacy<'a>(run: &'a RunOptions, peer: &'a Other, told: &'a Told) -> Loop<'a> {
+    /// The loop of an active side against a cxidiag peer.
+    fn active<'a>(
+        run: &'a RunOptions,
+        peer: &'a Other,
+        results: &'a mut BandwidthResults,
+    ) -> Loop<'a> {
         Loop {
             partner: peer,
             run,
             list_size: 4,
             ends_with_peer: false,
-            peer_ends_in_step: false,
-            patience: Patience::new(&Alone),
-            figures: &told.figures,
-            gauge: &told.gauge,
+            peer_ends_in_step: true,
+            policy: WaitPolicy::new(&Alone),
+            results,
         }
     }
 
     #[test]
-    fn timed_rendezvous_ranges_in_both_directions_have_one_more_barrier() {
-        let all = ["-D", "1", "-s", "8:16", "-b", "-R"];
-        let cleans_up = |options: &[&str]| {
-            let plan = plan("send-bw", options);
-            legacy(&plan.run, &peer(0, false), &Told::default()).cleans_up()
+    fn counts_iterations() {
+        let run = plan("send-bw", &["-n", "5"]).run;
+        let (peer, mut lists, mut results) = (peer(5, false), scripted(u64::MAX), no_results());
+        active(&run, &peer, &mut results).run(&mut lists).unwrap();
+        assert_eq!((lists.completed, lists.issued), (5, 5));
+        assert_eq!(results.own.count, 20);
+    }
+
+    #[test]
+    fn t23_completes_begun_iterations_without_counting_them() {
+        // The time is up in the middle of an iteration; the peer is ahead by one.
+        let run = plan("send-bw", &[]).run;
+        let (ahead, mut lists, mut results) =
+            (peer(1 << 40, false), scripted(u64::MAX), no_results());
+        let mut measuring = active(&run, &ahead, &mut results);
+        let (completed, _) = measuring.last(&MonotonicRaw, &mut lists, 0).unwrap();
+        assert_eq!((completed, lists.issued), (0, 1));
+        measuring
+            .complete(&MonotonicRaw, &mut lists, completed, 2)
+            .unwrap();
+        assert_eq!((lists.completed, lists.issued), (2, 2));
+    }
+
+    /// The loop would wait without end for the operations of an impossible result.
+    #[test]
+    fn t27_rejects_impossible_result_of_peer() {
+        let run = plan("send-bw", &["-n", "5"]).run;
+        for (lists, is_possible) in [(5, true), (7, true), (8, false), (u64::MAX / 4, false)] {
+            let (other, mut results) = (peer(lists, false), no_results());
+            let measuring = Loop {
+                peer_ends_in_step: false,
+                ..active(&run, &other, &mut results)
+            };
+            let result = measuring.run(&mut scripted(u64::MAX));
+            assert_eq!(result.is_ok(), is_possible, "{lists}");
+        }
+    }
+
+    /// The time is up in the middle of the second iteration, which goes on only after the peer's time
+    /// is up as well. With a cxidiag peer it is then completed; with a legacy peer the next size
+    /// completes it. The begun list counts in both cases.
+    #[test]
+    fn t23_ends_in_step_with_cxidiag_peer() {
+        let run = plan("send-bw", &["-D", "1"]).run;
+        for (peer_ends_in_step, completed) in [(true, 2), (false, 1)] {
+            let (peer, mut results) = (peer(1, false), no_results());
+            let measuring = Loop {
+                peer_ends_in_step,
+                ..active(&run, &peer, &mut results)
+            };
+            let mut stuck = Stuck {
+                scripted: scripted(u64::MAX),
+                peer: &peer,
+            };
+            measuring.run(&mut stuck).unwrap();
+            let counted = (results.own.count, stuck.scripted.completed);
+            assert_eq!(counted, (8, completed), "{peer_ends_in_step}");
+        }
+    }
+
+    #[test]
+    fn adds_barrier_after_timed_bidirectional_rendezvous_range() {
+        let has_barrier = |options: &[&str]| {
+            let run = plan("send-bw", options).run;
+            active(&run, &peer(0, false), &mut no_results()).cleans_up()
         };
-        assert!(cleans_up(&all));
+        assert!(has_barrier(&["-D", "1", "-s", "8:16", "-b", "-R"]));
         for others in [
             &["-s", "8:16", "-b", "-R"][..],
             &["-D", "1", "-s", "8", "-b", "-R"],
             &["-D", "1", "-s", "8:16", "-R"],
             &["-D", "1", "-s", "8:16", "-b"],
         ] {
-            assert!(!cleans_up(others), "{others:?}");
+            assert!(!has_barrier(others), "{others:?}");
         }
     }
 
-    /// What is under way is completed, unless the peer waits at the barrier already.
     #[test]
-    fn before_that_barrier_both_sides_settle() {
-        let plan = plan("send-bw", &[]);
+    fn settles_unless_peer_waits_at_barrier() {
+        let run = plan("send-bw", &[]).run;
         for (most, completed) in [(u64::MAX, 1), (0, 0)] {
-            let peer = peer(1, true);
-            let mut scripted = scripted(u64::MAX);
-            let told = Told::default();
-            let mut measurement = legacy(&plan.run, &peer, &told);
-            scripted
-                .step(&MonotonicRaw, &mut Patience::new(&Alone))
+            let (peer, mut lists, mut results) = (peer(1, true), scripted(u64::MAX), no_results());
+            let mut measuring = active(&run, &peer, &mut results);
+            lists
+                .step(&MonotonicRaw, &mut WaitPolicy::new(&Alone))
                 .unwrap();
-            scripted.most = most;
-            measurement.settle(&MonotonicRaw, &mut scripted).unwrap();
-            assert_eq!((scripted.sent, scripted.completed), (1, completed));
+            lists.most = most;
+            measuring.settle(&MonotonicRaw, &mut lists).unwrap();
+            assert_eq!((lists.issued, lists.completed), (1, completed));
         }
     }
 
     #[test]
-    fn a_side_that_only_answers_goes_on_until_the_peer_speaks() {
-        let (scripted, _) = run(&["-D", "1"], &peer(3, true), true);
-        assert_eq!(scripted.completed, 3);
+    fn answering_side_goes_on_until_peer_speaks() {
+        let run = plan("send-bw", &["-D", "1"]).run;
+        let (peer, mut lists, mut results) = (peer(3, true), scripted(3), no_results());
+        let measuring = Loop {
+            ends_with_peer: true,
+            ..active(&run, &peer, &mut results)
+        };
+        measuring.run(&mut lists).unwrap();
+        assert_eq!(lists.completed, 3);
+    }
+
+    #[test]
+    fn passive_side_waits_and_takes_result_of_peer() {
+        let (peer, mut results) = (peer(3, false), no_results());
+        wait_for_peer(&peer, &mut results).unwrap();
+        assert_eq!(peer.barriers.get(), 2);
+        assert_eq!(results.peer.map(|peer| peer.count), Some(12));
     }
 }

@@ -15,9 +15,9 @@ use rustix::process::{
 
 use crate::error::{Failure, Kind, SEE_PEER, cause};
 use crate::interrupt;
-use crate::multicall::PROGRAM;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
+use crate::tool::PROGRAM;
 
 /// Tells a server that it belongs to a loopback run: the process id of its client.
 const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";

@@ -15,7 +15,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::ANSWER_LIMIT;
-use super::wire::{self, FAREWELL, Incoming, MAX_PAYLOAD, TooLong, message};
+use super::wire::{self, INTERRUPT_NOTICE, Incoming, MAX_PAYLOAD, TooLong, message};
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, cause};
 use crate::{interrupt, limit};
@@ -42,7 +42,7 @@ pub enum LinkError {
     /// The peer closed or reset the connection.
     Closed,
     /// The peer was interrupted, and said so.
-    Farewell,
+    InterruptNotice,
     /// The peer cannot take part, for this reason.
     Refusal(String),
     /// This side is not to wait any longer: it was interrupted, or has failed.
@@ -72,7 +72,9 @@ impl LinkError {
             Self::Refusal(reason) => {
                 Failure::peer(format!("the peer ({peer}) cannot take part: {reason}"))
             }
-            Self::Farewell => Failure::peer(format!("the peer ({peer}) was interrupted {doing}")),
+            Self::InterruptNotice => {
+                Failure::peer(format!("the peer ({peer}) was interrupted {doing}"))
+            }
             Self::Interrupted(failure) => failure,
             Self::Silent => silent(peer, doing),
             Self::Late(limit) => {
@@ -168,11 +170,6 @@ impl Connection {
         self.peer
     }
 
-    /// TCP port of this side.
-    pub fn own_port(&self) -> io::Result<u16> {
-        self.stream.local_addr().map(|own| own.port())
-    }
-
     /// One message in each direction, the client's first. Returns the peer's, of at most `most`
     /// bytes; `limit` ends the wait for it.
     pub fn exchange(
@@ -210,7 +207,9 @@ impl Connection {
         let mut bytes = [0; 64];
         let error = match self.peek(&mut bytes) {
             Ok(0) => self.ended(),
-            Ok(count) if wire::holds_farewell(&bytes[..count]) => LinkError::Farewell,
+            Ok(count) if wire::holds_interrupt_notice(&bytes[..count]) => {
+                LinkError::InterruptNotice
+            }
             Ok(_) => return Ok(()),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(()),
@@ -231,9 +230,9 @@ impl Connection {
     }
 
     /// Tells a peer that understands it that this side was interrupted.
-    pub fn say_farewell(&self) {
+    pub fn send_interrupt_notice(&self) {
         // A peer that has ended needs no telling.
-        let _ = (&self.stream).write_all(&FAREWELL.to_le_bytes());
+        let _ = (&self.stream).write_all(&INTERRUPT_NOTICE.to_le_bytes());
     }
 
     /// Tells a peer that understands it why this side cannot take part.
@@ -288,7 +287,7 @@ impl Connection {
                 Ok(more) => match incoming.advance(more) {
                     Ok(Some(payload)) => return Ok(payload),
                     Ok(None) => {}
-                    Err(TooLong(FAREWELL)) => return Err(LinkError::Farewell),
+                    Err(TooLong(INTERRUPT_NOTICE)) => return Err(LinkError::InterruptNotice),
                     Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

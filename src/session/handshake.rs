@@ -1,20 +1,23 @@
 //! The handshake: program name, version, options, address (wire.md 4).
 //!
-//! A machine without a socket: it says what to send and judges what comes. Each of the four
-//! messages is exchanged completely before it is judged, so that both sides see a mismatch and both
-//! say so.
+//! A state machine without a socket: it says what to send and checks what comes. Each of the four
+//! messages is exchanged completely before it is checked, so that both sides see a mismatch and both
+//! report it.
 
 use std::net::SocketAddr;
 
+use super::Agreed;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::terms;
-use super::wire::{self, ADDRESS_SIZE, Address};
-use super::{Agreed, Own};
+use super::terms::{self, LocalHost};
+use super::wire::{self, ADDRESS_SIZE};
 use crate::advice::{Situation, remedy};
+use crate::device::FabricAddress;
+use crate::endpoint::LocalAddress;
 use crate::error::Failure;
 use crate::gpu::OnGpus;
 use crate::phase::Phase;
-use crate::plan::{Plan, Role, RunOptions, Side};
+use crate::plan::{Plan, Role};
+use crate::run_options::{RunOptions, Side};
 use crate::tool::Tool;
 
 /// Why a handshake ended early.
@@ -53,36 +56,41 @@ enum Step {
 /// What this side tells in every handshake.
 #[derive(Clone, Debug)]
 pub struct Introduction {
-    tool: &'static Tool,
-    own: Own,
+    /// The tools that this side runs: in a client one, in a server those that a client may name.
+    tools: Vec<&'static Tool>,
+    own: LocalAddress,
     /// Identifies this machine since its start.
-    host: String,
-    block: OptionBlock,
+    machine: String,
+    /// What the option block says about this host.
+    host: LocalHost,
     /// In a client: the options of the run. A server hears them.
     run: Option<RunOptions>,
 }
 
 impl Introduction {
-    /// For `plan`; `port` is the TCP port in use, `host` identifies this machine.
-    pub fn new(plan: &Plan, own: Own, port: u16, host: String) -> Self {
+    /// For `plan`; `port` is the TCP port in use, `machine` identifies this machine.
+    pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
         Self {
-            tool: plan.tool,
+            tools: vec![plan.tool],
             own,
-            host,
-            block: terms::to_block(plan, own.gpus, port),
+            machine,
+            host: LocalHost {
+                svc_id: plan.svc_id,
+                device: plan.device.index,
+                port,
+                gpus: own.gpus,
+            },
             run: match plan.role {
                 Role::Server => None,
                 _ => Some(plan.run),
             },
         }
     }
-}
 
-impl Introduction {
-    /// What a client asks of us, as far as our memory allows: if what we send lies on a GPU, no CPU puts
-    /// it into commands, whatever the client's lies on (defect T25 of tools.md).
-    fn on_our_memory(&self, run: RunOptions) -> RunOptions {
-        let sends = (self.tool.buffers)(&run, Side::Server).initiator;
+    /// The options of a client, as far as this side's memory allows: if what this side sends lies on a
+    /// GPU, no CPU puts it into commands, wherever the client's buffers lie (defect T25 of tools.md).
+    fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        let sends = tool.buffers.held(&run, Side::Server).initiator;
         RunOptions {
             use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
             ..run
@@ -95,8 +103,10 @@ impl Introduction {
 pub struct Handshake<'a> {
     us: &'a Introduction,
     peer: SocketAddr,
+    /// The tool of the run: in a server the one that the client has named, if it is offered.
+    tool: &'static Tool,
     step: Step,
-    about: Announced,
+    about: PeerFacts,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
     /// What is wrong with the peer's options. It is told behind the exchange of addresses: a legacy client
@@ -111,8 +121,9 @@ impl<'a> Handshake<'a> {
         Self {
             us,
             peer,
+            tool: us.tools[0],
             step: Step::Name,
-            about: Announced::default(),
+            about: PeerFacts::default(),
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
@@ -123,15 +134,13 @@ impl<'a> Handshake<'a> {
     pub fn mine(&self) -> Vec<u8> {
         let us = self.us;
         match self.step {
-            Step::Name => wire::string(us.tool.legacy_name),
-            Step::Version => wire::string(&announcement(us)),
-            Step::Options => us.block.encode().into(),
-            Step::Address => Address {
-                nic: us.own.nic,
-                pid: us.own.pid,
+            Step::Name => wire::string(self.tool.legacy_name),
+            Step::Version => wire::string(&announcement(us, self.tool)),
+            Step::Options => {
+                let run = us.run.unwrap_or(self.tool.defaults);
+                terms::to_block(&run, &us.host).encode().into()
             }
-            .encode()
-            .into(),
+            Step::Address => wire::encode_address(us.own.address).into(),
         }
     }
 
@@ -166,32 +175,47 @@ impl<'a> Handshake<'a> {
         self.refused.take().unwrap_or(otherwise)
     }
 
-    /// Judges the peer's payload of this exchange, and goes on to the next; behind the last one
-    /// stands what both sides know.
-    pub fn judge(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
+    /// Takes over the tool that a client names, if it is offered. A server that has not spoken yet
+    /// calls it before it answers.
+    pub fn learn_tool(&mut self, payload: &[u8]) {
+        if self.step == Step::Name
+            && let Some(name) = wire::parse_string(payload)
+            && let Some(tool) = self.us.tools.iter().find(|tool| tool.legacy_name == name)
+        {
+            self.tool = tool;
+        }
+    }
+
+    /// Checks the peer's payload of this exchange, and goes on to the next one. After the last one it
+    /// returns what both sides know.
+    ///
+    /// # Errors
+    ///
+    /// A peer that is no benchmark, and a peer that does not fit this side.
+    pub fn accept(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
         self.step = match self.step {
             Step::Name => {
-                self.judge_name(payload)?;
+                self.accept_name(payload)?;
                 Step::Version
             }
             Step::Version => {
-                self.judge_version(payload)?;
+                self.accept_version(payload)?;
                 Step::Options
             }
             Step::Options => {
-                self.judge_options(payload)?;
+                self.accept_options(payload)?;
                 Step::Address
             }
-            Step::Address => return Ok(Some(self.judge_address(payload)?)),
+            Step::Address => return Ok(Some(self.accept_address(payload)?)),
         };
         Ok(None)
     }
 
-    fn judge_name(&self, payload: &[u8]) -> Result<(), Refusal> {
+    fn accept_name(&self, payload: &[u8]) -> Result<(), Refusal> {
         let Some(name) = wire::parse_string(payload).filter(|name| name.starts_with(NAMES)) else {
             return Err(Refusal::Stranger("it did not name a benchmark".into()));
         };
-        let own = self.us.tool.legacy_name;
+        let own = self.tool.legacy_name;
         if name == own {
             return Ok(());
         }
@@ -204,9 +228,9 @@ impl<'a> Handshake<'a> {
         .into())
     }
 
-    fn judge_version(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Failure> {
         let vni = self.us.own.vni;
-        let (tool, peer) = (self.us.tool, self.peer);
+        let (tool, peer) = (self.tool, self.peer);
         let theirs = wire::parse_string(payload).unwrap_or_default();
         let number = number(theirs);
         if number.is_none() || number != self::number(tool.wire_version) {
@@ -219,7 +243,7 @@ impl<'a> Handshake<'a> {
             ))
             .with_hint(release(number)));
         }
-        self.about = Announced::read(theirs);
+        self.about = PeerFacts::read(theirs);
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}); no packet would pass between them"
@@ -231,28 +255,28 @@ impl<'a> Handshake<'a> {
 
     /// A client's options are held against the rules for typed ones (defect T27 of tools.md); of
     /// a server's, only those of its host mean anything.
-    fn judge_options(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn accept_options(&mut self, payload: &[u8]) -> Result<(), Failure> {
         let bytes: &[u8; OPTIONS_SIZE] = self.exactly(payload, "options")?;
         let block = OptionBlock::decode(bytes);
-        let (peer, tool) = (self.peer, self.us.tool);
-        let judged = match self.us.run {
+        let (peer, tool) = (self.peer, self.tool);
+        let checked = match self.us.run {
             None => terms::from_block(tool, &block)
-                .map(|run| self.run = Some(self.us.on_our_memory(run)))
+                .map(|run| self.run = Some(self.us.on_own_memory(tool, run)))
                 .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
             Some(_) => terms::check_host(&block.host)
                 .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
         };
-        self.refused = judged.err().map(Failure::environment);
+        self.refused = checked.err().map(Failure::environment);
         self.peer_gpus = terms::gpus(&block.host);
         Ok(())
     }
 
-    fn judge_address(&mut self, payload: &[u8]) -> Result<Agreed, Failure> {
+    fn accept_address(&mut self, payload: &[u8]) -> Result<Agreed, Failure> {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
         let bytes: &[u8; ADDRESS_SIZE] = self.exactly(payload, "address")?;
-        let (host, theirs) = (self.peer, Address::decode(bytes));
+        let (host, theirs) = (self.peer, wire::decode_address(bytes));
         if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {
             return Err(Failure::environment(format!(
                 "the peer ({host}) sent what cannot be: NIC {:#x} PID {} as its address",
@@ -262,6 +286,7 @@ impl<'a> Handshake<'a> {
         self.about.reachable(self.us, theirs, host)?;
         match self.run {
             Some(run) => Ok(Agreed {
+                tool: self.tool,
                 run,
                 peer: theirs,
                 peer_gpus: self.peer_gpus,
@@ -294,14 +319,14 @@ fn shown(text: &str) -> &str {
 
 /// Our version as we send it. A legacy peer reads `2.4` and ignores the rest; another cxidiag
 /// learns from it what the protocol does not tell (defect T15 of tools.md).
-fn announcement(us: &Introduction) -> String {
+fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     format!(
         "{} cxidiag/{} vni={} host={}{software}",
-        us.tool.wire_version,
+        tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
-        us.host,
+        us.machine,
     )
 }
 
@@ -312,9 +337,9 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What another cxidiag announced with its version; nothing of a legacy peer.
+/// What another cxidiag announces with its version. A legacy peer announces none of it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Announced {
+struct PeerFacts {
     is_cxidiag: bool,
     vni: Option<u32>,
     /// Its machine, and whether its NIC is a software NIC, as far as it is of a release that says so.
@@ -322,7 +347,7 @@ struct Announced {
     software: bool,
 }
 
-impl Announced {
+impl PeerFacts {
     fn read(version: &str) -> Self {
         let mut words = version.split_whitespace().skip(1);
         let mut announced = Self::default();
@@ -347,13 +372,13 @@ impl Announced {
     fn reachable(
         &self,
         us: &Introduction,
-        theirs: Address,
+        theirs: FabricAddress,
         peer: SocketAddr,
     ) -> Result<(), Failure> {
         let Some(host) = &self.host else {
             return Ok(());
         };
-        let (own, apart) = (us.own, *host != us.host);
+        let (own, apart) = (us.own, *host != us.machine);
         let kind = |software| {
             if software {
                 "a software NIC"
@@ -374,10 +399,10 @@ impl Announced {
             ))
             .with_hint(remedy(Situation::SoftwareApart)));
         }
-        if own.nic == theirs.nic && apart {
+        if own.address.nic == theirs.nic && apart {
             return Err(Failure::environment(format!(
                 "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
-                own.nic
+                own.address.nic
             ))
             .with_hint(remedy(Situation::SameAddress)));
         }
@@ -411,7 +436,7 @@ mod tests {
     }
 
     fn vni(version: &str) -> Option<u32> {
-        Announced::read(version).vni
+        PeerFacts::read(version).vni
     }
 
     #[test]
@@ -432,7 +457,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_version_is_read(version in "\\PC{0,40}") {
-            let _ = (number(&version), Announced::read(&version));
+            let _ = (number(&version), PeerFacts::read(&version));
         }
     }
 }

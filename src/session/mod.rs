@@ -5,43 +5,47 @@
 //! * `terms`: run options <-> option block.
 //! * `handshake`: who is there, and what will be done; without a socket.
 //! * `connection`: a connection, the exchange of one message in each direction, and watching it.
-//! * `listener`, `reception`, `notes`: how a server finds its client among whoever else connects.
+//! * `listener`, `reception`, `refusal_log`: how a server finds its client among whoever else connects.
 //! * `connect`: how a client finds its server.
-//! * [`rehearsal`]: the same decisions about bytes from anywhere, for fuzzing.
+//! * [`dry_run`]: the same decisions about bytes from anywhere, for fuzzing.
 //! * This file: a session, from the first byte to the last barrier.
 //!
 //! The device is opened before all this (wire.md 1): a session is given the own fabric address.
 
 mod connect;
 mod connection;
+pub mod dry_run;
 mod handshake;
 mod listener;
-mod notes;
 mod option_block;
 mod reception;
-pub mod rehearsal;
+mod refusal_log;
 mod terms;
 mod wire;
 
 use std::cell::Cell;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
+use crate::device::FabricAddress;
+use crate::endpoint::LocalAddress;
 use crate::error::{Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
+use crate::measure::SideResult;
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, RunOptions};
+use crate::plan::Plan;
+use crate::run_options::RunOptions;
+use crate::tool::Tool;
 use connect::Search;
 pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
-use notes::Notes;
-pub use wire::{Address, PeerResult};
+use refusal_log::RefusalLog;
 use wire::{MAX_PAYLOAD, REFUSAL, RESULT_SIZE};
 
 /// How long a message may take where the peer has nothing else to do (wire.md 6).
@@ -66,29 +70,16 @@ pub enum Reach {
     ThisMachine,
 }
 
-/// What this side tells of itself: what its NIC is known by on the fabric, and its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Own {
-    /// Address of the NIC.
-    pub nic: u32,
-    /// PID of the domain.
-    pub pid: u32,
-    /// VNI of the domain.
-    pub vni: u32,
-    /// It is a software NIC, which reaches only its own machine.
-    pub simulated: bool,
-    /// The buffers that lie on GPUs, with the type of these as it was found.
-    pub gpus: OnGpus,
-}
-
 /// What both sides know after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
     /// The options of the run: on both sides those of the client, but that a side which sends from a
     /// GPU uses no immediate data commands.
     pub run: RunOptions,
+    /// The tool that both sides run.
+    pub tool: &'static Tool,
     /// Fabric address of the peer.
-    pub peer: Address,
+    pub peer: FabricAddress,
     /// The peer's buffers that lie on GPUs.
     pub peer_gpus: OnGpus,
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
@@ -101,45 +92,57 @@ pub struct Agreed {
 pub struct Session {
     connection: Connection,
     /// The peer understands what is told out of turn, and is to be told if this side is interrupted.
-    owes_farewell: Cell<bool>,
+    owes_interrupt_notice: Cell<bool>,
 }
 
-/// Listens on the plan's port, says so on `out`, and waits for a client.
-///
-/// Whoever connects and does not become the client is mentioned on stderr and otherwise ignored
-/// (defect T16 of tools.md). Nobody listens any more when this returns, so that the kernel
-/// refuses others at once and disturbs no measurement.
-pub fn serve(
-    plan: &Plan,
-    own: Own,
-    reach: Reach,
-    out: &mut impl Write,
-) -> Result<(Session, Agreed), Failure> {
-    find_client(plan, own, reach, out, &mut io::stderr())
+/// A server's listening socket.
+pub struct Server {
+    listener: Listener,
 }
 
-fn find_client(
-    plan: &Plan,
-    own: Own,
-    reach: Reach,
-    out: &mut impl Write,
-    err: &mut impl Write,
-) -> Result<(Session, Agreed), Failure> {
-    enter(Phase::Listening);
-    let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
-    let port = listener.port();
-    writeln!(out, "{LISTENING}{port} for client to connect...")
-        .and_then(|()| out.flush())
-        .map_err(Failure::output)?;
-    let us = Introduction::new(plan, own, port, machine());
-    let mut notes = Notes::new(&plan.program, err);
-    let (connection, agreed) = reception::first_client(&listener, &us, &mut notes)?;
-    notes.served();
-    Ok((Session::new(connection, agreed.is_cxidiag), agreed))
+impl Server {
+    /// Listens on the plan's port, and says so on `out`.
+    ///
+    /// # Errors
+    ///
+    /// A port or address that cannot be listened on, and `out` that cannot be written.
+    pub fn listen(plan: &Plan, reach: Reach, out: &mut impl Write) -> Result<Self, Failure> {
+        enter(Phase::Listening);
+        let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
+        let port = listener.port();
+        writeln!(out, "{LISTENING}{port} for client to connect...")
+            .and_then(|()| out.flush())
+            .map_err(interrupt::output_failed)?;
+        Ok(Self { listener })
+    }
+
+    /// The port that the server listens on.
+    pub fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Waits for a client of the plan's tool. Other connections are mentioned on `err` and otherwise
+    /// ignored (defect T16 of tools.md). The socket stays open, and the next call finds the next client.
+    ///
+    /// # Errors
+    ///
+    /// An interruption, and a process that has no file descriptors left.
+    pub fn find_client(
+        &self,
+        plan: &Plan,
+        own: LocalAddress,
+        err: &mut impl Write,
+    ) -> Result<(Session, Agreed), Failure> {
+        let us = Introduction::new(plan, own, self.port(), machine());
+        let mut refusals = RefusalLog::new(&plan.program, err);
+        let (connection, agreed) = reception::first_client(&self.listener, &us, &mut refusals)?;
+        refusals.served();
+        Ok((Session::new(connection, agreed.is_cxidiag), agreed))
+    }
 }
 
 /// Connects to the server at `host`, on the plan's port.
-pub fn join(plan: &Plan, host: &str, own: Own) -> Result<(Session, Agreed), Failure> {
+pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
     let us = Introduction::new(plan, own, plan.port, machine());
     enter(Phase::Connecting);
     let mut search = Search::new(plan, host)?;
@@ -180,7 +183,7 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                     Refusal::Failed(handshake.failure(failure))
                 }
             })?;
-        if let Some(agreed) = handshake.judge(&payload)? {
+        if let Some(agreed) = handshake.accept(&payload)? {
             return Ok(agreed);
         }
     }
@@ -190,7 +193,7 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
 fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without naming itself".into(),
-        LinkError::Farewell => "it was interrupted".into(),
+        LinkError::InterruptNotice => "it was interrupted".into(),
         LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host does not answer any more".into(),
@@ -211,20 +214,13 @@ impl Session {
     fn new(connection: Connection, peer_is_cxidiag: bool) -> Self {
         Self {
             connection,
-            owes_farewell: Cell::new(peer_is_cxidiag),
+            owes_interrupt_notice: Cell::new(peer_is_cxidiag),
         }
     }
 
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
-    }
-
-    /// TCP port of this side: in a server the one that it listened on.
-    pub fn own_port(&self) -> Result<u16, Failure> {
-        self.connection.own_port().map_err(|error| {
-            Failure::environment(format!("the connection has no port: {}", cause(&error)))
-        })
     }
 
     /// Waits until the peer has come to the same point; `limit` ends the wait. The end of the peer
@@ -248,7 +244,7 @@ impl Session {
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
                 let error = match error {
                     LinkError::TooLong { length, .. }
-                        if length == REFUSAL && self.owes_farewell.get() =>
+                        if length == REFUSAL && self.owes_interrupt_notice.get() =>
                     {
                         self.connection.refusal()
                     }
@@ -270,14 +266,14 @@ impl Session {
     }
 
     /// Exchanges the results of one size.
-    pub fn results(&self, own: PeerResult) -> Result<PeerResult, Failure> {
+    pub fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
         let doing = "while results were exchanged";
-        let exchanged = self
-            .connection
-            .exchange(&own.encode(), RESULT_SIZE, ANSWER_LIMIT);
+        let exchanged =
+            self.connection
+                .exchange(&wire::encode_result(own), RESULT_SIZE, ANSWER_LIMIT);
         let payload = exchanged.map_err(|error| error.into_failure(self.peer(), doing))?;
         match payload[..].try_into() {
-            Ok(bytes) => Ok(PeerResult::decode(bytes)),
+            Ok(bytes) => Ok(wire::decode_result(bytes)),
             Err(_) => Err(Failure::peer(format!(
                 "the peer ({}) sent {} bytes where a result has {RESULT_SIZE}",
                 self.peer(),
@@ -313,7 +309,7 @@ impl Session {
     /// legacy peer the connection ends without a reason (defect T33 of tools.md). Returns the failure.
     pub fn tell(&self, failure: Failure) -> Failure {
         let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
-        if is_own && self.owes_farewell.get() {
+        if is_own && self.owes_interrupt_notice.get() {
             self.finish();
             self.connection.refuse(&failure.message);
         }
@@ -322,22 +318,22 @@ impl Session {
 
     /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end
     /// of the connection. Once.
-    pub fn say_farewell(&self) {
-        if self.owes_farewell.replace(false) {
-            self.connection.say_farewell();
+    pub fn send_interrupt_notice(&self) {
+        if self.owes_interrupt_notice.replace(false) {
+            self.connection.send_interrupt_notice();
         }
     }
 
     /// Nothing more is to be said: the peer has all that it needs to come to its end.
     pub fn finish(&self) {
-        self.owes_farewell.set(false);
+        self.owes_interrupt_notice.set(false);
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         if interrupt::requested() {
-            self.say_farewell();
+            self.send_interrupt_notice();
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::connection::Connection;
 use super::handshake::{Handshake, Introduction, Refusal};
 use super::listener::Listener;
-use super::notes::Notes;
+use super::refusal_log::RefusalLog;
 use super::wire::{Incoming, MAX_PAYLOAD, TooLong, message};
 use super::{ANSWER_LIMIT, Agreed};
 use crate::error::{Failure, cause};
@@ -33,7 +33,7 @@ const PROMPT: Duration = Duration::from_secs(2);
 pub fn first_client(
     listener: &Listener,
     us: &Introduction,
-    notes: &mut Notes,
+    refusals: &mut RefusalLog,
 ) -> Result<(Connection, Agreed), Failure> {
     let mut candidates: Vec<Candidate> = Vec::new();
     loop {
@@ -44,14 +44,14 @@ pub fn first_client(
                 Ok(None) => remaining.push(candidate),
                 Ok(Some(agreed)) => match candidate.into_connection() {
                     Ok(connection) => return Ok((connection, agreed)),
-                    Err((peer, error)) => notes.refused(peer, &lost(&error)),
+                    Err((peer, error)) => refusals.refused(peer, &lost(&error)),
                 },
-                Err(refusal) => notes.refused(candidate.peer, &refusal),
+                Err(refusal) => refusals.refused(candidate.peer, &refusal),
             }
         }
         candidates = remaining;
         if ready.newcomers {
-            admit(listener, us, &mut candidates, notes)?;
+            admit(listener, us, &mut candidates, refusals)?;
         }
     }
 }
@@ -61,7 +61,7 @@ fn admit<'a>(
     listener: &Listener,
     us: &'a Introduction,
     candidates: &mut Vec<Candidate<'a>>,
-    notes: &mut Notes,
+    refusals: &mut RefusalLog,
 ) -> Result<(), Failure> {
     // Not more than the room holds at once: those inside want to be heard, too.
     for _ in 0..MOST {
@@ -69,7 +69,7 @@ fn admit<'a>(
             Ok(None) => return Ok(()),
             Ok(Some((stream, peer))) => {
                 if candidates.len() == MOST {
-                    crowd_out(candidates, notes);
+                    crowd_out(candidates, refusals);
                 }
                 candidates.push(Candidate::new(stream, peer, us));
             }
@@ -77,7 +77,7 @@ fn admit<'a>(
                 Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
                     if !candidates.is_empty() =>
                 {
-                    crowd_out(candidates, notes);
+                    crowd_out(candidates, refusals);
                 }
                 Some(
                     fatal @ (Errno::MFILE
@@ -102,13 +102,13 @@ fn admit<'a>(
 }
 
 /// Makes room: the oldest that has not named itself has to go, else the oldest.
-fn crowd_out(candidates: &mut Vec<Candidate>, notes: &mut Notes) {
+fn crowd_out(candidates: &mut Vec<Candidate>, refusals: &mut RefusalLog) {
     let nameless = candidates
         .iter()
         .position(|candidate| !candidate.handshake.is_named());
     let gone = candidates.remove(nameless.unwrap_or(0));
     let reason = format!("{MOST} others came after it");
-    notes.refused(gone.peer, &Refusal::Stranger(reason));
+    refusals.refused(gone.peer, &Refusal::Stranger(reason));
 }
 
 /// What [`wait`] found.
@@ -204,11 +204,12 @@ impl<'a> Candidate<'a> {
             else {
                 continue;
             };
-            // Whoever was prompted has our half of this exchange.
+            // A prompted client has this side's half of the exchange already.
             if !self.prompts {
+                self.handshake.learn_tool(&payload);
                 self.answer()?;
             }
-            if let Some(agreed) = self.handshake.judge(&payload)? {
+            if let Some(agreed) = self.handshake.accept(&payload)? {
                 return Ok(Some(agreed));
             }
             if self.prompts {

@@ -5,10 +5,9 @@ use cxi::gpu::GpuType;
 
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
-use crate::cli::options;
 use crate::gpu::OnGpus;
-use crate::plan::{Bandwidth, Plan, RunOptions};
-use crate::tool::Tool;
+use crate::run_options::{ListOptions, RunOptions};
+use crate::tool::{Opt, Tool};
 
 /// No GPU support, on the wire.
 const NO_GPU: i8 = -1;
@@ -20,9 +19,22 @@ const GPU_TYPE_OF_ATOMICS: i8 = 0;
 const MAX_CLOCK: u32 = 1;
 const MAX_GPU_TYPE: i8 = 2;
 
-/// What this side announces; `gpus` are those of its buffers, `port` is the TCP port in use.
-pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
-    let run = &plan.run;
+/// What the option block of a side says about its own host (wire.md 4.2).
+#[derive(Clone, Copy, Debug)]
+pub struct LocalHost {
+    /// CXI service.
+    pub svc_id: u32,
+    /// N of the device's name.
+    pub device: u32,
+    /// TCP port in use.
+    pub port: u16,
+    /// The buffers that lie on GPUs.
+    pub gpus: OnGpus,
+}
+
+/// The option block of a side on `host` with the options `run`.
+pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
+    let gpus = host.gpus;
     let (min_size, max_size) = match run.atomic {
         Some(_) => (0, 0),
         None => (run.min_size, run.max_size),
@@ -36,10 +48,8 @@ pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         warmup: run.warmup,
         iter_delay: run.gap_us,
         duration: run.duration_s.unwrap_or(0),
-        list_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.list_size),
-        bidirectional: run
-            .bandwidth
-            .is_some_and(|bandwidth| bandwidth.bidirectional),
+        list_size: run.lists.map_or(0, |lists| lists.list_size),
+        bidirectional: run.lists.is_some_and(|lists| lists.bidirectional),
         report_all: run.report_all,
         print_gbits: false,
         emu_mode: false,
@@ -50,9 +60,9 @@ pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         },
         min_size,
         max_size,
-        max_buf_size: run.bandwidth.map_or(0, |bandwidth| bandwidth.max_buffer),
+        max_buf_size: run.lists.map_or(0, |lists| lists.max_buffer),
         buf_size: 0,
-        buf_align: run.bandwidth.map_or(0, |bandwidth| bandwidth.alignment),
+        buf_align: run.lists.map_or(0, |lists| lists.alignment),
         use_hrp: false,
         use_idc: run.use_idc,
         use_ll: run.use_ll,
@@ -64,9 +74,9 @@ pub fn to_block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         cswap_op: atomic(|atomic| atomic.cswap as u8),
         atomic_type: atomic(|atomic| atomic.ty as u8),
         host: HostBlock {
-            svc_id: plan.svc_id,
-            dev_id: plan.device.index,
-            port,
+            svc_id: host.svc_id,
+            dev_id: host.device,
+            port: host.port,
             gpu_type: match (run.atomic, gpus.kind) {
                 (Some(_), _) => GPU_TYPE_OF_ATOMICS,
                 (None, None) => NO_GPU,
@@ -126,7 +136,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         fetching: block.fetching,
         matching: block.matching,
     };
-    let bandwidth = Bandwidth {
+    let lists = ListOptions {
         list_size: block.list_size,
         bidirectional: block.bidirectional,
         max_buffer: block.max_buf_size,
@@ -144,9 +154,9 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         use_ll: block.use_ll,
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
-        rdzv: block.use_rdzv && tool.takes(&options::RDZV),
-        huge_page: huge_page.filter(|_| tool.takes(&options::USE_HP)),
-        bandwidth: tool.defaults.bandwidth.map(|_| bandwidth),
+        rdzv: block.use_rdzv && tool.takes(Opt::Rdzv),
+        huge_page: huge_page.filter(|_| tool.takes(Opt::UseHp)),
+        lists: tool.defaults.lists.map(|_| lists),
     }
     .checked()
     .map_err(|rule| rule.as_heard())
@@ -159,10 +169,22 @@ mod tests {
     use super::super::option_block::OPTIONS_SIZE;
     use super::super::testing::plan;
     use super::*;
-    use crate::bench::TOOLS;
+    use crate::plan::Plan;
+    use crate::tools::TOOLS;
+
+    /// The block of a side that `plan` describes.
+    fn block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
+        let host = LocalHost {
+            svc_id: plan.svc_id,
+            device: plan.device.index,
+            port,
+            gpus,
+        };
+        to_block(&plan.run, &host)
+    }
 
     fn asked() -> OptionBlock {
-        to_block(&plan(&["10.1.1.8"]), OnGpus::NONE, 49194)
+        block(&plan(&["10.1.1.8"]), OnGpus::NONE, 49194)
     }
 
     #[test]
@@ -186,7 +208,7 @@ mod tests {
     #[test]
     fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
         let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
-        let block = to_block(&plan, OnGpus::NONE, 49194);
+        let block = block(&plan, OnGpus::NONE, 49194);
         assert_eq!((block.min_size, block.max_size), (0, 0));
         assert_eq!(
             block.encode()[77..97],
@@ -226,7 +248,7 @@ mod tests {
         ] {
             let plan = plan(arguments);
             assert_eq!(
-                from_block(&TOOLS[0], &to_block(&plan, OnGpus::NONE, 1)),
+                from_block(&TOOLS[0], &block(&plan, OnGpus::NONE, 1)),
                 Ok(plan.run),
                 "{arguments:?}"
             );
@@ -244,7 +266,7 @@ mod tests {
                     tx,
                     rx,
                 };
-                let block = to_block(&plan, gpus, 1);
+                let block = block(&plan, gpus, 1);
                 assert_eq!(block.host.gpu_type, number);
                 let heard = OptionBlock::decode(&block.encode());
                 assert_eq!(self::gpus(&heard.host), gpus);
@@ -357,7 +379,7 @@ mod tests {
         let plan = crate::bench::testing::plan("atomic-lat", &[]);
         let block = OptionBlock {
             hugepages: 1,
-            ..to_block(&plan, OnGpus::NONE, 1)
+            ..block(&plan, OnGpus::NONE, 1)
         };
         assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
         let with = OptionBlock {

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use crate::bench::TOOLS;
 use crate::cli::{self, Request};
 use crate::plan::Plan;
 use crate::tool::Tool;
+use crate::tools::TOOLS;
 
 /// The tool of these tests.
 pub fn tool() -> &'static Tool {

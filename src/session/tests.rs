@@ -6,21 +6,20 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::terms::LocalHost;
 use super::testing::{hex, plan};
-use super::wire::{message, string};
+use super::wire::{encode_address, message, string};
 use super::*;
 
 const HOST: &str = "127.0.0.1";
-const SERVER: Own = Own {
-    nic: 0x12,
-    pid: 0,
+const SERVER: LocalAddress = LocalAddress {
+    address: FabricAddress { nic: 0x12, pid: 0 },
     vni: 10,
     simulated: true,
     gpus: OnGpus::NONE,
 };
-const CLIENT: Own = Own {
-    nic: 0x13,
-    pid: 1,
+const CLIENT: LocalAddress = LocalAddress {
+    address: FabricAddress { nic: 0x13, pid: 1 },
     vni: 10,
     simulated: true,
     gpus: OnGpus::NONE,
@@ -53,7 +52,10 @@ impl Write for Output {
 type Met = Result<(Session, Agreed), Failure>;
 
 /// A server in a thread, and its port. At its end it tells what it has noted, too.
-fn noting_server(arguments: &'static [&str], own: Own) -> (JoinHandle<(Met, String)>, u16) {
+fn noting_server(
+    arguments: &'static [&str],
+    own: LocalAddress,
+) -> (JoinHandle<(Met, String)>, u16) {
     let (port, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let plan = plan(&[&["--port=0"], arguments].concat());
@@ -62,18 +64,19 @@ fn noting_server(arguments: &'static [&str], own: Own) -> (JoinHandle<(Met, Stri
             port,
         };
         let mut notes = Vec::new();
-        let met = find_client(&plan, own, Reach::ThisMachine, &mut out, &mut notes);
+        let server = Server::listen(&plan, Reach::ThisMachine, &mut out);
+        let met = server.and_then(|server| server.find_client(&plan, own, &mut notes));
         (met, String::from_utf8(notes).unwrap())
     });
     (server, told.recv_timeout(ANSWER_LIMIT).unwrap())
 }
 
-fn server(arguments: &'static [&str], own: Own) -> (JoinHandle<Met>, u16) {
+fn server(arguments: &'static [&str], own: LocalAddress) -> (JoinHandle<Met>, u16) {
     let (server, port) = noting_server(arguments, own);
     (thread::spawn(move || server.join().unwrap().0), port)
 }
 
-fn client(port: u16, arguments: &[&str], own: Own) -> Met {
+fn client(port: u16, arguments: &[&str], own: LocalAddress) -> Met {
     let port = format!("--port={port}");
     join(&plan(&[&[HOST, &port], arguments].concat()), HOST, own)
 }
@@ -156,7 +159,14 @@ fn noted(script: impl FnOnce(Script)) -> String {
 }
 
 fn default_options() -> [u8; OPTIONS_SIZE] {
-    terms::to_block(&plan(&[HOST]), OnGpus::NONE, 49194).encode()
+    let plan = plan(&[HOST]);
+    let host = LocalHost {
+        svc_id: plan.svc_id,
+        device: plan.device.index,
+        port: 49194,
+        gpus: OnGpus::NONE,
+    };
+    terms::to_block(&plan.run, &host).encode()
 }
 
 #[test]
@@ -170,8 +180,8 @@ fn two_sides_agree_on_the_options_of_the_client() {
         (server.run.iters, server.run.max_size, server.run.use_idc),
         (5, 16, false)
     );
-    assert_eq!(server.peer, Address { nic: 0x13, pid: 1 });
-    assert_eq!(client.peer, Address { nic: 0x12, pid: 0 });
+    assert_eq!(server.peer, FabricAddress { nic: 0x13, pid: 1 });
+    assert_eq!(client.peer, FabricAddress { nic: 0x12, pid: 0 });
 }
 
 #[test]
@@ -199,7 +209,7 @@ fn a_legacy_client_is_understood_in_single_bytes() {
         assert_eq!(script.hear(), hex("1200000000000000"));
     });
     let (_, agreed) = met.unwrap();
-    assert_eq!(agreed.peer, Address { nic: 0x13, pid: 0 });
+    assert_eq!(agreed.peer, FabricAddress { nic: 0x13, pid: 0 });
     assert_eq!(agreed.run, plan(&[HOST]).run);
     assert!(!agreed.is_cxidiag);
 }
@@ -264,7 +274,7 @@ fn different_versions_are_both_shown() {
 #[test]
 fn t15_different_vnis_are_refused_on_both_sides() {
     let (server, port) = noting_server(&[], SERVER);
-    let ours = client(port, &[], Own { vni: 11, ..CLIENT }).unwrap_err();
+    let ours = client(port, &[], LocalAddress { vni: 11, ..CLIENT }).unwrap_err();
     assert!(ours.message.contains("11 here, 10 at the peer"), "{ours}");
     assert!(client(port, &[], CLIENT).is_ok());
     let (met, notes) = server.join().unwrap();
@@ -273,12 +283,12 @@ fn t15_different_vnis_are_refused_on_both_sides() {
 }
 
 /// What two NICs that cannot reach each other are told, on the side that hears of it.
-fn apart(version: &'static str, address: Address) -> String {
+fn apart(version: &'static str, address: FabricAddress) -> String {
     let failure = against_server(move |mut script| {
         script.follow(&string("cxi_write_lat"));
         script.follow(&string(version));
         script.follow(&default_options());
-        script.follow(&address.encode());
+        script.follow(&encode_address(address));
     })
     .unwrap_err();
     failure.message
@@ -286,7 +296,7 @@ fn apart(version: &'static str, address: Address) -> String {
 
 #[test]
 fn nics_that_cannot_reach_each_other_are_refused() {
-    let other = Address { nic: 0x12, pid: 0 };
+    let other = FabricAddress { nic: 0x12, pid: 0 };
     let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere software", other);
     assert!(message.contains("on another machine"), "{message}");
     let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere", other);
@@ -298,7 +308,7 @@ fn nics_that_cannot_reach_each_other_are_refused() {
 
 #[test]
 fn two_machines_do_not_share_the_address_of_a_nic() {
-    let hardware = Own {
+    let hardware = LocalAddress {
         simulated: false,
         ..CLIENT
     };
@@ -306,22 +316,22 @@ fn two_machines_do_not_share_the_address_of_a_nic() {
     let us = Introduction::new(&plan, hardware, 1, "here".into());
     let met = |host: &str, nic| {
         let version = format!("2.4.0 cxidiag/9 vni=10 host={host}");
-        let address = Address { nic, pid: 0 };
+        let address = FabricAddress { nic, pid: 0 };
         let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         let [name, version] = ["cxi_write_lat", &version].map(string);
         for payload in [name, version, default_options().into()] {
-            assert!(handshake.judge(&payload).unwrap().is_none());
+            assert!(handshake.accept(&payload).unwrap().is_none());
         }
-        match handshake.judge(&address.encode()) {
+        match handshake.accept(&encode_address(address)) {
             Ok(agreed) => agreed.map(|_| String::new()),
             Err(Refusal::Failed(failure)) => Some(failure.message),
             Err(Refusal::Stranger(reason)) => panic!("{reason}"),
         }
     };
     let reachable = Some(String::new());
-    assert_eq!(met("here", CLIENT.nic), reachable);
-    assert_eq!(met("there", CLIENT.nic + 1), reachable);
-    let message = met("there", CLIENT.nic).unwrap();
+    assert_eq!(met("here", CLIENT.address.nic), reachable);
+    assert_eq!(met("there", CLIENT.address.nic + 1), reachable);
+    let message = met("there", CLIENT.address.nic).unwrap();
     assert!(message.contains("have the address 0x13"), "{message}");
 }
 
@@ -358,11 +368,11 @@ fn t27_what_a_server_sends_is_checked() {
         "{failure}"
     );
     for address in [
-        Address {
+        FabricAddress {
             nic: 1 << 20,
             pid: 0,
         },
-        Address { nic: 1, pid: 511 },
+        FabricAddress { nic: 1, pid: 511 },
     ] {
         let message = apart("2.4.0", address);
         assert!(message.contains("sent what cannot be: NIC "), "{message}");
@@ -432,14 +442,14 @@ fn a_server_that_hangs_up_is_told_apart_from_one_that_is_none() {
 #[test]
 fn barriers_join_the_two_sides() {
     let (server, client) = pair();
-    let meeting = thread::spawn(move || {
+    let waiting = thread::spawn(move || {
         server.ready().unwrap();
         server.barrier("Post-run", LONG).unwrap();
         server
     });
     client.ready().unwrap();
     client.barrier("Post-run", ANSWER_LIMIT).unwrap();
-    meeting.join().unwrap();
+    waiting.join().unwrap();
 }
 
 #[test]
@@ -487,7 +497,7 @@ fn is_there(session: &Session) -> bool {
 #[test]
 fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
     let (server, client) = pair();
-    client.say_farewell();
+    client.send_interrupt_notice();
     let seen = server.barrier("Post-run", LONG).unwrap_err();
     assert!(
         seen.is_of_peer()
@@ -496,7 +506,7 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
                 .contains("was interrupted at the Post-run barrier")
     );
     // Once is enough, and what follows is the end.
-    client.say_farewell();
+    client.send_interrupt_notice();
     drop(client);
     assert!(
         server
@@ -507,7 +517,7 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
     );
 
     let (server, client) = pair();
-    server.say_farewell();
+    server.send_interrupt_notice();
     assert!(client.connection.wait(Duration::from_secs(60)).is_ok());
     let seen = client.check_peer("meanwhile").unwrap_err();
     assert!(
@@ -528,7 +538,7 @@ fn t33_a_refusal_is_heard_at_the_ready_barrier_with_its_reason() {
     assert_eq!(server.tell(failure.clone()), failure);
     // Only the first counts.
     server.tell(Failure::nic("other"));
-    server.say_farewell();
+    server.send_interrupt_notice();
     drop(server);
     let seen = client.ready().unwrap_err();
     assert!(seen.is_of_peer());
@@ -713,13 +723,10 @@ fn nobody_listening() {
 fn a_port_in_use() {
     let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let failure = serve(
-        &plan(&[&format!("--port={port}")]),
-        SERVER,
-        Reach::Everywhere,
-        &mut Vec::new(),
-    )
-    .unwrap_err();
+    let plan = plan(&[&format!("--port={port}")]);
+    let failure = Server::listen(&plan, Reach::Everywhere, &mut Vec::new())
+        .err()
+        .unwrap();
     assert!(failure.message.contains(&port.to_string()), "{failure}");
     assert!(failure.hint.unwrap().contains("--port"));
 }
@@ -750,12 +757,8 @@ fn a_closed_output_ends_a_server_quietly() {
             Ok(())
         }
     }
-    let failure = serve(
-        &plan(&["--port=0"]),
-        SERVER,
-        Reach::ThisMachine,
-        &mut Closed,
-    )
-    .unwrap_err();
+    let failure = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine, &mut Closed)
+        .err()
+        .unwrap();
     assert_eq!(failure.kind, crate::error::Kind::OutputClosed);
 }

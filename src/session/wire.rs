@@ -1,6 +1,9 @@
 //! Messages of the control connection: framing, strings, addresses (wire.md 2 and 4.5).
 //! Bytes <-> records, no sockets.
 
+use crate::device::FabricAddress;
+use crate::measure::SideResult;
+
 /// Bytes of an address.
 pub const ADDRESS_SIZE: usize = 8;
 
@@ -12,7 +15,7 @@ pub const HEADER_SIZE: usize = 4;
 
 /// The length of no message: one cxidiag tells another that it was interrupted, as its last word, and
 /// out of turn. A legacy peer is not told.
-pub const FAREWELL: u32 = u32::MAX;
+pub const INTERRUPT_NOTICE: u32 = u32::MAX;
 
 /// Another length of no message: one cxidiag tells another that it cannot take part, out of turn. A
 /// message follows with the reason, a string.
@@ -28,11 +31,11 @@ pub fn refusal(reason: &str) -> Vec<u8> {
 }
 
 /// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
-pub fn holds_farewell(bytes: &[u8]) -> bool {
+pub fn holds_interrupt_notice(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
         let length = u32::from_le_bytes(*header);
-        if length == FAREWELL {
+        if length == INTERRUPT_NOTICE {
             return true;
         }
         rest = behind.get(length as usize..).unwrap_or_default();
@@ -117,68 +120,40 @@ pub fn parse_string(payload: &[u8]) -> Option<&str> {
     }
 }
 
-/// Fabric address of one side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Address of the NIC.
-    pub nic: u32,
-    /// PID of the domain.
-    pub pid: u32,
+/// `address` as payload.
+pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
+    let mut bytes = [0; ADDRESS_SIZE];
+    bytes[..4].copy_from_slice(&address.nic.to_le_bytes());
+    bytes[4..].copy_from_slice(&address.pid.to_le_bytes());
+    bytes
 }
 
-impl Address {
-    /// As payload.
-    pub fn encode(&self) -> [u8; ADDRESS_SIZE] {
-        let mut bytes = [0; ADDRESS_SIZE];
-        bytes[..4].copy_from_slice(&self.nic.to_le_bytes());
-        bytes[4..].copy_from_slice(&self.pid.to_le_bytes());
-        bytes
-    }
-
-    /// From a payload.
-    pub fn decode(bytes: &[u8; ADDRESS_SIZE]) -> Self {
-        let [a, b, c, d, e, f, g, h] = *bytes;
-        Self {
-            nic: u32::from_le_bytes([a, b, c, d]),
-            pid: u32::from_le_bytes([e, f, g, h]),
-        }
+/// The address in a payload.
+pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
+    let [a, b, c, d, e, f, g, h] = *bytes;
+    FabricAddress {
+        nic: u32::from_le_bytes([a, b, c, d]),
+        pid: u32::from_le_bytes([e, f, g, h]),
     }
 }
 
 /// Bytes of a bandwidth result.
 pub const RESULT_SIZE: usize = 16;
 
-/// What one side of a bandwidth run did (wire.md 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PeerResult {
-    /// How long it took, in microseconds.
-    pub elapsed_us: u64,
-    /// Operations that this side initiated.
-    pub count: u64,
+/// `result` as payload (wire.md 5).
+pub fn encode_result(result: SideResult) -> [u8; RESULT_SIZE] {
+    let mut bytes = [0; RESULT_SIZE];
+    bytes[..8].copy_from_slice(&result.elapsed_us.to_le_bytes());
+    bytes[8..].copy_from_slice(&result.count.to_le_bytes());
+    bytes
 }
 
-impl PeerResult {
-    /// As payload.
-    pub fn encode(&self) -> [u8; RESULT_SIZE] {
-        let mut bytes = [0; RESULT_SIZE];
-        bytes[..8].copy_from_slice(&self.elapsed_us.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.count.to_le_bytes());
-        bytes
-    }
-
-    /// From a payload.
-    pub fn decode(bytes: &[u8; RESULT_SIZE]) -> Self {
-        let (elapsed_us, count) = bytes.split_at(8);
-        let number = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |n, byte| n << 8 | u64::from(*byte))
-        };
-        Self {
-            elapsed_us: number(elapsed_us),
-            count: number(count),
-        }
+/// The result in a payload.
+pub fn decode_result(bytes: &[u8; RESULT_SIZE]) -> SideResult {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
+    SideResult {
+        elapsed_us: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        count: u64::from_le_bytes([i, j, k, l, m, n, o, p]),
     }
 }
 
@@ -196,8 +171,11 @@ mod tests {
             hex("0e000000 6378695f77726974655f6c617400")
         );
         assert_eq!(message(&string("2.4.0")), hex("06000000 322e342e3000"));
-        let address = Address { nic: 0x13, pid: 0 };
-        assert_eq!(message(&address.encode()), hex("08000000 1300000000000000"));
+        let address = FabricAddress { nic: 0x13, pid: 0 };
+        assert_eq!(
+            message(&encode_address(address)),
+            hex("08000000 1300000000000000")
+        );
         assert_eq!(message(&[]), hex("00000000"));
         assert_eq!(message(&[0; 129])[..HEADER_SIZE], hex("81000000"));
     }
@@ -205,13 +183,13 @@ mod tests {
     /// The recorded example of wire.md 8.3.
     #[test]
     fn results() {
-        let result = PeerResult {
+        let result = SideResult {
             elapsed_us: 0x2d73,
             count: 12,
         };
         let bytes = hex("732d000000000000 0c00000000000000");
-        assert_eq!(result.encode()[..], bytes);
-        assert_eq!(PeerResult::decode(bytes[..].try_into().unwrap()), result);
+        assert_eq!(encode_result(result)[..], bytes);
+        assert_eq!(decode_result(bytes[..].try_into().unwrap()), result);
     }
 
     #[test]
@@ -241,24 +219,26 @@ mod tests {
         assert_eq!(longest.len(), 2 * HEADER_SIZE + MAX_PAYLOAD);
         for bytes in [bytes, longest] {
             assert!(parse_string(&bytes[2 * HEADER_SIZE..]).is_some());
-            assert!(!holds_farewell(&bytes));
+            assert!(!holds_interrupt_notice(&bytes));
         }
     }
 
     #[test]
     fn a_farewell_is_found_behind_messages_and_not_in_them() {
-        let farewell = FAREWELL.to_le_bytes();
+        let farewell = INTERRUPT_NOTICE.to_le_bytes();
         for before in [
             vec![],
             message(&[]),
             [message(&[1; 16]), message(&[])].concat(),
         ] {
-            assert!(!holds_farewell(&before));
-            assert!(!holds_farewell(&[&before[..], &farewell[..3]].concat()));
-            assert!(holds_farewell(&[&before[..], &farewell].concat()));
+            assert!(!holds_interrupt_notice(&before));
+            assert!(!holds_interrupt_notice(
+                &[&before[..], &farewell[..3]].concat()
+            ));
+            assert!(holds_interrupt_notice(&[&before[..], &farewell].concat()));
         }
-        assert!(!holds_farewell(&message(&[0xff; 16])));
-        assert!(!holds_farewell(&message(&[0xff; 16])[..9]));
+        assert!(!holds_interrupt_notice(&message(&[0xff; 16])));
+        assert!(!holds_interrupt_notice(&message(&[0xff; 16])[..9]));
     }
 
     /// All messages in `bytes`, which come in pieces of `piece` bytes at most.
@@ -299,8 +279,8 @@ mod tests {
 
         #[test]
         fn addresses_come_back(nic: u32, pid: u32) {
-            let address = Address { nic, pid };
-            prop_assert_eq!(Address::decode(&address.encode()), address);
+            let address = FabricAddress { nic, pid };
+            prop_assert_eq!(decode_address(&encode_address(address)), address);
         }
 
         #[test]

@@ -25,7 +25,7 @@ pub fn named(text: &str) -> String {
 
 /// The names of all tools.
 pub fn tools() -> impl Iterator<Item = &'static str> {
-    cxidiag::bench::TOOLS.iter().map(|tool| tool.name)
+    cxidiag::tools::TOOLS.iter().map(|tool| tool.name)
 }
 
 /// The program under test.

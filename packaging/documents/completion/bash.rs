@@ -1,6 +1,6 @@
 //! Completion for bash: one function for all names.
 
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
 
 use super::{SOFTWARE_NICS, Values, values};
 use crate::documents::usage::{Entry, Usage};

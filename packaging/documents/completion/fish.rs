@@ -1,6 +1,6 @@
 //! Completion for fish: one line for each option.
 
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
 
 use super::{SOFTWARE_NICS, Values, values};
 use crate::documents::usage::{Entry, Usage, summary};

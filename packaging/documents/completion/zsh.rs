@@ -1,6 +1,6 @@
 //! Completion for zsh: `_arguments` does the work.
 
-use cxidiag::multicall::PROGRAM;
+use cxidiag::tool::PROGRAM;
 
 use super::{SOFTWARE_NICS, Values, values};
 use crate::documents::usage::{Entry, Usage, summary};

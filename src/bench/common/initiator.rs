@@ -8,11 +8,12 @@ use cxi::sys::{
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
 use super::memory::{EVENT_PAGE, map, refused};
-use super::{Endpoint, PORTAL_INDEX, Tally};
-use crate::buffers::Buffer;
+use super::{PORTAL_INDEX, TriggeredCounter};
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::session::Address;
+use crate::plan::buffers::Buffer;
 
 /// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
 const TRANSMIT_SLOTS: u32 = 5;
@@ -55,14 +56,14 @@ pub struct Initiator {
 
 impl Initiator {
     /// Allocates the resources of a latency benchmark; the buffer is zero.
-    pub fn new(endpoint: &Endpoint, peer: Address, buffer: Buffer) -> Result<Self, Failure> {
+    pub fn new(endpoint: &Endpoint, peer: FabricAddress, buffer: Buffer) -> Result<Self, Failure> {
         Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
     /// The same with queues for so many slots and operations in flight.
     pub fn with_queues(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: FabricAddress,
         buffer: Buffer,
         slots: u32,
         in_flight: u32,
@@ -179,13 +180,13 @@ impl Initiator {
         self.close_with(None)
     }
 
-    /// The same with a tally that commands count on, which goes after the queue of these
+    /// The same with a triggered_counter that commands count on, which goes after the queue of these
     /// commands and before the events that it reports to.
-    pub fn close_with(self, tally: Option<Tally>) -> Result<(), Failure> {
+    pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
         self.transmit
             .close()
             .map_err(refused("release the transmit queue"))?;
-        tally.map_or(Ok(()), Tally::close)?;
+        triggered_counter.map_or(Ok(()), TriggeredCounter::close)?;
         self.events
             .close()
             .map_err(refused("release the initiator's event queue"))?;

@@ -3,12 +3,12 @@
 use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{MemoryRegion, Pages};
 
-use super::Endpoint;
 use crate::advice::{self, Situation};
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::run::Supervisor;
+use crate::measure::Supervisor;
+use crate::plan::buffers::Buffer;
 
 /// Events that an event queue of a latency benchmark must hold: one operation is outstanding at a
 /// time, and the smallest queue, one page, holds more.

@@ -1,24 +1,26 @@
 //! What more than one benchmark is built from.
 
-mod endpoint;
+pub mod defaults;
 mod initiator;
+pub mod lists;
 pub mod memory;
+mod one_end;
 mod operands;
 #[cfg(test)]
 pub(crate) mod operands_tests;
 mod operation;
 pub mod portals;
 pub mod rendezvous;
-mod tally;
 mod target;
+mod triggered_counter;
 
-pub use endpoint::Endpoint;
 pub use initiator::{Direction, IdcContext, Initiator};
+pub use one_end::OneEnd;
 pub use operands::{Operands, initial_target};
 pub use operation::{Command, Completion, FullDma, NomatchDma, measure};
 pub use portals::{Entry, Match, Portals, Reports};
-pub use tally::Tally;
 pub use target::Target;
+pub use triggered_counter::TriggeredCounter;
 
 /// Index at which the target's first portals table entry is mapped in its domain.
 pub const PORTAL_INDEX: u32 = 0;

@@ -7,9 +7,9 @@ use cxi::{
 
 use super::Initiator;
 use crate::advice;
-use crate::bench::api::{Measurement, Transaction};
+use crate::bench::api::{RepeatTransaction, Transaction};
 use crate::error::Failure;
-use crate::run::{Clock, Patience};
+use crate::measure::{Clock, WaitPolicy};
 
 /// A command made before the loop. It is written into the queue inside the timed part.
 pub trait Command {
@@ -53,13 +53,13 @@ pub struct Completion {
 }
 
 /// Hands `command` on as a transaction, launched by low-latency write or by doorbell.
-pub fn measure<C: Command, M: Measurement>(
+pub fn measure<C: Command, R: RepeatTransaction>(
     initiator: &mut Initiator,
     command: C,
     completion: Completion,
     low_latency: bool,
-    measurement: M,
-) -> Result<M::Output, Failure> {
+    repeat: R,
+) -> Result<R::Output, Failure> {
     let Initiator {
         transmit,
         events,
@@ -68,7 +68,7 @@ pub fn measure<C: Command, M: Measurement>(
     } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
-        measurement.run(&mut Operation::<C, true> {
+        repeat.run(&mut Operation::<C, true> {
             transmit,
             events,
             buffer,
@@ -76,7 +76,7 @@ pub fn measure<C: Command, M: Measurement>(
             completion,
         })
     } else {
-        measurement.run(&mut Operation::<C, false> {
+        repeat.run(&mut Operation::<C, false> {
             transmit,
             events,
             buffer,
@@ -99,7 +99,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
     fn iterate<K: Clock>(
         &mut self,
         clock: &K,
-        patience: &mut Patience<'_>,
+        policy: &mut WaitPolicy<'_>,
     ) -> Result<u64, Failure> {
         let start = clock.now();
         let mut batch = self.transmit.batch();
@@ -116,7 +116,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
                 .poll()
                 .map(|event| (event.event_type(), event.return_code()))
         };
-        let (seen, end) = patience.wait(clock, self.completion.operation, poll)?;
+        let (seen, end) = policy.wait(clock, self.completion.operation, poll)?;
         if seen != (self.completion.event, ReturnCode::OK) {
             return Err(self.completion.unexpected(seen));
         }

@@ -6,9 +6,9 @@ use cxi::sys::{
 };
 use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
 
-use super::Endpoint;
 use super::memory::refused;
 use crate::advice;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 
 /// Slots of the target queue; the library rounds up to a page.

@@ -6,10 +6,11 @@ use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, a
 
 use super::memory::refused;
 use super::portals::{self, Entry, Match, Portals, Reports};
-use super::{Endpoint, Initiator, Tally};
+use super::{Initiator, TriggeredCounter};
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::plan::Side;
-use crate::session::Address;
+use crate::run_options::Side;
 
 /// What messages and receiving entries are matched by (tools.md 3.4).
 pub const MATCH_BITS: u64 = 0x1234_5678_9abc_def0;
@@ -33,14 +34,14 @@ const fn id(side: Side) -> u8 {
 }
 
 /// The initiator id of a side: with its real PID, for the get comes back there.
-fn initiator_id(endpoint: &Endpoint, nic: u32, pid: u32) -> u32 {
-    address::match_id(endpoint.device().info().pid_bits, pid, nic)
+fn initiator_id(endpoint: &Endpoint, of: FabricAddress) -> u32 {
+    address::match_id(endpoint.device().info().pid_bits, of.pid, of.nic)
 }
 
 /// What lets messages of `peer` in.
-pub fn messages_of(endpoint: &Endpoint, peer: Address) -> Match {
+pub fn messages_of(endpoint: &Endpoint, peer: FabricAddress) -> Match {
     Match {
-        initiator: initiator_id(endpoint, peer.nic, peer.pid),
+        initiator: initiator_id(endpoint, peer),
         bits: MATCH_BITS,
         ignored: 0,
     }
@@ -54,7 +55,7 @@ pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) ->
         .set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
         .set_match_bits(MATCH_BITS)
         .set_rendezvous_id(id(side))
-        .set_initiator(initiator_id(endpoint, own.nic, own.pid))
+        .set_initiator(initiator_id(endpoint, own.address))
         .set_header_data(HEADER_DATA)
         .set_user_ptr(USER_POINTER);
     command
@@ -77,7 +78,7 @@ impl Source {
     /// Opens `buffer` to the gets of `peer`; `events` can be waiting.
     pub fn new(
         endpoint: &Endpoint,
-        peer: Address,
+        peer: FabricAddress,
         side: Side,
         buffer: &MemoryRegion,
         reports: Reports,
@@ -87,7 +88,13 @@ impl Source {
         let index = endpoint.device().info().rdzv_get_idx;
         let mut portal = portals.open(endpoint, index, true)?;
         let matching = Match {
-            initiator: initiator_id(endpoint, peer.nic, C_PID_ANY),
+            initiator: initiator_id(
+                endpoint,
+                FabricAddress {
+                    pid: C_PID_ANY,
+                    ..peer
+                },
+            ),
             bits: MATCH_BITS & GET_BITS | u64::from(id(side)),
             ignored: TRANSACTION_TYPE,
         };
@@ -122,7 +129,7 @@ impl Fetcher {
     pub fn new(
         endpoint: &Endpoint,
         profile: &CommunicationProfile,
-        peer: Address,
+        peer: FabricAddress,
         portals: &Portals,
         buffer: &MemoryRegion,
         slots: u32,
@@ -139,17 +146,17 @@ impl Fetcher {
             .set_dfa(address::dfa(peer.nic, peer.pid, index, info.pid_bits))
             .set_lac(buffer.lac())
             .set_event_send_disable(true)
-            .set_initiator(initiator_id(endpoint, own.nic, own.pid))
+            .set_initiator(initiator_id(endpoint, own.address))
             .set_eq(portals.events.number());
         Ok(Self { transmit, template })
     }
 
     /// Counts the gets as well.
-    pub fn count(&mut self, tally: &Tally) {
-        tally.keep_for(&mut self.transmit);
+    pub fn count(&mut self, triggered_counter: &TriggeredCounter) {
+        triggered_counter.keep_for(&mut self.transmit);
         self.template
             .set_event_ct_reply(true)
-            .set_ct(tally.number());
+            .set_ct(triggered_counter.number());
     }
 
     /// Issues the get for a message that `announced` with RENDEZVOUS.

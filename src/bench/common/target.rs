@@ -2,13 +2,14 @@
 
 use cxi::{MemoryRegion, PortalTableEntry};
 
+use super::PORTAL_INDEX;
 use super::memory::{self, EVENT_PAGE, map, refused};
 use super::portals::{self, Entry, Portals};
-use super::{Endpoint, PORTAL_INDEX};
-use crate::buffers::Buffer;
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::run::Supervisor;
+use crate::measure::Supervisor;
+use crate::plan::buffers::Buffer;
 
 /// A buffer behind one persistent list entry of an enabled portal.
 pub struct Target {

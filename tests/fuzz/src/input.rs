@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
-use cxidiag::bench::TOOLS;
 use cxidiag::cli::{self, Request};
 use cxidiag::gpu::OnGpus;
-use cxidiag::plan::{MAX_GAP_US, MAX_SIZE, Plan};
+use cxidiag::plan::Plan;
+use cxidiag::run_options::{MAX_GAP_US, MAX_SIZE};
 use cxidiag::session::Own;
-use cxidiag::session::rehearsal::{self, Verdict};
+use cxidiag::session::dry_run::{self, Verdict};
+use cxidiag::tools::TOOLS;
 
 /// This side, in all inputs.
 pub const OWN: Own = Own {
@@ -41,8 +42,8 @@ static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
 pub fn check(input: &[u8]) -> Option<Verdict> {
     let (&[side, piece], bytes) = input.split_first_chunk()?;
     let plan = &SIDES[usize::from(side) % SIDES.len()];
-    let _ = rehearsal::result(bytes);
-    let verdict = rehearsal::handshake(plan, OWN, bytes, piece.into());
+    let _ = dry_run::result(bytes);
+    let verdict = dry_run::handshake(plan, OWN, bytes, piece.into());
     match &verdict {
         Verdict::Waits => {}
         // It becomes one line of a log.

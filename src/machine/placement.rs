@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use cxi::placement::{self as thread, Confined, Preferred};
 
+use super::{Machine, list, shown};
 use crate::advice;
-use crate::error::Failure;
-use crate::machine::{Machine, list, shown};
-use crate::plan::{Plan, invalid};
+use crate::device::DeviceName;
+use crate::error::{Failure, invalid};
 
 /// The CPUs that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,26 +59,32 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The place that `plan` asks for on `machine`. `second` of two processes that measure together
-    /// on one machine takes a CPU of its own, where there is one.
-    pub fn choose(plan: &Plan, machine: &Machine, second: bool) -> Result<Self, Failure> {
-        let cpus = match &plan.cpus {
+    /// Chooses the place for a thread that is to run on `cpus` and measures with `device`. The
+    /// `second` of two processes that measure together on one machine gets another CPU, if there
+    /// is one.
+    pub fn choose(
+        cpus: &Cpus,
+        device: DeviceName,
+        machine: &Machine,
+        second: bool,
+    ) -> Result<Self, Failure> {
+        let cpus = match cpus {
             Cpus::Any => return Ok(Self::default()),
             Cpus::Auto => {
                 let allowed = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
-                let node = machine.node_of_device(&plan.device.to_string());
+                let node = machine.node_of_device(&device.to_string());
                 let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
                 vec![best(&near, &allowed, second)]
             }
-            Cpus::List(cpus) => {
+            Cpus::List(list) => {
                 let online = machine.online_cpus();
                 let missing = |cpu: &&u32| !online.is_empty() && !online.contains(cpu);
-                if let Some(cpu) = cpus.iter().find(missing) {
+                if let Some(cpu) = list.iter().find(missing) {
                     let allowed = format!("CPU {cpu} does not run here, {} do", shown(&online));
-                    let rule = invalid("cpu", &plan.cpus, allowed);
+                    let rule = invalid("cpu", cpus, allowed);
                     return Err(Failure::usage(rule.to_string()));
                 }
-                cpus.clone()
+                list.clone()
             }
         };
         let mut nodes = cpus.iter().map(|cpu| machine.node_of_cpu(*cpu));
@@ -160,14 +166,14 @@ pub struct Taken {
 }
 
 /// A hint for who measures across NUMA nodes without having said so.
-pub fn hint(plan: &Plan, machine: &Machine) -> Option<String> {
-    let remedy = match plan.cpus {
+pub fn hint(cpus: &Cpus, device: DeviceName, machine: &Machine) -> Option<String> {
+    let remedy = match cpus {
         Cpus::Any => "--cpu=auto takes it there",
         Cpus::Auto => "none of the CPUs there may be used",
         Cpus::List(_) => return None,
     };
     let cpu = thread::current_cpu()?;
-    across(&plan.device.to_string(), machine, cpu, remedy)
+    across(&device.to_string(), machine, cpu, remedy)
 }
 
 fn across(device: &str, machine: &Machine, cpu: u32, remedy: &str) -> Option<String> {
@@ -235,7 +241,7 @@ mod tests {
 
     fn chosen(arguments: &[&str]) -> Result<Placement, Failure> {
         let plan = plan("write-lat", &[&["-d", "soft0"], arguments].concat());
-        Placement::choose(&plan, &two_nodes().machine(), false)
+        Placement::choose(&plan.cpus, plan.device, &two_nodes().machine(), false)
     }
 
     #[test]

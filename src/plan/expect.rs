@@ -83,12 +83,12 @@ impl Metric {
     /// Whether `tool` measures it.
     pub fn belongs_to(self, tool: &Tool) -> bool {
         let of_latency = self.unit() == Unit::Nanoseconds;
-        of_latency != tool.defaults.bandwidth.is_some()
+        of_latency != tool.defaults.lists.is_some()
     }
 
     /// Names of what `tool` measures, for messages.
     pub fn names(tool: &Tool) -> &'static str {
-        match tool.defaults.bandwidth {
+        match tool.defaults.lists {
             Some(_) => "bw and rate",
             None => "min, max, mean, stddev and percentiles such as p99.9",
         }

@@ -2,21 +2,22 @@
 
 use cxi::{Counter, EmitError, EventQueue, TransmitQueue, TriggerQueue};
 
+use super::Initiator;
 use super::memory::refused;
-use super::{Endpoint, Initiator};
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 
 /// Slots of its trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
 
 /// A counter, and the queue whose commands wait for it. Thresholds are cumulative over the run.
-pub struct Tally {
+pub struct TriggeredCounter {
     counter: Counter,
     triggers: TriggerQueue,
     threshold: u64,
 }
 
-impl Tally {
+impl TriggeredCounter {
     /// A counter at zero; what it triggers is reported to `events`.
     pub fn new(
         endpoint: &Endpoint,

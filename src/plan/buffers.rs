@@ -7,7 +7,7 @@ use crate::advice::{self, Situation};
 use crate::error::Failure;
 use crate::gpu::OnGpus;
 use crate::machine::{self, Machine};
-use crate::plan::{RunOptions, Side};
+use crate::run_options::{RunOptions, Side};
 use crate::tool::Tool;
 
 /// One buffer.
@@ -22,9 +22,9 @@ pub struct Buffer {
 impl Buffer {
     /// One that holds all that a run moves: the largest size, or a whole list (tools.md 3.6).
     pub fn full(run: &RunOptions) -> Self {
-        let whole_list = |lists: crate::plan::Bandwidth| lists.buffer(run.max_size);
+        let whole_list = |lists: crate::run_options::ListOptions| lists.buffer(run.max_size);
         Self {
-            length: run.bandwidth.map_or(run.max_size, whole_list),
+            length: run.lists.map_or(run.max_size, whole_list),
             huge_page: run.huge_page,
         }
     }
@@ -47,48 +47,6 @@ impl Buffer {
     }
 }
 
-/// Which full buffers a side holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// What its own operations read from, or write to.
-    pub initiator: bool,
-    /// What those of the peer do.
-    pub target: bool,
-}
-
-/// The client's NIC reaches for the server's memory.
-pub fn one_each(_: &RunOptions, side: Side) -> Held {
-    Held {
-        initiator: side == Side::Client,
-        target: side == Side::Server,
-    }
-}
-
-/// Both sides send and receive.
-pub fn both(_: &RunOptions, _: Side) -> Held {
-    Held {
-        initiator: true,
-        target: true,
-    }
-}
-
-/// The client sends; in both directions, both do.
-pub fn by_direction(run: &RunOptions, side: Side) -> Held {
-    let bidirectional = run.bandwidth.is_some_and(|lists| lists.bidirectional);
-    Held {
-        initiator: bidirectional || side == Side::Client,
-        target: bidirectional || side == Side::Server,
-    }
-}
-
-/// All that is moved is small.
-pub fn none(_: &RunOptions, _: Side) -> Held {
-    Held {
-        initiator: false,
-        target: false,
-    }
-}
-
 /// What the buffers of one side, or of several, take of system memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -101,7 +59,7 @@ impl Need {
     /// What `sides` of a run need together, of which each has the same `gpus`.
     pub fn of(tool: &Tool, run: &RunOptions, sides: &[Side], gpus: OnGpus) -> Self {
         let count = |side: &Side| {
-            let held = (tool.buffers)(run, *side);
+            let held = tool.buffers.held(run, *side);
             let transmit = held.initiator && gpus.tx.is_none();
             let receive = held.target && gpus.rx.is_none();
             u64::from(transmit) + u64::from(receive)

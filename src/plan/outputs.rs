@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::expect::{Expectation, Metric};
+use crate::plan::expect::{Expectation, Metric};
 use crate::tool::Tool;
 
 /// Where a document goes.
@@ -74,8 +74,8 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::TOOLS;
-    use crate::expect;
+    use crate::plan::expect;
+    use crate::tools::TOOLS;
 
     fn tool(name: &str) -> &'static Tool {
         TOOLS.iter().find(|tool| tool.name == name).unwrap()

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use crate::device::DeviceName;
 use crate::gpu::OnGpus;
-use crate::outputs::Outputs;
-use crate::placement::Cpus;
-use crate::plan::{Role, RunOptions};
+use crate::machine::placement::Cpus;
+use crate::plan::Role;
+use crate::plan::outputs::Outputs;
+use crate::run_options::RunOptions;
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]

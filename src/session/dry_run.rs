@@ -3,9 +3,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use super::Agreed;
 use super::handshake::{Handshake, Introduction, Refusal};
-use super::wire::{Incoming, MAX_PAYLOAD, PeerResult, RESULT_SIZE, TooLong};
-use super::{Agreed, Own};
+use super::wire::{Incoming, MAX_PAYLOAD, RESULT_SIZE, TooLong, decode_result};
+use crate::endpoint::LocalAddress;
+use crate::measure::SideResult;
 use crate::plan::Plan;
 
 /// What the bytes came to.
@@ -21,7 +23,7 @@ pub enum Verdict {
 
 /// Gives `bytes` as all that a peer sends, in pieces of `piece` bytes, to the side that `plan`
 /// describes.
-pub fn handshake(plan: &Plan, own: Own, bytes: &[u8], piece: usize) -> Verdict {
+pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> Verdict {
     let us = Introduction::new(plan, own, plan.port, "this-machine".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
     let mut incoming = Incoming::new(MAX_PAYLOAD);
@@ -34,7 +36,7 @@ pub fn handshake(plan: &Plan, own: Own, bytes: &[u8], piece: usize) -> Verdict {
         match incoming.advance(taken) {
             Ok(None) => {}
             Err(TooLong(length)) => return Verdict::Refused(format!("{length} bytes")),
-            Ok(Some(payload)) => match handshake.judge(&payload) {
+            Ok(Some(payload)) => match handshake.accept(&payload) {
                 Ok(None) => {}
                 Ok(Some(agreed)) => return Verdict::Agreed(agreed),
                 Err(Refusal::Stranger(reason)) => return Verdict::Refused(reason),
@@ -46,7 +48,7 @@ pub fn handshake(plan: &Plan, own: Own, bytes: &[u8], piece: usize) -> Verdict {
 }
 
 /// The bandwidth result that `payload` is, if it is one.
-pub fn result(payload: &[u8]) -> Option<PeerResult> {
+pub fn result(payload: &[u8]) -> Option<SideResult> {
     let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
-    Some(PeerResult::decode(bytes))
+    Some(decode_result(bytes))
 }

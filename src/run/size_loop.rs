@@ -1,10 +1,14 @@
-//! The latency loop: warm-up, gap, iterations or duration.
+//! The loop for one size: warm-up, gap, iterations or duration; how long a peer may take for it.
 
-use super::{Clock, Patience};
+use std::time::Duration;
+
 use crate::bench::api::Transaction;
 use crate::error::Failure;
 use crate::interrupt;
+use crate::measure::{Clock, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::run_options::RunOptions;
+use crate::session::ANSWER_LIMIT;
 
 /// When the loop for one size ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +20,7 @@ pub enum Limit {
     Duration(u64),
 }
 
-/// The course of the loop for one size.
+/// When the loop for one size pauses and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// When the loop ends.
@@ -25,6 +29,20 @@ pub struct Schedule {
     pub warmup: u64,
     /// Pause between the end of one iteration and the start of the next, in nanoseconds.
     pub gap: u64,
+}
+
+impl Schedule {
+    /// The schedule that `run` asks for.
+    pub fn of(run: &RunOptions) -> Self {
+        Self {
+            limit: match run.duration_s {
+                Some(seconds) => Limit::Duration(u64::from(seconds) * 1_000_000_000),
+                None => Limit::Iterations(run.iters),
+            },
+            warmup: run.warmup,
+            gap: run.gap_us * 1000,
+        }
+    }
 }
 
 /// How often a long pause looks after the peer, in nanoseconds.
@@ -38,19 +56,19 @@ pub fn repeat<C: Clock>(
     transaction: &mut impl Transaction,
     clock: &C,
     schedule: Schedule,
-    patience: &mut Patience<'_>,
+    policy: &mut WaitPolicy<'_>,
     mut record: impl FnMut(u64),
 ) -> Result<(), Failure> {
     enter(Phase::WarmUp);
     for _ in 0..schedule.warmup {
-        transaction.iterate(clock, patience)?;
-        pause(clock, schedule.gap, patience)?;
+        transaction.iterate(clock, policy)?;
+        pause(clock, schedule.gap, policy)?;
     }
     enter(Phase::Measuring);
     let started = clock.now();
     let mut count = 0;
     loop {
-        record(transaction.iterate(clock, patience)?);
+        record(transaction.iterate(clock, policy)?);
         count += 1;
         match schedule.limit {
             Limit::Iterations(iterations) if count >= iterations => return Ok(()),
@@ -62,13 +80,13 @@ pub fn repeat<C: Clock>(
             }
             Limit::Iterations(_) => {}
         }
-        pause(clock, schedule.gap, patience)?;
+        pause(clock, schedule.gap, policy)?;
     }
 }
 
 /// Waits for the whole of `gap`, unless the run is to end, without sleeping: a core that sleeps wakes up slower than a NIC
 /// answers. The legacy tools end the pause far too early (defect T1 of tools.md).
-pub fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Result<(), Failure> {
+pub fn pause<C: Clock>(clock: &C, gap: u64, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
     enter(Phase::Gap);
     interrupt::check()?;
     if gap == 0 {
@@ -83,18 +101,39 @@ pub fn pause<C: Clock>(clock: &C, gap: u64, patience: &mut Patience<'_>) -> Resu
         }
         interrupt::check()?;
         if now - looked >= GAP_SLICE {
-            patience.look_after_peer()?;
+            policy.look_after_peer()?;
             looked = now;
         }
     }
+}
+
+/// The longest that a peer may take for one iteration, of which each wait moves
+/// `bytes`: two waits, the pause, and the answer that both sides wait for.
+pub fn longest_iteration(run: &RunOptions, bytes: u64) -> Duration {
+    (WaitPolicy::longest(bytes) * 2)
+        .saturating_add(Duration::from_micros(run.gap_us))
+        .saturating_add(ANSWER_LIMIT)
+}
+
+/// The longest that a peer may take for one size. Where one side waits at a barrier for all of the
+/// other's measurement, this is the limit of that barrier: a slower peer has failed or is stopped.
+pub fn longest_size(run: &RunOptions, bytes: u64) -> Duration {
+    let one = longest_iteration(run, bytes);
+    let count = match run.duration_s {
+        Some(_) => run.warmup.saturating_add(1),
+        None => run.warmup.saturating_add(run.iters),
+    };
+    let measured = run.duration_s.map_or(0, u64::from);
+    one.saturating_mul(count.try_into().unwrap_or(u32::MAX))
+        .saturating_add(Duration::from_secs(measured))
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
-    use super::super::patience::double::Watching;
     use super::*;
+    use crate::measure::wait_policy::double::Watching;
 
     /// Each reading takes 10 ns.
     struct Ticking(Cell<u64>);
@@ -113,7 +152,7 @@ mod tests {
     }
 
     impl Transaction for Noting {
-        fn iterate<C: Clock>(&mut self, clock: &C, _: &mut Patience<'_>) -> Result<u64, Failure> {
+        fn iterate<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<u64, Failure> {
             let start = clock.now();
             self.starts.push(start);
             while clock.now() - start < 2_000 {}
@@ -126,14 +165,10 @@ mod tests {
         let mut samples = Vec::new();
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
-        let mut patience = Patience::new(&supervisor);
-        repeat(
-            &mut transaction,
-            &clock,
-            schedule,
-            &mut patience,
-            |sample| samples.push(sample),
-        )
+        let mut policy = WaitPolicy::new(&supervisor);
+        repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
+            samples.push(sample)
+        })
         .unwrap();
         (transaction.starts, samples)
     }
@@ -182,13 +217,13 @@ mod tests {
         let mut transaction = Noting::default();
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(false);
-        let mut patience = Patience::new(&supervisor);
+        let mut policy = WaitPolicy::new(&supervisor);
         let schedule = Schedule {
             limit: Limit::Iterations(2),
             warmup: 0,
             gap: 10 * GAP_SLICE,
         };
-        assert!(repeat(&mut transaction, &clock, schedule, &mut patience, |_| ()).is_err());
+        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, |_| ()).is_err());
         assert_eq!(transaction.starts.len(), 1);
     }
 }

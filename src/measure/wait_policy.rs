@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Clock;
+use super::clock::Clock;
 use crate::error::Failure;
 use crate::{interrupt, limit};
 
@@ -37,14 +37,14 @@ const PER_BYTE: u64 = 20;
 
 /// How long, and under whose eyes, a loop waits for an event.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct WaitPolicy<'a> {
     supervisor: &'a dyn Supervisor,
     /// Time that the data of an operation may take, beside the limits above, in nanoseconds.
     allowance: u64,
 }
 
-impl<'a> Patience<'a> {
-    /// Patience that asks and tells `supervisor`.
+impl<'a> WaitPolicy<'a> {
+    /// WaitPolicy that asks and tells `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
         Self {
             supervisor,
@@ -81,9 +81,9 @@ impl<'a> Patience<'a> {
     }
 
     /// A wait whose polls the caller makes.
-    pub fn vigil(&self, event: &'static str) -> Vigil<'_, 'a> {
-        Vigil {
-            patience: self,
+    pub fn timer(&self, event: &'static str) -> PollTimer<'_, 'a> {
+        PollTimer {
+            policy: self,
             event,
             misses: 0,
             watch: None,
@@ -136,15 +136,15 @@ fn in_effect(limit: u64) -> u64 {
     limit::in_effect(Duration::from_nanos(limit)).as_nanos() as u64
 }
 
-/// See [`Patience::vigil`].
-pub struct Vigil<'p, 'a> {
-    patience: &'p Patience<'a>,
+/// See [`WaitPolicy::timer`].
+pub struct PollTimer<'p, 'a> {
+    policy: &'p WaitPolicy<'a>,
     event: &'static str,
     misses: u32,
     watch: Option<Watch>,
 }
 
-impl Vigil<'_, '_> {
+impl PollTimer<'_, '_> {
     /// A poll has found something: the wait starts again.
     #[inline]
     pub fn hit(&mut self) {
@@ -160,7 +160,7 @@ impl Vigil<'_, '_> {
             return Ok(false);
         }
         self.misses = 0;
-        self.patience
+        self.policy
             .still_nothing(clock.now(), self.event, &mut self.watch)?;
         Ok(true)
     }
@@ -179,7 +179,7 @@ struct Watch {
 
 /// Supervisors for the tests of the loops.
 #[cfg(test)]
-pub(super) mod double {
+pub(crate) mod double {
     use std::cell::Cell;
 
     use super::*;
@@ -239,7 +239,7 @@ mod tests {
     fn t14_a_wait_without_an_answer_is_announced_and_ends() {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(true);
-        let result = Patience::new(&supervisor).wait(&clock, "ACK", || None::<()>);
+        let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err(), Failure::nic("ACK 40"));
         assert_eq!(supervisor.notices.get(), 1);
     }
@@ -248,7 +248,7 @@ mod tests {
     fn t14_a_lost_peer_ends_the_wait_at_once() {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(false);
-        let result = Patience::new(&supervisor).wait(&clock, "ACK", || None::<()>);
+        let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err(), Failure::environment("lost"));
         assert!(clock.0.get() <= 10 * LOOK);
     }
@@ -258,7 +258,7 @@ mod tests {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut polls = 10 * POLLS;
-        let seen = Patience::new(&supervisor).wait(&clock, "ACK", || {
+        let seen = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || {
             polls -= 1;
             (polls == 0).then_some(7)
         });

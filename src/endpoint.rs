@@ -5,12 +5,39 @@ use cxi::sys::C_PID_ANY;
 use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice::{self, Situation};
+use crate::device::{DeviceName, FabricAddress};
 use crate::error::Failure;
 use crate::gpu::{OnGpus, Use};
 use crate::machine::Machine;
-use crate::placement::{self, Taken};
-use crate::plan::Plan;
-use crate::session::Own;
+use crate::machine::placement::{self, Cpus, Placement, Taken};
+
+/// Where a process is to get its endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The NIC.
+    pub device: DeviceName,
+    /// CXI service.
+    pub svc_id: u32,
+    /// The CPUs that the user asks for.
+    pub cpus: &'a Cpus,
+    /// Where the measuring thread runs, as chosen on this machine.
+    pub placement: &'a Placement,
+    /// The buffers that lie on GPUs.
+    pub gpus: OnGpus,
+}
+
+/// What this side announces about itself: its address on the fabric, and its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// NIC address and PID.
+    pub address: FabricAddress,
+    /// VNI of the domain.
+    pub vni: u32,
+    /// The NIC is a software NIC, which reaches only its own machine.
+    pub simulated: bool,
+    /// The buffers that lie on GPUs, with the type of these GPUs as it was found.
+    pub gpus: OnGpus,
+}
 
 /// An address on the fabric and what hangs on it. Everything that a benchmark allocates keeps
 /// the interface alive by itself; the address lasts as long as this value.
@@ -28,29 +55,29 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Takes an address on `device`, in the service of the plan.
-    /// Its GPUs, if the plan wants any, are open.
-    pub fn new(plan: &Plan, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
-        let place = plan.placement.take()?;
-        let hint = placement::hint(plan, &Machine::this());
+    /// Takes an address on the opened `device`, in the service of `site`. `gpus` is the runtime of the
+    /// GPUs that `site` names, if it names any.
+    pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
+        let place = site.placement.take()?;
+        let hint = placement::hint(site.cpus, site.device, &Machine::this());
         if !device.info().link_up {
-            let message = format!("the link of {} is down", plan.device);
+            let message = format!("the link of {} is down", site.device);
             return Err(advice::found(Situation::LinkDown, message));
         }
-        let service = device.service(plan.svc_id).map_err(|error| {
+        let service = device.service(site.svc_id).map_err(|error| {
             advice::refused(
-                &format!("use service {} of {}", plan.svc_id, plan.device),
+                &format!("use service {} of {}", site.svc_id, site.device),
                 error,
             )
         })?;
         if !service.enabled {
-            let message = format!("service {} of {} is disabled", plan.svc_id, plan.device);
+            let message = format!("service {} of {} is disabled", site.svc_id, site.device);
             return Err(advice::found(Situation::ServiceDisabled, message));
         }
         let vni = vni(&service)?;
         let in_service =
-            |what: &str| format!("{what} in service {} of {}", plan.svc_id, plan.device);
-        let lni = Lni::new(&device, plan.svc_id)
+            |what: &str| format!("{what} in service {} of {}", site.svc_id, site.device);
+        let lni = Lni::new(&device, site.svc_id)
             .map_err(|error| advice::refused(&in_service("allocate an LNI"), error))?;
         let domain = Domain::new(&lni, vni.into(), C_PID_ANY).map_err(|error| {
             advice::refused(&in_service(&format!("get a PID on VNI {vni}")), error)
@@ -60,7 +87,7 @@ impl Endpoint {
             lni,
             domain,
             gpus,
-            on_gpus: plan.gpus,
+            on_gpus: site.gpus,
             place,
             hint,
         })
@@ -92,10 +119,12 @@ impl Endpoint {
     }
 
     /// This side's address on the fabric.
-    pub fn address(&self) -> Own {
-        Own {
-            nic: self.device.info().nid,
-            pid: self.domain.pid(),
+    pub fn address(&self) -> LocalAddress {
+        LocalAddress {
+            address: FabricAddress {
+                nic: self.device.info().nid,
+                pid: self.domain.pid(),
+            },
             vni: self.domain.vni(),
             simulated: self.device.info().is_simulated(),
             gpus: OnGpus {

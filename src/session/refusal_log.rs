@@ -9,16 +9,16 @@ use super::handshake::Refusal;
 /// So many are told of one by one. Later ones are counted, and their number is told whenever it has doubled.
 const SINGLY: u64 = 20;
 
-/// The notes of one wait.
-pub struct Notes<'a> {
+/// The refusals of one wait.
+pub struct RefusalLog<'a> {
     program: &'a str,
     out: &'a mut dyn Write,
     strangers: u64,
     clients: u64,
 }
 
-impl<'a> Notes<'a> {
-    /// Notes of `program`, on `out`.
+impl<'a> RefusalLog<'a> {
+    /// RefusalLog of `program`, on `out`.
     pub fn new(program: &'a str, out: &'a mut dyn Write) -> Self {
         Self {
             program,
@@ -80,16 +80,16 @@ mod tests {
 
     fn told(strangers: u64, clients: u64) -> String {
         let mut out = Vec::new();
-        let mut notes = Notes::new("cxidiag write-lat", &mut out);
+        let mut refusals = RefusalLog::new("cxidiag write-lat", &mut out);
         let peer = "10.1.1.8:4711".parse().unwrap();
         for _ in 0..strangers {
-            notes.refused(peer, &Refusal::Stranger("it said nothing".into()));
+            refusals.refused(peer, &Refusal::Stranger("it said nothing".into()));
         }
         for _ in 0..clients {
             let failure = Failure::environment("different tools").with_hint("start the same");
-            notes.refused(peer, &Refusal::Failed(failure));
+            refusals.refused(peer, &Refusal::Failed(failure));
         }
-        notes.served();
+        refusals.served();
         String::from_utf8(out).unwrap()
     }
 

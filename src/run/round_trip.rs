@@ -1,146 +1,39 @@
-//! A two-sided latency run: both sides send and receive, the client measures.
+//! One size of a two-sided latency run: both sides send and receive, the client measures.
 
-use super::clients::Meeting;
-use super::course::{
-    Watchful, by_role, close, cut_short, longest_iteration, open, recorder, schedule, summarize,
-};
-use super::latency::{Limit, Schedule, pause};
-use super::{Clock, MonotonicRaw, Patience};
-use crate::bench::api::{Message, Peer, RoundTrip, RoundTripMeasurement, TwoSidedLatency};
+use super::driver::Context;
+use super::size_loop::{Limit, Schedule, longest_iteration, pause};
+use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
-use crate::measure::Recorder;
+use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
 use crate::phase::{Phase, enter};
-use crate::plan::{Plan, Side};
-use crate::report::Reporter;
-use crate::session::{self, ANSWER_LIMIT, Agreed, Look, Session};
+use crate::run_options::Side;
+use crate::session::{ANSWER_LIMIT, Look};
 
 /// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
 const SYNC: &str = "Sync";
 const POST_RUN: &str = "Post-run";
 
-/// Carries out `plan` with benchmark `B`.
-pub fn two_sided_latency<B: TwoSidedLatency>(
-    plan: &Plan,
-    reporter: &mut Reporter,
+/// Runs the loop for `size`, and ends when both sides have.
+pub fn measure<B: RoundTripLatency>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+    recorder: &mut Recorder,
 ) -> Result<(), Failure> {
-    by_role(plan, reporter, serve::<B>, measure::<B>)
-}
-
-fn serve<B: TwoSidedLatency>(meeting: Meeting) -> Result<(), Failure> {
-    let Meeting {
-        plan,
-        endpoint,
-        session,
-        agreed,
-        reporter,
-    } = meeting;
-    summarize(reporter, plan, Side::Server, &endpoint, &session, &agreed)?;
-    let watch = Watchful::new(&session, &endpoint, plan);
-    let course = Course::new(&session, &agreed, Side::Server, watch);
-    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Server)
-        .map_err(|failure| session.tell(failure))?;
-    session.ready()?;
-    // Nobody sees a server's latencies: it keeps none, however many the client wants to see.
-    let mut recorder = Recorder::new(None)?;
-    let served = agreed.run.sizes().try_for_each(|size| {
-        course.run::<B>(&mut resources, size, &mut recorder)?;
-        enter(Phase::Reporting);
-        reporter.server_result()
-    });
-    served.map_err(|failure| cut_short(&session, failure))?;
-    session.finish();
-    enter(Phase::Releasing);
-    reporter.server_end()?;
-    B::close(resources)?;
-    close(endpoint)
-}
-
-fn measure<B: TwoSidedLatency>(
-    plan: &Plan,
-    address: &str,
-    reporter: &mut Reporter,
-) -> Result<(), Failure> {
-    let mut recorder = recorder(&plan.run)?;
-    let endpoint = open(plan)?;
-    let (session, agreed) = session::join(plan, address, endpoint.address())?;
-    summarize(reporter, plan, Side::Client, &endpoint, &session, &agreed)?;
-    let watch = Watchful::new(&session, &endpoint, plan);
-    let course = Course::new(&session, &agreed, Side::Client, watch);
-    let mut resources = B::resources(&endpoint, course.peer(), &agreed.run, Side::Client)
-        .map_err(|failure| session.tell(failure))?;
-    session.ready()?;
-    reporter.begin_latencies(agreed.run.report_all)?;
-    let mut current = agreed.run.min_size;
-    let measured = agreed.run.sizes().try_for_each(|size| {
-        current = size;
-        reporter.begin_size(size, recorder.gauge());
-        course.run::<B>(&mut resources, size, &mut recorder)?;
-        enter(Phase::Reporting);
-        reporter.latencies(size, &recorder)
-    });
-    if let Err(failure) = measured {
-        let failure = cut_short(&session, failure);
-        reporter.latencies_cut_short(current, &recorder, &failure);
-        return Err(failure);
-    }
-    session.finish();
-    enter(Phase::Releasing);
-    reporter.end()?;
-    B::close(resources)?;
-    close(endpoint)
-}
-
-/// The sizes on one side.
-struct Course<'a> {
-    session: &'a Session,
-    agreed: &'a Agreed,
-    side: Side,
-    watch: Watchful<'a>,
-}
-
-impl<'a> Course<'a> {
-    fn new(session: &'a Session, agreed: &'a Agreed, side: Side, watch: Watchful<'a>) -> Self {
-        Self {
-            session,
-            agreed,
-            side,
-            watch,
-        }
-    }
-
-    fn peer(&self) -> Peer<'_> {
-        Peer {
-            address: self.agreed.peer,
-            supervisor: &self.watch,
-        }
-    }
-
-    /// Runs the loop for one size, and ends when both sides have.
-    fn run<B: TwoSidedLatency>(
-        &self,
-        resources: &mut B::Resources,
-        size: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Failure> {
-        recorder.clear();
-        let limit = longest_iteration(&self.agreed.run, size);
-        let measurement = Loop {
-            sync: &|look| {
-                enter(Phase::Sync);
-                self.session.barrier_while(SYNC, limit, look)
-            },
-            schedule: schedule(&self.agreed.run),
-            side: self.side,
-            patience: Patience::new(&self.watch),
-            recorder,
-        };
-        B::measure(resources, &self.agreed.run, size, measurement)?;
-        if cfg!(debug_assertions) && self.agreed.is_cxidiag {
-            B::check(resources, size)?;
-        }
-        enter(Phase::PostRun);
-        self.session.barrier(POST_RUN, ANSWER_LIMIT)
-    }
+    let limit = longest_iteration(context.run, size);
+    let measuring = Loop {
+        sync: &|look| {
+            enter(Phase::Sync);
+            context.session.barrier_while(SYNC, limit, look)
+        },
+        schedule: Schedule::of(context.run),
+        side: context.side,
+        policy: WaitPolicy::new(context.watchdog),
+        recorder,
+    };
+    B::measure(resources, context.run, size, measuring)?;
+    enter(Phase::PostRun);
+    context.session.barrier(POST_RUN, ANSWER_LIMIT)
 }
 
 /// The loop for one size: round trips until both sides know that it is over (tools.md 7.3).
@@ -153,11 +46,11 @@ struct Loop<'a> {
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
-    patience: Patience<'a>,
+    policy: WaitPolicy<'a>,
     recorder: &'a mut Recorder,
 }
 
-impl RoundTripMeasurement for Loop<'_> {
+impl RepeatRoundTrip for Loop<'_> {
     type Output = ();
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
@@ -165,7 +58,7 @@ impl RoundTripMeasurement for Loop<'_> {
         enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
             self.once(clock, round_trip)?;
-            pause(clock, self.schedule.gap, &mut self.patience)?;
+            pause(clock, self.schedule.gap, &mut self.policy)?;
         }
         enter(Phase::Measuring);
         let started = clock.now();
@@ -187,7 +80,7 @@ impl RoundTripMeasurement for Loop<'_> {
                 }
                 Limit::Iterations(_) => {}
             }
-            pause(clock, self.schedule.gap, &mut self.patience)?;
+            pause(clock, self.schedule.gap, &mut self.policy)?;
         }
         round_trip.announce(Message::Last)?;
         self.once(clock, round_trip)?;
@@ -204,16 +97,16 @@ impl Loop<'_> {
         round_trip: &mut impl RoundTrip,
     ) -> Result<(u64, Message), Failure> {
         (self.sync)(&mut || round_trip.look())?;
-        let patience = &mut self.patience;
+        let policy = &mut self.policy;
         let start = clock.now();
         let message = match self.side {
             Side::Client => {
-                round_trip.send(clock, patience)?;
-                round_trip.receive(clock, patience)?
+                round_trip.send(clock, policy)?;
+                round_trip.receive(clock, policy)?
             }
             Side::Server => {
-                let message = round_trip.receive(clock, patience)?;
-                round_trip.send(clock, patience)?;
+                let message = round_trip.receive(clock, policy)?;
+                round_trip.send(clock, policy)?;
                 message
             }
         };
@@ -240,7 +133,7 @@ mod tests {
     }
 
     impl RoundTrip for Scripted {
-        fn send<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<(), Failure> {
+        fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
             self.order.push("send");
             Ok(())
         }
@@ -249,7 +142,7 @@ mod tests {
             Ok(())
         }
 
-        fn receive<C: Clock>(&mut self, _: &C, _: &mut Patience<'_>) -> Result<Message, Failure> {
+        fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {
             self.order.push("receive");
             self.round_trips += 1;
             Ok(match self.last_comes_in == Some(self.round_trips) {
@@ -282,7 +175,7 @@ mod tests {
                 gap: 0,
             },
             side,
-            patience: Patience::new(&Alone),
+            policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };
         measurement.run(scripted).unwrap();
@@ -350,7 +243,7 @@ mod tests {
                 gap: 0,
             },
             side: Side::Client,
-            patience: Patience::new(&Alone),
+            policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };
         let clock = Ticking(Cell::new(0));

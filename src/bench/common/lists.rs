@@ -1,0 +1,224 @@
+//! Lists: the operations that one doorbell issues, counted together, and where in the buffers they
+//! go (tools.md 3.7).
+
+use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
+
+use super::{Initiator, TriggeredCounter};
+use crate::advice;
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
+use crate::error::Failure;
+use crate::measure::{Clock, WaitPolicy};
+use crate::plan::buffers::Buffer;
+use crate::run_options::RunOptions;
+
+/// Most slots of a transmit queue that one operation takes.
+const SLOTS_PER_OPERATION: u32 = 4;
+
+/// Slots beside those of a list: an operation that answers the peer's list, and those that the NIC
+/// leaves unused (defect T6 of tools.md).
+pub const FURTHER_SLOTS: u32 = 1 + 5;
+
+/// Names of the operations of a list, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// One of them: `message`.
+    pub operation: &'static str,
+    /// All of them: `list of messages`.
+    pub list: &'static str,
+    /// What the side is doing: `sending messages`.
+    pub doing: &'static str,
+}
+
+/// An initiator of lists. The NIC counts completed operations and reports whole lists.
+pub struct ListInitiator {
+    /// The queues and the buffer.
+    pub initiator: Initiator,
+    completed: TriggeredCounter,
+    words: Words,
+}
+
+impl ListInitiator {
+    /// Allocates queues for lists of up to `list_size` operations, and one more.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn new(
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        buffer: Buffer,
+        list_size: u32,
+        words: Words,
+    ) -> Result<Self, Failure> {
+        let slots = SLOTS_PER_OPERATION * list_size + FURTHER_SLOTS;
+        let mut initiator = Initiator::with_queues(endpoint, peer, buffer, slots, list_size + 1)?;
+        let completed = TriggeredCounter::new(endpoint, &initiator, &initiator.events)?;
+        completed.keep_for(&mut initiator.transmit);
+        Ok(Self {
+            initiator,
+            completed,
+            words,
+        })
+    }
+
+    /// Returns the number of the counter on which all commands count their completion.
+    pub fn counter(&self) -> u16 {
+        self.completed.number()
+    }
+
+    /// Issues `count` operations with one doorbell; `emit` writes the command of the next one.
+    ///
+    /// # Errors
+    ///
+    /// A command that the queue does not take.
+    #[inline]
+    pub fn issue(
+        &mut self,
+        count: u64,
+        mut emit: impl FnMut(&mut TransmitBatch<'_>) -> Result<(), EmitError>,
+    ) -> Result<(), Failure> {
+        self.completed.arm(count)?;
+        let mut batch = self.initiator.transmit.batch();
+        for _ in 0..count {
+            emit(&mut batch).map_err(|error| not_issued(self.words, error))?;
+        }
+        batch.commit_doorbell();
+        Ok(())
+    }
+
+    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called when
+    /// another counter reports to the same event queue.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure, none in time.
+    #[inline]
+    pub fn wait<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+        mut on_other: impl FnMut(),
+    ) -> Result<(), Failure> {
+        let (counter, words) = (self.counter(), self.words);
+        let events = &mut self.initiator.events;
+        loop {
+            let poll = || Some(triggered(&events.poll()?, words));
+            let (event, _) = policy.wait(clock, words.list, poll)?;
+            let seen = event?;
+            events.acknowledge();
+            if seen == counter {
+                return Ok(());
+            }
+            on_other();
+        }
+    }
+
+    /// Takes the report of another counter from the event queue, if one is there.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure.
+    pub fn take_other(&mut self) -> Result<bool, Failure> {
+        let events = &mut self.initiator.events;
+        let Some(event) = events.poll() else {
+            return Ok(false);
+        };
+        triggered(&event, self.words)?;
+        events.acknowledge();
+        Ok(true)
+    }
+
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn close(self) -> Result<(), Failure> {
+        self.initiator.close_with(Some(self.completed))
+    }
+}
+
+/// The counter whose threshold an event reports as reached.
+#[inline(always)]
+fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
+    let (kind, code) = (event.event_type(), event.return_code());
+    match (kind, code, event.record()) {
+        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredShort(record)) => {
+            Ok(record.ct_handle())
+        }
+        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredLong(record)) => {
+            Ok(record.ct_handle())
+        }
+        _ => Err(unexpected(words, kind, code)),
+    }
+}
+
+#[cold]
+fn unexpected(words: Words, kind: EventType, code: ReturnCode) -> Failure {
+    advice::unexpected(words.doing, kind, EventType::TRIGGERED_OP, code)
+}
+
+#[cold]
+fn not_issued(words: Words, error: EmitError) -> Failure {
+    Failure::nic(format!("cannot issue a {}: {error}", words.operation))
+}
+
+/// Where in the buffers the operations of a list go.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    list_size: u64,
+    /// Bytes from one place to the next.
+    step: u64,
+    /// Places before it starts over.
+    places: u64,
+    /// The next one.
+    place: u64,
+}
+
+impl Walk {
+    /// The walk of lists with operations of `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The run has no lists.
+    pub fn new(run: &RunOptions, size: u64) -> Result<Self, Failure> {
+        let lists = run.lists()?;
+        let step = lists.step(size);
+        Ok(Self {
+            list_size: lists.list_size.into(),
+            step,
+            // Offsets keep to the buffer as it was asked for, not as it was rounded up to pages. The
+            // first place is used even if its spacing does not fit.
+            places: (lists.buffer(run.max_size) / step).max(1),
+            place: 0,
+        })
+    }
+
+    /// Operations of a list.
+    pub fn list_size(&self) -> u64 {
+        self.list_size
+    }
+
+    /// Distinct places that a list goes to.
+    pub fn distinct_places(&self) -> u64 {
+        self.list_size.min(self.places)
+    }
+
+    /// Goes back to the start of the buffers, where each list begins.
+    #[inline(always)]
+    pub fn restart(&mut self) {
+        self.place = 0;
+    }
+
+    /// Returns the offset of the next operation, in bytes.
+    #[inline(always)]
+    pub fn next_offset(&mut self) -> u64 {
+        let offset = self.place * self.step;
+        self.place += 1;
+        if self.place == self.places {
+            self.place = 0;
+        }
+        offset
+    }
+}

@@ -1,0 +1,277 @@
+//! The driver: leads one side of a run through set-up, barriers, sizes, results and release.
+
+use std::io::{self, Write};
+
+use super::results::{BandwidthResults, Latencies, Results, ServerResults};
+use super::watchdog::{MID_RUN, Watchdog};
+use super::{bandwidth, one_sided, round_trip};
+use crate::backend;
+use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use crate::endpoint::Endpoint;
+use crate::error::{Failure, Kind};
+use crate::gpu;
+use crate::interrupt;
+use crate::machine::Machine;
+use crate::phase::{Phase, enter};
+use crate::plan::Plan;
+use crate::plan::buffers::Need;
+use crate::report::Reporter;
+use crate::report::text::Summary;
+use crate::run_options::{RunOptions, Side};
+use crate::session::{self, Agreed, Session};
+use crate::tools;
+
+/// A session after its handshake, on either side.
+pub struct ClientSession<'a> {
+    /// What this process was asked to do.
+    pub plan: &'a Plan,
+    /// Which side this process is.
+    pub side: Side,
+    /// Its place on the fabric.
+    pub endpoint: Endpoint,
+    /// The control connection.
+    pub session: Session,
+    /// What the client wants.
+    pub agreed: Agreed,
+    /// Takes what the run finds out.
+    pub reporter: &'a mut Reporter,
+}
+
+/// Serves one client, with the tool that the client has named.
+///
+/// # Errors
+///
+/// Whatever ends the run early.
+pub fn serve(client: ClientSession) -> Result<(), Failure> {
+    tools::visit(client.agreed.tool, Serve(client))
+}
+
+/// Measures against the server at `address`.
+///
+/// # Errors
+///
+/// Whatever ends the run early.
+pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
+    let visitor = Measure {
+        plan,
+        address,
+        reporter,
+    };
+    tools::visit(plan.tool, visitor)
+}
+
+struct Serve<'a>(ClientSession<'a>);
+
+impl Visitor for Serve<'_> {
+    type Output = Result<(), Failure>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        drive::<B, _>(self.0, ServerResults::new()?, |at, _, size, _| {
+            one_sided::serve(at, size)
+        })
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        let results = ServerResults::new()?;
+        drive::<B, _>(self.0, results, |at, resources, size, results| {
+            round_trip::measure::<B>(at, resources, size, &mut results.unread)
+        })
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        drive_bandwidth::<B>(self.0)
+    }
+}
+
+struct Measure<'a> {
+    plan: &'a Plan,
+    address: &'a str,
+    reporter: &'a mut Reporter,
+}
+
+impl<'a> Measure<'a> {
+    fn connect(self) -> Result<ClientSession<'a>, Failure> {
+        let Self {
+            plan,
+            address,
+            reporter,
+        } = self;
+        let endpoint = open(plan)?;
+        let (session, agreed) = session::join(plan, address, endpoint.address())?;
+        Ok(ClientSession {
+            plan,
+            side: Side::Client,
+            endpoint,
+            session,
+            agreed,
+            reporter,
+        })
+    }
+}
+
+impl Visitor for Measure<'_> {
+    type Output = Result<(), Failure>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        let results = Latencies::new(&self.plan.run)?;
+        let client = self.connect()?;
+        drive::<B, _>(client, results, |at, resources, size, results| {
+            one_sided::measure::<B>(at, resources, size, &mut results.recorder)
+        })
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        let results = Latencies::new(&self.plan.run)?;
+        let client = self.connect()?;
+        drive::<B, _>(client, results, |at, resources, size, results| {
+            round_trip::measure::<B>(at, resources, size, &mut results.recorder)
+        })
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        drive_bandwidth::<B>(self.connect()?)
+    }
+}
+
+/// What a size is measured with.
+pub struct Context<'a> {
+    /// Which side this process is.
+    pub side: Side,
+    /// The control connection.
+    pub session: &'a Session,
+    /// The options of the run.
+    pub run: &'a RunOptions,
+    /// Whether the peer is a cxidiag.
+    pub peer_is_cxidiag: bool,
+    /// Watches the peer while the NIC is waited for.
+    pub watchdog: &'a Watchdog<'a>,
+}
+
+fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
+    let run = &client.agreed.run;
+    let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
+    let bidirectional = run.lists()?.bidirectional;
+    let results = BandwidthResults::new(B::part(run, client.side), bidirectional, one_nic);
+    drive::<B, _>(client, results, bandwidth::measure::<B>)
+}
+
+/// Leads a side with benchmark `B` through its run. `measure` measures one size, from its first
+/// barrier to its last.
+fn drive<B: Benchmark, R: Results>(
+    mut client: ClientSession,
+    mut results: R,
+    mut measure: impl FnMut(&Context<'_>, &mut B::Resources, u64, &mut R) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    summarize(&mut client)?;
+    let ClientSession {
+        plan,
+        side,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = client;
+    let run = &agreed.run;
+    let watchdog = Watchdog::new(&session, &endpoint, plan);
+    let peer = Peer {
+        address: agreed.peer,
+        supervisor: &watchdog,
+    };
+    let mut resources =
+        B::set_up(&endpoint, peer, run, side).map_err(|failure| session.tell(failure))?;
+    session.ready()?;
+    results.begin(reporter, run)?;
+    let context = Context {
+        side,
+        session: &session,
+        run,
+        peer_is_cxidiag: agreed.is_cxidiag,
+        watchdog: &watchdog,
+    };
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
+        results.begin_size(reporter, size);
+        measure(&context, &mut resources, size, &mut results)?;
+        // A legacy peer sends other bytes.
+        if cfg!(debug_assertions) && agreed.is_cxidiag {
+            B::check(&resources, run, size)?;
+        }
+        enter(Phase::Reporting);
+        results.report(reporter, size)
+    });
+    if let Err(failure) = measured {
+        let failure = cut_short(&session, failure);
+        results.report_cut_short(reporter, current, &failure);
+        return Err(failure);
+    }
+    session.finish();
+    enter(Phase::Releasing);
+    results.end(reporter)?;
+    B::close(resources)?;
+    endpoint.close()?;
+    // A signal that came too late to cut the run short still decides the exit status.
+    interrupt::check()
+}
+
+/// Opens the device, takes an address on it, and prints what the user should know about them.
+///
+/// # Errors
+///
+/// A GPU, device or service that cannot be used.
+pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
+    enter(Phase::Opening);
+    // Before this thread moves to its CPUs: the threads of a GPU runtime would inherit them.
+    let gpus = gpu::open(&plan.gpus)?;
+    let device = backend::open(plan.device, plan.libcxi.as_ref())?;
+    let endpoint = Endpoint::new(plan.site(), gpus, device)?;
+    for warning in endpoint.warnings() {
+        // A warning that cannot be written is no reason to end the run.
+        let _ = writeln!(io::stderr(), "{}: {warning}", plan.program);
+    }
+    Ok(endpoint)
+}
+
+/// Reports that both sides have met. A server first checks that it has room for what its client
+/// wants.
+fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
+    enter(Phase::SetUp);
+    let ClientSession {
+        plan,
+        side,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = client;
+    if *side == Side::Server {
+        let need = Need::of(agreed.tool, &agreed.run, &[*side], plan.gpus);
+        let checked = need.check(&Machine::this(), plan.placement.node);
+        checked.map_err(|failure| session.tell(failure))?;
+    }
+    let summary = Summary {
+        tool: agreed.tool,
+        side: *side,
+        device: plan.device,
+        simulated: endpoint.device().info().is_simulated(),
+        svc_id: plan.svc_id,
+        run: &agreed.run,
+        own: endpoint.address(),
+        peer: agreed.peer,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: agreed.peer_gpus,
+        cpus: &plan.placement.cpus,
+    };
+    reporter.met(&summary, session.peer())
+}
+
+/// Returns the failure that ends a run in the middle, after the peer has been told. The driver calls
+/// it before anything is released or printed, so that the peer learns of an interruption before it
+/// notices the consequences.
+fn cut_short(session: &Session, failure: Failure) -> Failure {
+    let failure = session.cause(failure, MID_RUN);
+    if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+        session.send_interrupt_notice();
+    }
+    failure
+}
