@@ -76,10 +76,10 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
-            print(&cli::help::overview(TOOLS, command::summaries())),
+            report::print(&cli::help::overview(TOOLS, command::summaries())),
         ),
-        Ok(Call::Version) => (PROGRAM.into(), print(&cli::help::version())),
-        Ok(Call::List) => (PROGRAM.into(), print(&cli::help::list(TOOLS))),
+        Ok(Call::Version) => (PROGRAM.into(), report::print(&cli::help::version())),
+        Ok(Call::List) => (PROGRAM.into(), report::print(&cli::help::list(TOOLS))),
         Ok(Call::Command {
             command,
             program,
@@ -125,7 +125,7 @@ fn start(
         })
     });
     match asked {
-        Ok(Asked::For(text)) => print(&text),
+        Ok(Asked::For(text)) => report::print(&text),
         Ok(Asked::ToRun(plan)) => carry_out(&plan),
         Err(failure) => {
             report::refused(tool, &arguments, &failure);
@@ -146,7 +146,7 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     if let Some(note) = plan.note() {
         let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
     }
-    let mut reporter = Reporter::new(plan);
+    let mut reporter = Reporter::new(plan, report::text_output(&plan.outputs));
     let result = reporter
         .open()
         .and_then(|()| backend::check(plan.device))
@@ -156,12 +156,4 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
             run::carry_out(&plan, &mut reporter)
         });
     reporter.finish(result)
-}
-
-/// Prints a text that was asked for. Whoever closes the pipe before its end has seen enough.
-fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(interrupt::output_failed),
-    }
 }

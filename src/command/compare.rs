@@ -42,7 +42,7 @@ pub fn help() -> String {
 /// Carries it out.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
-        return crate::print(&help());
+        return crate::report::print(&help());
     };
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
     if base.tool != new.tool {

@@ -44,7 +44,7 @@ pub fn help() -> String {
 /// Carries it out.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
-        return crate::print(&help());
+        return crate::report::print(&help());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let machine = Machine::this();

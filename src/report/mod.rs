@@ -27,4 +27,22 @@ pub mod text;
 
 pub use destination::Destination;
 pub use outcome::{Extent, Outcome};
-pub use reporter::{Lists, Reporter, refused};
+pub use reporter::{Lists, Reporter, refused, text_output};
+
+use std::io::{self, Write};
+
+use crate::error::Failure;
+use crate::interrupt;
+
+/// Prints a text on standard output. A reader that closes the pipe before the end of the text has
+/// read enough.
+///
+/// # Errors
+///
+/// Standard output that cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(interrupt::output_failed),
+    }
+}

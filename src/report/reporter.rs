@@ -64,14 +64,9 @@ struct Documents {
 }
 
 impl Reporter {
-    /// A reporter for `plan`. Nothing has been opened yet.
-    pub fn new(plan: &Plan) -> Self {
+    /// A reporter for `plan` that writes its text to `out`. Nothing has been opened yet.
+    pub fn new(plan: &Plan, out: Box<dyn Write>) -> Self {
         let outputs = plan.outputs.clone();
-        let out: Box<dyn Write> = match (outputs.take_stdout(), outputs.quiet) {
-            (false, _) => Box::new(Output::to(io::stdout())),
-            (true, false) => Box::new(Aside(Output::to(io::stderr()))),
-            (true, true) => Box::new(io::sink()),
-        };
         Self {
             tool: plan.tool,
             program: plan.program.clone(),
@@ -379,6 +374,16 @@ impl Reporter {
             self.outcome.expectations.extend(verdicts);
             self.outcome.results.push(SizeResult::none(size));
         }
+    }
+}
+
+/// Where the text of a run with these `outputs` goes: standard output, or beside a document that
+/// has it.
+pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
+    match (outputs.take_stdout(), outputs.quiet) {
+        (false, _) => Box::new(Output::to(io::stdout())),
+        (true, false) => Box::new(Aside(Output::to(io::stderr()))),
+        (true, true) => Box::new(io::sink()),
     }
 }
 
