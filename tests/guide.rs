@@ -1,11 +1,15 @@
 //! Runs the shell examples of docs/guide.md and README.md.
 //!
-//! | block | what the test does with it |
-//! |---|---|
-//! | `sh` | runs it as a bash script that ends at the first failing command; each page has its own directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this test, is left out |
-//! | `sh nodes` | starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D` becomes `-n` |
-//! | `sh hardware`, `text`, `json` | nothing |
-//! | no language | compares it with the output of the block before it, except for numbers |
+//! The language of a fenced block decides what the test does with it:
+//!
+//! * `sh`: runs it as a bash script that ends at the first failing command. Each page has its own
+//!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
+//!   test, is left out.
+//! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
+//!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D`
+//!   becomes `-n`.
+//! * `sh hardware`, `text`, `json`: does nothing.
+//! * no language: compares it with the output of the block before it, except for numbers.
 
 mod harness;
 
@@ -110,12 +114,12 @@ impl Page {
         }
     }
 
-    /// Runs `script` in bash and returns its output. With `judges`, exit status 3 is a success as well: this
-    /// machine may be too busy to meet an expectation.
-    fn script(&self, script: &str, judges: bool) -> String {
+    /// Runs `script` in bash and returns its output. With `may_regress`, exit status 3 is a success
+    /// as well: this machine may be too busy to meet an expectation.
+    fn script(&self, script: &str, may_regress: bool) -> String {
         let child = self.bash(script).spawn().expect("bash starts");
         let output = finish_or_kill(child);
-        assert_ended(script, &output, judges);
+        assert_succeeded(script, &output, may_regress);
         let printed = stdout(&output) + &stderr(&output);
         for tool in TOOLS.iter().filter(|tool| starts(script, tool.name)) {
             if !script.contains("--quiet") && !script.contains("--port 9") {
@@ -160,11 +164,11 @@ impl Page {
     }
 }
 
-/// Fails unless the script succeeded. With `judges`, exit status 3 is a success as well.
+/// Fails unless the script succeeded. With `may_regress`, exit status 3 is a success as well.
 #[track_caller]
-fn assert_ended(script: &str, output: &Output, judges: bool) {
+fn assert_succeeded(script: &str, output: &Output, may_regress: bool) {
     let status = output.status.code();
-    let succeeded = status == Some(0) || (judges && status == Some(3));
+    let succeeded = status == Some(0) || (may_regress && status == Some(3));
     assert!(succeeded, "{script}\n{}\n{}", output.status, stderr(output));
 }
 
