@@ -64,7 +64,7 @@ pub fn subcommands() -> Vec<Subcommand> {
 
 /// The help of the program as a whole.
 pub fn overview() -> Usage {
-    Usage::read(&help::overview(TOOLS, COMMANDS))
+    Usage::read(&help::overview(TOOLS, cxidiag::command::summaries()))
 }
 
 /// A file to be made: its path, and its text.
