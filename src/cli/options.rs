@@ -429,8 +429,8 @@ pub static OPTIONS: [OptionDef; 39] = [
             "Use matching list entries at the target; implies\n--unrestricted and --no-idc".into()
         },
         manual: |_| {
-            "Let the target find the memory by match bits. Implies `--unrestricted` and `--no- \
-             idc`."
+            "Let the target find the memory by match bits. Implies `--unrestricted` and \
+             `--no-idc`."
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
     },
