@@ -77,14 +77,28 @@ fn prints_usage_as_help() {
     }
 }
 
-/// roff interprets nothing in the prose, and typographic characters do not replace what a user types.
+#[test]
+fn accepts_each_option_that_command_lists() {
+    for command in subcommands().iter().filter(|own| own.legacy_name.is_none()) {
+        for entry in &command.usage.options {
+            let value = entry.value.map_or("", |_| "=value");
+            let option = format!("--{}{value}", entry.long);
+            let output = run(harness::CXIDIAG, &[command.name, &option, "--help"]);
+            assert_success(&output);
+            assert_eq!(stdout(&output), command.usage.to_string(), "{option}");
+        }
+    }
+}
+
+/// roff interprets nothing in the prose, and keeps the characters that a user types.
 #[test]
 fn escapes_prose_for_roff() {
     let mut page = roff::Page::new("some-page", 1, "2026-11-21", "cxidiag");
     page.section("TITLE");
     page.prose(
         "One-sided `--no-ll` and *V-1*,\n.hidden \\* \\\\ \"quoted\"\n\n\
-         * first\n* second\n\n**term**\n: meaning\n\n```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
+         * first\n* second\n\n**term**\n: meaning\n\n\
+         ```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
         false,
     );
     let expected = r#".TH "SOME\-PAGE" 1 "2026-11-21" "cxidiag" "CXI Diagnostics"
@@ -416,6 +430,8 @@ fn zsh_passes_specifications_to_arguments() {
     );
     assert!(text.contains("(-C --cswap-op)-C+["), "{text}");
     assert!(text.contains("--fetching["), "{text}");
+    // Without remarks.
+    assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
     // As a subcommand, the tool is the second word.
     let check = check.replace(

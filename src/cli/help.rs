@@ -46,11 +46,10 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         about: tool.about,
         synopsis,
         arguments: Completion::Hosts,
-        about_arguments: "",
-        subcommands: Vec::new(),
         options,
         words,
         remarks,
+        ..Usage::default()
     }
 }
 
@@ -75,8 +74,6 @@ pub fn overview(
             ("cxidiag TOOL [ADDR] [OPTIONS]".into(), ""),
             ("cxidiag COMMAND [ARGUMENTS]".into(), ""),
         ],
-        arguments: Completion::Nothing,
-        about_arguments: "",
         subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
         options: vec![
             Entry {
@@ -92,8 +89,7 @@ pub fn overview(
                 manual: "Print each tool with its legacy name, one on a line, and exit.",
             },
         ],
-        words: Vec::new(),
-        remarks: Vec::new(),
+        ..Usage::default()
     }
 }
 

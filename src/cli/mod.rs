@@ -24,7 +24,7 @@ use crate::tool::Tool;
 use options::{Governs, OptionDef};
 use values::LEFT_OUT;
 
-/// What the user wants of a tool.
+/// What the arguments of a tool ask for.
 #[derive(Debug)]
 pub enum Request {
     /// Its help text.
@@ -50,7 +50,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
             return match error.kind() {
                 ErrorKind::DisplayHelp => Ok(Request::Help),
                 ErrorKind::DisplayVersion => Ok(Request::Version),
-                _ => Err(Failure::usage(complaint(&error, tool))),
+                _ => Err(Failure::usage(error_line(&error, tool))),
             };
         }
     };
@@ -172,7 +172,7 @@ fn unexpected(argument: impl std::fmt::Display) -> String {
 }
 
 /// Returns clap's error as one line.
-fn complaint(error: &clap::Error, tool: &Tool) -> String {
+fn error_line(error: &clap::Error, tool: &Tool) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",

@@ -171,7 +171,7 @@ pub static OPTIONS: [OptionDef; 39] = [
         legacy: true,
         repeats: false,
         help: |_| "Seconds per size, instead of iterations".into(),
-        manual: |_| "Measure for this number of seconds for each size, instead of a number of iterations.",
+        manual: |_| "Measure each size for this number of seconds instead of iterations.",
         set: |typed, value| {
             typed.run.duration_s = Some(within(text(value)?, 1..=u32::MAX.into())? as u32);
             Ok(())
@@ -445,7 +445,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
             format!(
-                "Operations per iteration, issued with one doorbell\n(default: {default}); at most {MAX_LIST_SIZE}"
+                "Operations per iteration, issued with one doorbell\n\
+                 (default: {default}); at most {MAX_LIST_SIZE}"
             )
         },
         manual: |_| {
@@ -484,7 +485,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
             format!(
-                "Largest buffer in bytes; longer lists reuse it from\nthe start (default: {default})"
+                "Largest buffer in bytes; longer lists reuse it from\n\
+                 the start (default: {default})"
             )
         },
         manual: |_| {
@@ -560,7 +562,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         legacy: false,
         repeats: false,
         help: |_| {
-            "Write the results as JSON to FILE; without FILE, to\nstandard output, and the text to standard error"
+            "Write the results as JSON to FILE; without FILE, to\n\
+             standard output, and the text to standard error"
                 .into()
         },
         manual: |_| {
@@ -667,7 +670,10 @@ pub static OPTIONS: [OptionDef; 39] = [
             "Show no progress on a terminal, and no text if\nanother format has standard output"
                 .into()
         },
-        manual: |_| "Show no progress on a terminal, and no text if another format has standard output.",
+        manual: |_| {
+            "Show no progress on a terminal, and no text if another format has standard \
+             output."
+        },
         set: |typed, _| {
             typed.outputs.quiet = true;
             Ok(())
@@ -773,7 +779,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         legacy: false,
         repeats: false,
         help: |_| {
-            "Run on these CPUs (such as 2 or 0-3,8), with the\nbuffers on their NUMA node; auto: a CPU near the\nNIC (default: any)"
+            "Run on these CPUs (such as 2 or 0-3,8), with the\n\
+             buffers on their NUMA node; auto: a CPU near the\nNIC (default: any)"
                 .into()
         },
         manual: |_| {
@@ -856,7 +863,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         help: |_| {
             let default = DEFAULT_CONNECT_LIMIT.as_secs();
             format!(
-                "Client: seconds to wait for a connection to each\naddress of the server (default: {default})"
+                "Client: seconds to wait for a connection to each\n\
+                 address of the server (default: {default})"
             )
         },
         manual: |_| {
@@ -877,7 +885,9 @@ pub static OPTIONS: [OptionDef; 39] = [
         legacy: false,
         repeats: false,
         help: |_| {
-            "Client: seconds to keep trying if no server listens\nor the server is busy (default: 0)".into()
+            "Client: seconds to keep trying if no server listens\n\
+             or the server is busy (default: 0)"
+                .into()
         },
         manual: |_| {
             "For a client: the number of seconds to keep trying if no server listens yet or the \

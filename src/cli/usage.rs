@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) const EXPLANATION: usize = 26;
 
 /// What a shell offers for a value or an argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Completion {
     /// Devices, of hardware and of software.
     Devices,
@@ -18,6 +18,7 @@ pub enum Completion {
     /// These words.
     Words(fn() -> Vec<String>),
     /// Nothing: a number, or a list.
+    #[default]
     Nothing,
 }
 
@@ -123,7 +124,7 @@ pub struct Subcommand {
 }
 
 /// Everything that is accepted on one command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// What it does, in one line.
     pub about: &'static str,

@@ -27,7 +27,6 @@ pub fn usage() -> Usage {
         synopsis: vec![("cxidiag compare BASE NEW [OPTIONS]".into(), "")],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that a tool wrote with --json=FILE.",
-        subcommands: Vec::new(),
         options: vec![
             Entry {
                 short: None,
@@ -39,25 +38,31 @@ pub fn usage() -> Usage {
             Entry {
                 short: None,
                 long: "figure",
-                value: Some(Value::new("FIGURE", Completion::Words(|| FIGURES.map(str::to_owned).to_vec()))),
-                help: "Figure that is judged (default: p50 of latencies,\nbw of bandwidths): min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate".into(),
-                manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or p99.99 \
-                         of latencies, bw or rate of bandwidths.",
+                value: Some(Value::new("FIGURE", Completion::Words(figures))),
+                help: "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): \
+                       min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate"
+                    .into(),
+                manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
+                         p99.99 of latencies, bw or rate of bandwidths.",
             },
             Entry::help(),
         ],
-        words: Vec::new(),
         remarks: vec![
-            "Exit status 3 if a size of BASE is worse in NEW by more than that, or was not\n\
-             measured to its end.",
+            "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
+             PERCENT, or NEW did not measure it completely.",
         ],
+        ..Usage::default()
     }
 }
 
-/// The metrics that can decide, as the help text lists them.
-const FIGURES: [&str; 11] = [
-    "min", "max", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "bw", "rate",
-];
+/// Returns the metrics that can decide, as the help text lists them.
+fn figures() -> Vec<String> {
+    [
+        "min", "max", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "bw", "rate",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
 
 /// Carries it out.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {

@@ -26,31 +26,30 @@ pub fn usage() -> Usage {
         about: "List the NICs of this machine, and who may use them",
         synopsis: vec![("cxidiag devices [DEVICE...] [OPTIONS]".into(), "")],
         arguments: Completion::Devices,
-        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without one, all\n\
-             that there are.",
-        subcommands: Vec::new(),
+        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without \
+                          DEVICE, all\nNICs are listed.",
         options: vec![
             Entry {
                 short: None,
                 long: "json",
                 value: Some(Value::optional("FILE", Completion::Files)),
-                help: "One JSON document instead of the text, or to FILE".into(),
-                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, the \
-                         document goes to standard output, in place of the text.",
+                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
+                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
+                         the document goes to standard output, in place of the text.",
             },
             Entry {
                 short: None,
                 long: "libcxi",
                 value: Some(Value::new("PATH", Completion::Files)),
                 help: format!(
-                    "libcxi to use for hardware (default: {LIBCXI_VARIABLE},\nthen libcxi.so.1)"
+                    "Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
                 ),
                 manual: "The library to load for cxiN devices.",
             },
             Entry::help(),
         ],
-        words: Vec::new(),
-        remarks: vec!["Exit status 1 if a NIC that is there, or was asked for, cannot be opened."],
+        remarks: vec!["Exit status 1 if a NIC cannot be opened."],
+        ..Usage::default()
     }
 }
 

@@ -9,12 +9,14 @@ use crate::documents::Subcommand;
 /// Returns the script.
 pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let mut text = format!(
-        "# Completion of {PROGRAM} for bash.\n\n_{PROGRAM}() {{\n    local tool=${{1##*/}} current=$2 option=$3 \
+        "# Completion of {PROGRAM} for bash.\n\n_{PROGRAM}() {{\n    \
+         local tool=${{1##*/}} current=$2 option=$3 \
          options with_value devices files words=() arguments\n    COMPREPLY=()\n"
     );
     text += &format!(
         "    if [[ $tool == {PROGRAM} ]]; then\n        if ((COMP_CWORD == 1)); then\n            \
-         mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\")\n            return\n        fi\n        \
+         mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\")\n            \
+         return\n        fi\n        \
          tool=${{COMP_WORDS[1]}}\n    fi\n",
         first_words(program)
     );

@@ -14,7 +14,8 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         legacy.join(" ")
     );
     text += &format!(
-        "_{PROGRAM}_devices() {{\n    local -a devices=({} /sys/class/cxi/*(N:t))\n    compadd -a devices\n}}\n\n",
+        "_{PROGRAM}_devices() {{\n    local -a devices=({} /sys/class/cxi/*(N:t))\n    \
+         compadd -a devices\n}}\n\n",
         SOFTWARE_NICS.join(" ")
     );
     text += &format!("_{PROGRAM}_tool() {{\n    case $1 in\n");
@@ -36,7 +37,8 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     }
     text += "    esac\n}\n\n";
     text += &format!(
-        "if [[ $service != {PROGRAM} ]]; then\n    _{PROGRAM}_tool $service\nelif ((CURRENT == 2)); then\n    \
+        "if [[ $service != {PROGRAM} ]]; then\n    _{PROGRAM}_tool $service\n\
+         elif ((CURRENT == 2)); then\n    \
          local -a commands=(\n"
     );
     for subcommand in program.subcommands.iter().flat_map(|(_, list)| list) {
@@ -51,7 +53,8 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
             quoted(&summary(&entry.help))
         );
     }
-    text += "    )\n    _describe -t commands command commands\n    _describe -o -t options option options\nelse\n    \
+    text += "    )\n    _describe -t commands command commands\n    \
+             _describe -o -t options option options\nelse\n    \
              shift words\n    ((CURRENT--))\n";
     text += &format!("    _{PROGRAM}_tool $words[1]\nfi\n");
     text
