@@ -132,6 +132,28 @@ fn get_fails_when_target_dies() {
     assert!(!initiator.engine.depends_on_others());
 }
 
+/// The peer answered one of two puts before it died.
+#[test]
+fn fails_operations_that_dead_peer_did_not_answer() {
+    let (mut initiator, mut target, net) = pair(PAGE, 2);
+    for _ in 0..2 {
+        initiator.put_from(0, 8);
+    }
+    initiator.engine.poll();
+    net.borrow_mut().inboxes[1].pop_back();
+    target.engine.poll();
+    net.borrow_mut().dead[1] = true;
+    initiator.engine.probe();
+    let depends = initiator.engine.depends_on_others();
+    assert!(depends, "the first probe only marks");
+    initiator.engine.probe();
+    assert!(!initiator.engine.depends_on_others());
+    for code in [C_RC_OK, C_RC_UNDELIVERABLE] {
+        assert_eq!(initiator.event(), Some((C_EVENT_ACK, code, false)));
+    }
+    assert_eq!(initiator.event(), None);
+}
+
 #[test]
 fn drops_reply_when_initiator_dies() {
     let (_initiator, mut target, net) = half_done_get();
