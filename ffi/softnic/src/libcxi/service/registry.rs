@@ -1,4 +1,4 @@
-//! Who may use how much of a NIC: its services, and what is in use, over all processes.
+//! The services of a NIC, and the resources in use, over all processes.
 
 use std::ops::RangeInclusive;
 
@@ -9,25 +9,29 @@ use super::record::{KINDS, Service, TOTALS, built_in};
 use crate::engine::Engine;
 use crate::fabric::{Directory, Fabric, Use};
 
-/// Begins the file that keeps services which were changed; their number follows, then a line for each. Any other file
-/// of this name makes calls that need services fail with EIO, until somebody removes it.
+/// The start of the file that keeps changed services. Their number follows, then a line for each.
+/// With any other content, calls that need services fail with EIO until the file is removed.
 const HEADING: &str = "cxidiag services 1: ";
 
 /// Communication profiles of the NIC (libcxi.md 11).
 const PROFILES: u32 = 255;
 
-/// The numbers that services get.
+/// The numbers of services.
 const IDS: RangeInclusive<u32> = 1..=0xffff;
 
-/// Services and uses of a NIC. While this lives, no other process changes either.
-pub struct Books {
+/// The services of a NIC and the resources in use. While it exists, no other process changes them.
+pub struct ServiceRegistry {
     directory: Directory,
     nid: u32,
     services: Vec<Service>,
     uses: Vec<Use>,
 }
 
-impl Books {
+impl ServiceRegistry {
+    /// Locks and reads the services and the resources in use.
+    ///
+    /// # Errors
+    /// EIO if the file of services is damaged; errors of the fabric's directory.
     pub fn open(fabric: &Fabric) -> Result<Self, Errno> {
         let directory = fabric.directory()?;
         let nid = fabric.own_nid();
@@ -44,31 +48,32 @@ impl Books {
         })
     }
 
+    /// Returns all services, by ascending number.
     pub fn services(&self) -> &[Service] {
         &self.services
     }
 
-    /// The service of this number; EINVAL if there is none.
+    /// Returns the service with a number; EINVAL if there is none.
     pub fn service(&self, id: u32) -> Result<&Service, Errno> {
         let found = self.services.iter().find(|service| service.id == id);
         found.ok_or(Errno::INVAL)
     }
 
-    /// LNIs of a service.
+    /// Returns the number of LNIs of a service.
     pub fn users(&self, id: u32) -> u32 {
         self.uses.iter().filter(|used| used.service == id).count() as u32
     }
 
-    /// How many of a kind a service uses.
+    /// Returns how many resources of a kind a service uses.
     pub fn in_use(&self, id: u32, kind: usize) -> u16 {
         let uses = self.uses.iter().filter(|used| used.service == id);
         let sum: u32 = uses.map(|used| u32::from(used.counts[kind])).sum();
         u16::try_from(sum).unwrap_or(u16::MAX)
     }
 
-    /// Whether a service may have one more of a kind: ENOSPC at its own limit, and where all that is left of the NIC's is
-    /// kept for other services.
-    pub fn has_room(&self, service: &Service, kind: usize) -> Result<(), Errno> {
+    /// Checks that a service may have one more resource of a kind: ENOSPC at its own limit, and
+    /// when the rest of the NIC's resources is reserved for other services.
+    pub fn check_resource(&self, service: &Service, kind: usize) -> Result<(), Errno> {
         let (max, _) = service.limit(kind);
         let own = self.in_use(service.id, kind);
         if own >= max || own >= self.available(service.id)[kind] {
@@ -77,7 +82,8 @@ impl Books {
         Ok(())
     }
 
-    /// Most of a kind that a service can have, beside what others keep for themselves.
+    /// Returns the most resources of a kind that a service can have beside those reserved for
+    /// others.
     pub fn most(&self, service: &Service, kind: cxi_rsrc_type) -> usize {
         let kind = kind as usize;
         let others = self.services.iter().filter(|other| other.id != service.id);
@@ -86,8 +92,8 @@ impl Books {
         rest.min(service.limit(kind).0.into()) as usize
     }
 
-    /// Whether there may be one more communication profile: ENOSPC when the NIC has as many as it can.
-    pub fn has_room_for_profile(&self) -> Result<(), Errno> {
+    /// Checks that the NIC may have one more communication profile: ENOSPC otherwise.
+    pub fn check_profiles(&self) -> Result<(), Errno> {
         let used: u32 = (self.uses.iter())
             .map(|used| u32::from(used.profiles))
             .sum();
@@ -98,8 +104,8 @@ impl Books {
         }
     }
 
-    /// Whether a service may have one more LNI: ENOSPC when all RGIDs are in use.
-    pub fn has_room_for_lni(&self, service: &Service) -> Result<(), Errno> {
+    /// Checks that a service may have one more LNI: ENOSPC when all RGIDs are in use.
+    pub fn check_lnis(&self, service: &Service) -> Result<(), Errno> {
         let groups = |service: &Service, lnis: u32| lnis.div_ceil(service.lnis_per_rgid);
         let used: u32 = self
             .services
@@ -113,7 +119,7 @@ impl Books {
         }
     }
 
-    /// What is there of each kind for a service beside what others use or keep for themselves.
+    /// Returns the resources of each kind beside those that other services use or reserve.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
         let mut left = TOTALS;
@@ -126,16 +132,16 @@ impl Books {
         left
     }
 
-    /// Whether the caller may use a VNI: then as the NIC knows it (libcxi.md 5, 6).
+    /// Checks that the caller may use a VNI, and returns it in 16 bits (libcxi.md 5, 6).
     ///
-    /// EINVAL for 0 and beyond 16 bits; EPERM if it belongs to somebody else's service; ENOENT if it
-    /// belongs to no enabled service. To root a VNI of nobody is allowed, for which the driver makes
-    /// a profile on the fly: here there is nothing to make, it just works.
+    /// EINVAL for 0 and beyond 16 bits; EPERM if it belongs only to services for others; ENOENT if
+    /// it belongs to no enabled service. Root may use a VNI of no service.
     pub fn check_vni(&self, vni: u32) -> Result<u16, Errno> {
         self.admitting(vni).map(|(vni, _)| vni)
     }
 
-    /// As `check_vni`, and whether the caller may use a traffic class there: else EINVAL.
+    /// Checks a VNI as `check_vni` does, and a traffic class for it: EINVAL if the caller may not
+    /// use it.
     pub fn check_class(&self, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
         let (vni, services) = self.admitting(vni)?;
         let allows = |service: &&Service| !service.restricted_tcs || service.tcs[tc as usize];
@@ -146,7 +152,8 @@ impl Books {
         }
     }
 
-    /// The services that let the caller use a VNI; none where it is nobody's and the caller is root.
+    /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
+    /// service.
     fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
         let vni = u16::try_from(vni)
             .ok()
@@ -168,14 +175,14 @@ impl Books {
         Ok((vni, admitting))
     }
 
-    /// A number that no service has; ENOSPC where all are taken.
+    /// Returns the lowest free number of a service; ENOSPC if there is none.
     pub fn free_id(&self) -> Result<u32, Errno> {
         let mut ids = IDS;
         ids.find(|&id| self.service(id).is_err())
             .ok_or(Errno::NOSPC)
     }
 
-    /// Replaces the services, for all who use the NIC.
+    /// Replaces the services, for all processes that use the NIC.
     pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
         let text = (services != built_in()).then(|| text_of(&services));
         self.directory.set_services(self.nid, text.as_deref())?;
@@ -198,58 +205,57 @@ fn parse(text: &str) -> Option<Vec<Service>> {
     let count: usize = lines.next()?.strip_prefix(HEADING)?.parse().ok()?;
     let services: Vec<Service> = lines.map(Service::from_line).collect::<Option<_>>()?;
     let ids: Vec<u32> = services.iter().map(|service| service.id).collect();
-    // The default service is always there.
+    // The default service always exists.
     let valid = ids.first() == Some(&CXI_DEFAULT_SVC_ID)
         && ids.is_sorted_by(|one, next| one < next)
         && ids.iter().all(|id| IDS.contains(id));
     (valid && ids.len() == count).then_some(services)
 }
 
-/// Allocates a resource of `kind` for an LNI, if its service may have one more. EKEYREVOKED if that was disabled or
-/// removed meanwhile.
+/// Allocates a resource of `kind` for an LNI.
+///
+/// # Errors
+/// EKEYREVOKED if the service of the LNI was disabled or destroyed; ENOSPC if the service may not
+/// have one more; the error of `insert`.
 pub fn allocate<T>(
     engine: &mut Engine<Fabric>,
     lni: usize,
     kind: cxi_rsrc_type,
     insert: impl FnOnce(&mut Engine<Fabric>) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
-    let books = Books::open(&engine.wire)?;
+    let registry = ServiceRegistry::open(&engine.wire)?;
     let id = engine.lnis.get(lni).ok_or(Errno::INVAL)?.service;
-    let service = books.service(id).map_err(|_| Errno::KEYREVOKED)?;
+    let service = registry.service(id).map_err(|_| Errno::KEYREVOKED)?;
     if !service.enabled {
         return Err(Errno::KEYREVOKED);
     }
-    books.has_room(service, kind as usize)?;
+    registry.check_resource(service, kind as usize)?;
     let object = insert(engine)?;
     publish(engine, lni);
     Ok(object)
 }
 
-/// Tells all who use the NIC what an LNI uses now.
+/// Publishes the resources that an LNI uses to all processes that use the NIC.
 pub fn publish(engine: &Engine<Fabric>, lni: usize) {
     let used = engine.lnis.get(lni).map_or(Use::default(), |owner| {
-        let entries = (engine.ptes.iter().filter(|(_, pte)| pte.lni == lni))
-            .map(|(_, pte)| pte.lists.len())
-            .sum();
+        let of_lni = |count: usize, owner: usize| count + usize::from(owner == lni);
+        let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
         let counts = [
-            engine.ptes.iter().filter(|(_, pte)| pte.lni == lni).count(),
+            ptes().count(),
             engine
                 .tx
                 .iter()
-                .filter(|(_, queue)| queue.lni == lni)
-                .count(),
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine
                 .tgt
                 .iter()
-                .filter(|(_, queue)| queue.lni == lni)
-                .count(),
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine
                 .eqs
                 .iter()
-                .filter(|(_, queue)| queue.lni == lni)
-                .count(),
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine.counters.count_of(lni),
-            entries,
+            ptes().map(|(_, pte)| pte.lists.len()).sum(),
             engine.counters.pending_of(lni),
             owner.space.contexts(),
         ];
@@ -267,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_as_written_or_not_at_all() {
+    fn reads_complete_files_only() {
         let text = text_of(&built_in());
         assert_eq!(parse(&text), Some(built_in()));
         for (at, _) in text.char_indices() {

@@ -1,7 +1,7 @@
 //! Registers of the NIC (libcxi.md 8.5).
 //!
-//! A NIC of software has no register file. What it has are the clocks of its blocks, which tell the time since
-//! it came up; here that is when this process opened it.
+//! This NIC has only the clocks of the blocks, which count the time since this process opened the
+//! device.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::device::Device;
-use super::{answer, handle};
+use crate::libcxi::boundary::{answer, from_c, require_root};
+use crate::libcxi::device::Device;
 
-/// The clocks.
+/// The clocks of the blocks.
 const ELAPSED_TIME: [u32; 15] = [
     C_ATU_ERR_ELAPSED_TIME,
     C_CQ_ERR_ELAPSED_TIME,
@@ -31,37 +31,42 @@ const ELAPSED_TIME: [u32; 15] = [
     C_RMU_ERR_ELAPSED_TIME,
 ];
 
-/// Bytes of the range of registers: BAR 0 of a physical function (libcxi.md 2.2, `is_vf`).
+/// Size of the registers: BAR 0 of a physical function (libcxi.md 2.2, `is_vf`).
 const RANGE: usize = 2 << 30;
 
-/// EPERM without privilege, EINVAL the second time.
+/// Maps the registers. EPERM unless the caller is root; EINVAL if they are mapped already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map_csr(dev: *mut cxil_dev) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
+        let device = from_c!(handle(dev))?;
         if device.registers_mapped.load(Ordering::Relaxed) {
             return Err(Errno::INVAL);
         }
-        if !rustix::process::geteuid().is_root() {
-            return Err(Errno::PERM);
-        }
+        require_root()?;
         device.registers_mapped.store(true, Ordering::Relaxed);
         Ok(())
     })
 }
 
-/// The place of an access: EINVAL unless registers are mapped and it is aligned words in their range.
-fn check(device: &Device, csr: c_uint, len: usize, word: usize) -> Result<(), Errno> {
+/// Checks an access: EINVAL unless the registers are mapped, `value` is not null, and the access is
+/// aligned and in their range.
+fn check(
+    device: &Device,
+    value: *const c_void,
+    csr: c_uint,
+    len: usize,
+    word: usize,
+) -> Result<(), Errno> {
     let inside = len <= RANGE && csr as usize <= RANGE - len;
     let aligned = len.is_multiple_of(word) && (csr as usize).is_multiple_of(word);
-    if !device.registers_mapped.load(Ordering::Relaxed) || len == 0 || !aligned || !inside {
+    let mapped = device.registers_mapped.load(Ordering::Relaxed);
+    if value.is_null() || !mapped || len == 0 || !aligned || !inside {
         return Err(Errno::INVAL);
     }
     Ok(())
 }
 
-/// EOPNOTSUPP where any of the registers is none of the clocks: this NIC has no others.
+/// Reads registers. EOPNOTSUPP for registers that are not clocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_read_csr(
     dev: *mut cxil_dev,
@@ -70,12 +75,8 @@ pub unsafe extern "C" fn cxil_read_csr(
     csr_len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
-        if value.is_null() {
-            return Err(Errno::INVAL);
-        }
-        check(device, csr, csr_len, 8)?;
+        let device = from_c!(handle(dev))?;
+        check(device, value, csr, csr_len, 8)?;
         let mut registers = (csr..).step_by(8).take(csr_len / 8);
         if !registers.all(|register| ELAPSED_TIME.contains(&register)) {
             return Err(Errno::OPNOTSUPP);
@@ -84,14 +85,14 @@ pub unsafe extern "C" fn cxil_read_csr(
         let time = elapsed.as_secs() << 30 | u64::from(elapsed.subsec_nanos());
         for word in 0..csr_len / 8 {
             let to = value.cast::<u64>().wrapping_add(word);
-            // SAFETY: C contract: `csr_len` bytes are writable there.
+            // SAFETY: the caller passes `csr_len` writable bytes at `value`, of which these are 8.
             unsafe { to.write_unaligned(time) };
         }
         Ok(())
     })
 }
 
-/// EOPNOTSUPP: no register of this NIC can be written.
+/// Fails with EOPNOTSUPP: no register of this NIC can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_write_csr(
     dev: *mut cxil_dev,
@@ -100,17 +101,13 @@ pub unsafe extern "C" fn cxil_write_csr(
     csr_len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
-        if value.is_null() {
-            return Err(Errno::INVAL);
-        }
-        check(device, csr, csr_len, 8)?;
+        let device = from_c!(handle(dev))?;
+        check(device, value, csr, csr_len, 8)?;
         Err(Errno::OPNOTSUPP)
     })
 }
 
-/// EOPNOTSUPP, as [`cxil_write_csr`]; `offset` counts bytes from the register.
+/// Fails with EOPNOTSUPP as [`cxil_write_csr`] does; `offset` is in bytes from the register.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_write8_csr(
     dev: *mut cxil_dev,
@@ -120,13 +117,9 @@ pub unsafe extern "C" fn cxil_write8_csr(
     csr_len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
+        let device = from_c!(handle(dev))?;
         let place = csr.checked_add(offset).ok_or(Errno::INVAL)?;
-        if value.is_null() {
-            return Err(Errno::INVAL);
-        }
-        check(device, place, csr_len, 1)?;
+        check(device, value, place, csr_len, 1)?;
         Err(Errno::OPNOTSUPP)
     })
 }

@@ -1,6 +1,5 @@
-//! Telemetry: counters of the NIC.
-//!
-//! They count what went on at this open of the device, where those of hardware count for all its users.
+//! The telemetry counters of the NIC. They count for this open device; those of hardware count for
+//! all its users.
 
 use std::ffi::{c_int, c_uint};
 use std::ops::RangeInclusive;
@@ -9,11 +8,11 @@ use cxi_sys::*;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::device::Device;
-use super::{answer, handle};
 use crate::engine::telemetry::Telemetry;
+use crate::libcxi::boundary::{answer, from_c};
+use crate::libcxi::device::Device;
 
-/// The numbers of `c_cntr_type`.
+/// The numbers of `c_cntr_type` that are counters.
 const NUMBERS: [RangeInclusive<u32>; 35] = [
     96..=157,
     224..=273,
@@ -65,6 +64,7 @@ fn exists(number: u32) -> bool {
     NUMBERS.iter().any(|numbers| numbers.contains(&number))
 }
 
+/// Reads one counter, as [`cxil_read_n_cntrs`] does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_read_cntr(
     dev: *mut cxil_dev,
@@ -73,11 +73,12 @@ pub unsafe extern "C" fn cxil_read_cntr(
     ts: *mut timespec,
 ) -> c_int {
     let number = cntr as c_cntr_type;
-    // SAFETY: C contract: `value` has room for one, and `number` is one.
+    // SAFETY: `number` is one number; the caller passes `value` with room for one value, and the
+    // same `dev` and `ts` as the function asks for.
     unsafe { cxil_read_n_cntrs(dev, 1, &number, value, ts) }
 }
 
-/// EINVAL for a number that no counter has. `ts` may be null.
+/// Reads counters. EINVAL for a number without a counter. `ts` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_read_n_cntrs(
     dev: *mut cxil_dev,
@@ -87,13 +88,12 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
     ts: *mut timespec,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
+        let device = from_c!(handle(dev))?;
         if cntr.is_null() || value.is_null() || count == 0 {
             return Err(Errno::INVAL);
         }
         let number = |index: usize| {
-            // SAFETY: C contract: there are `count` numbers.
+            // SAFETY: the caller passes `count` numbers at `cntr`, of which this is one.
             let number = unsafe { *cntr.wrapping_add(index) };
             u32::try_from(number).ok().filter(|&number| exists(number))
         };
@@ -101,19 +101,17 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
         let numbers = numbers.ok_or(Errno::INVAL)?;
         let telemetry = telemetry(device)?;
         for (index, &number) in numbers.iter().enumerate() {
-            // SAFETY: C contract: there is room for `count` values.
-            let place = unsafe { value.add(index) };
-            // SAFETY: as above.
+            let place = value.wrapping_add(index);
+            // SAFETY: the caller passes room for `count` values at `value`, of which this is one.
             unsafe { place.write(telemetry.value(number)) };
         }
-        // SAFETY: C contract: null or room for a time.
-        unsafe { stamp(ts) };
+        stamp(from_c!(optional_output(ts)));
         Ok(())
     })
 }
 
-/// `value` has room for `C1_CNTR_SIZE` values; the value of each counter goes to the place of its number, and 0 to
-/// numbers that no counter has.
+/// Reads all counters, each to the index of its number; indices without a counter get 0. `value`
+/// has room for `C1_CNTR_SIZE` values, and `ts` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_read_all_cntrs(
     dev: *mut cxil_dev,
@@ -121,32 +119,26 @@ pub unsafe extern "C" fn cxil_read_all_cntrs(
     ts: *mut timespec,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
+        let device = from_c!(handle(dev))?;
         if value.is_null() {
             return Err(Errno::INVAL);
         }
         let telemetry = telemetry(device)?;
         for number in 0..C1_CNTR_SIZE {
-            // SAFETY: C contract: there is room for that many values.
-            let place = unsafe { value.add(number as usize) };
-            // SAFETY: as above.
+            let place = value.wrapping_add(number as usize);
+            // SAFETY: the caller passes room for `C1_CNTR_SIZE` values at `value`, of which this is
+            // one.
             unsafe { place.write(telemetry.value(number)) };
         }
-        // SAFETY: C contract: null or room for a time.
-        unsafe { stamp(ts) };
+        stamp(from_c!(optional_output(ts)));
         Ok(())
     })
 }
 
 /// Writes the time of day.
-///
-/// # Safety
-/// `ts` is null or writable.
-unsafe fn stamp(ts: *mut timespec) {
-    let now = clock_gettime(ClockId::Realtime);
-    // SAFETY: the caller's promise.
-    if let Some(ts) = unsafe { ts.as_mut() } {
+fn stamp(ts: Option<&mut timespec>) {
+    if let Some(ts) = ts {
+        let now = clock_gettime(ClockId::Realtime);
         ts.tv_sec = now.tv_sec;
         ts.tv_nsec = now.tv_nsec;
     }
@@ -157,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_counters_as_the_header_says() {
+    fn number_of_counters_is_that_of_the_header() {
         let count = (0..C1_CNTR_SIZE).filter(|&number| exists(number)).count();
         assert_eq!(count, C1_CNTR_COUNT as usize);
     }

@@ -1,8 +1,8 @@
-//! What the link does to packets: latency, bandwidth, and faults on request.
+//! The link model: latency, bandwidth, and injected faults.
 //!
-//! The sender decides all of it when it sends: when the packet is due at the other side, and whether it carries a
-//! return code, which ends its operation there in place of what would have become of it. The receiver delivers no
-//! packet before its time. A wire of several packets is a pipeline; packets of one NIC to another stay in order.
+//! The sender determines when a packet is due at the receiver, and whether it carries a return
+//! code, with which its operation then fails there. The receiver delivers no packet before it is
+//! due. Packets on the link form a pipeline, and packets from one NIC to another stay in order.
 
 use std::time::Duration;
 
@@ -12,49 +12,51 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Packet};
 
-/// Bytes of a packet on the link beside its payload (libcxi.md 2.2: MTU 2112 for 2048).
+/// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 const HEADER: u64 = 64;
 
-/// Tries of a packet before its operation is given up: the first and four more (libcxi.md 12.3).
+/// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
 
-/// The link as the environment describes it.
+/// The link, as described by the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// From one NIC to the other.
+    /// From one NIC to another.
     pub latency: Duration,
-    /// Of the link of each NIC in bytes a second; without it none.
+    /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
     pub faults: Faults,
 }
 
-/// What goes wrong.
+/// Injected faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Probability that a packet is lost, each time it is sent.
+    /// Probability that a packet is lost each time it is sent.
     pub loss: f64,
-    /// After which a lost packet is sent again.
+    /// Time after which a lost packet is sent again.
     pub retry: Duration,
-    /// Probability that a packet is late, and by how much.
+    /// Probability that a packet is late, and its delay.
     pub delay: Option<(f64, Duration)>,
-    pub errors: Vec<Error>,
-    /// When the link goes down after the device was opened, and for how long, if not for ever.
+    pub errors: Vec<InjectedError>,
+    /// When the link goes down after the device was opened, and for how long; `None` for ever.
     pub down: Option<(Duration, Option<Duration>)>,
 }
 
-/// Operations that end with a return code.
+/// A return code with which operations fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Error {
+pub struct InjectedError {
     pub code: ReturnCode,
-    pub which: Which,
+    pub selection: Selection,
 }
 
+/// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Which {
-    /// The one with this number, counted from 1 at the opening of the device.
+pub enum Selection {
+    /// The operation with this number, counted from 1 at the opening of the device.
     Number(u64),
-    /// Any, with this probability.
+    /// Each operation with this probability.
     Probability(f64),
 }
 
@@ -76,20 +78,22 @@ impl Default for Settings {
 }
 
 /// The link of one open device.
-pub struct Conditions {
+pub struct LinkModel {
     settings: Settings,
-    /// What happens to packets of operations, and to answers. Two streams: which of them goes first depends on the
-    /// time, and the same seed is to have the same outcome.
+    /// Random numbers for packets of operations, and for responses and replies. Their order depends
+    /// on the time, so separate streams keep the outcome for a seed the same.
     requests: Random,
-    answers: Random,
+    responses: Random,
+    /// When the device was opened.
     opened: u64,
-    /// When the last packet sent will have left, in nanoseconds.
+    /// When the last packet will have left, in nanoseconds.
     busy_until: u64,
+    /// Number of operations sent.
     operations: u64,
 }
 
-impl Conditions {
-    /// The conditions of a NIC; none where the environment asks for nothing. Two NICs, and two opens of one, draw
+impl LinkModel {
+    /// Makes the model for an open NIC; `None` for default settings. Each open device draws
     /// different numbers.
     pub fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
         if settings == Settings::default() {
@@ -99,7 +103,7 @@ impl Conditions {
         let mut seeds = Random(settings.faults.seed ^ Random(name).next());
         Some(Box::new(Self {
             requests: Random(seeds.next()),
-            answers: Random(seeds.next()),
+            responses: Random(seeds.next()),
             settings,
             opened: now(),
             busy_until: 0,
@@ -107,7 +111,7 @@ impl Conditions {
         }))
     }
 
-    /// Whether the link is up now.
+    /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         self.is_up_at(now())
     }
@@ -121,12 +125,13 @@ impl Conditions {
         }
     }
 
-    /// What becomes of a packet that is sent now: when it is due, and the return code that it may get to carry.
+    /// Applies the model to a packet that is sent: may set its return code, and returns when it is
+    /// due.
     pub fn send(&mut self, packet: &mut Packet) -> u64 {
         self.send_at(packet, now())
     }
 
-    /// What becomes of a packet that is taken in now.
+    /// Applies the model to a packet that is received: fails it while the link is down.
     pub fn receive(&self, packet: &mut Packet) {
         if self.settings.faults.down.is_some() && !self.is_up() {
             packet.return_code = C_RC_UNDELIVERABLE as u8;
@@ -134,7 +139,7 @@ impl Conditions {
     }
 
     fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
-        let (code, late) = self.fate(packet, now);
+        let (code, late) = self.draw(packet, now);
         if code != C_RC_OK {
             packet.return_code = code as u8;
         }
@@ -147,13 +152,14 @@ impl Conditions {
         self.busy_until + nanoseconds(self.settings.latency + late)
     }
 
-    /// The return code that an operation ends with because of this packet, or OK, and how late the packet is. All that
-    /// is drawn or counted is so whether the link is up or not: the time changes nothing for what comes after.
-    fn fate(&mut self, packet: &Packet, now: u64) -> (ReturnCode, Duration) {
+    /// Draws the return code that this packet gives its operation, or OK, and its delay. Draws and
+    /// counts the same while the link is down, so that the time does not change the outcome for
+    /// later packets.
+    fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, Duration) {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
         let random = match packet.kind {
-            Kind::Response | Kind::Reply => &mut self.answers,
+            Kind::Response | Kind::Reply => &mut self.responses,
             _ => &mut self.requests,
         };
         let losses = random.losses(faults.loss);
@@ -172,9 +178,9 @@ impl Conditions {
         if begins_operation {
             self.operations += 1;
             for error in &faults.errors {
-                let hit = match error.which {
-                    Which::Number(number) => number == self.operations,
-                    Which::Probability(probability) => random.happens(probability),
+                let hit = match error.selection {
+                    Selection::Number(number) => number == self.operations,
+                    Selection::Probability(probability) => random.happens(probability),
                 };
                 if hit && code == C_RC_OK {
                     code = error.code;
@@ -188,7 +194,7 @@ impl Conditions {
     }
 }
 
-/// Now, on the clock that all processes share, in nanoseconds.
+/// Returns the time in nanoseconds, on a clock that all processes share.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -198,7 +204,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
-/// Numbers that look random and are the same for the same seed (splitmix64, S. Vigna, public domain).
+/// Pseudorandom numbers from a seed (splitmix64, S. Vigna, public domain).
 struct Random(u64);
 
 impl Random {
@@ -210,11 +216,12 @@ impl Random {
         value ^ (value >> 31)
     }
 
+    /// Whether an event with this probability happens.
     fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// How often in a row a packet is lost, up to all its tries.
+    /// Returns how many times in a row a packet is lost, at most `TRIES`.
     fn losses(&mut self, probability: f64) -> u32 {
         (0..TRIES).take_while(|_| self.happens(probability)).count() as u32
     }
@@ -226,12 +233,12 @@ mod tests {
 
     use super::*;
 
-    fn conditions(change: impl FnOnce(&mut Settings)) -> Conditions {
+    fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
         let mut settings = Settings::default();
         change(&mut settings);
-        let mut conditions = *Conditions::new(settings, 0x12, 0).unwrap();
-        conditions.opened = 0;
-        conditions
+        let mut model = *LinkModel::new(settings, 0x12, 0).unwrap();
+        model.opened = 0;
+        model
     }
 
     fn put(length: u16) -> Packet {
@@ -244,34 +251,34 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_nothing_done() {
-        assert!(Conditions::new(Settings::default(), 1, 0).is_none());
+    fn default_settings_have_no_model() {
+        assert!(LinkModel::new(Settings::default(), 1, 0).is_none());
     }
 
     #[test]
-    fn packets_follow_one_another_on_the_link() {
-        let mut link = conditions(|settings| {
+    fn packets_occupy_the_link_one_after_another() {
+        let mut link = link_model(|settings| {
             settings.latency = Duration::from_nanos(2000);
             settings.bandwidth = Some(1e9);
         });
-        // A byte takes a nanosecond, a packet 64 more.
+        // A byte takes 1 ns, and a packet has 64 more bytes.
         assert_eq!(link.send_at(&mut put(8), 10_000), 10_000 + 72 + 2000);
         assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
-        // The link was idle in between.
+        // The link was idle before.
         assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
     }
 
     #[test]
-    fn the_operation_with_the_number_fails_and_no_other() {
-        let mut link = conditions(|settings| {
+    fn fails_operations_with_given_numbers_only() {
+        let mut link = link_model(|settings| {
             settings.faults.errors = vec![
-                Error {
+                InjectedError {
                     code: C_RC_PT_DISABLED,
-                    which: Which::Number(3),
+                    selection: Selection::Number(3),
                 },
-                Error {
+                InjectedError {
                     code: C_RC_NO_SPACE,
-                    which: Which::Number(5),
+                    selection: Selection::Number(5),
                 },
             ];
         });
@@ -299,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_down_for_its_time() {
-        let mut link = conditions(|settings| {
+    fn link_is_down_for_given_time() {
+        let mut link = link_model(|settings| {
             let (from, length) = (Duration::from_nanos(100), Duration::from_nanos(50));
             settings.faults.down = Some((from, Some(length)));
         });
@@ -314,9 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_repeated_in_time_and_given_up_in_the_end() {
+    fn retries_losses_and_fails_after_last_try() {
         let run = |seed| {
-            let mut link = conditions(|settings| {
+            let mut link = link_model(|settings| {
                 settings.faults.seed = seed;
                 settings.faults.loss = 0.5;
             });
@@ -332,7 +339,7 @@ mod tests {
         assert_eq!(run(7), outcome, "the same seed");
         assert_ne!(run(8), outcome, "another seed");
         let given_up = outcome.iter().filter(|(code, _)| *code != 0).count();
-        // One in 32, give or take.
+        // One in 32 on average.
         assert!((80..180).contains(&given_up), "{given_up} of 4000");
         let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
         assert!((800..1200).contains(&late), "{late} of 4000 lost once");
@@ -343,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_answers_changes_nothing_for_operations() {
+    fn order_of_responses_does_not_change_faults_of_operations() {
         let run = |answers: &[usize], down| {
-            let mut link = conditions(|settings| {
+            let mut link = link_model(|settings| {
                 settings.faults.loss = 0.2;
                 settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
-                settings.faults.errors = vec![Error {
+                settings.faults.errors = vec![InjectedError {
                     code: C_RC_NO_SPACE,
-                    which: Which::Probability(0.3),
+                    selection: Selection::Probability(0.3),
                 }];
                 settings.faults.down = down;
             });
@@ -381,11 +388,11 @@ mod tests {
     }
 
     #[test]
-    fn devices_have_faults_of_their_own() {
+    fn devices_draw_different_faults() {
         let draws = |nid, slot| {
             let mut settings = Settings::default();
             settings.faults.loss = 0.5;
-            let mut link = *Conditions::new(settings, nid, slot).unwrap();
+            let mut link = *LinkModel::new(settings, nid, slot).unwrap();
             link.opened = 0;
             [(); 64].map(|()| link.send_at(&mut put(8), 0))
         };
