@@ -129,18 +129,20 @@ check_records! {
     c_event_trig_op_long: EventTrigOpLong,
 }
 
-/// A record added to these files without a line above would go unchecked.
+/// A record that is declared in `src/records` and has no line in `check_records!` would go unchecked.
 #[test]
-fn every_record_is_checked() {
+fn checks_every_declared_record() {
     let declared = [
-        include_str!("../../src/records.rs"),
-        include_str!("../../src/records/counting.rs"),
+        include_str!("../../src/records/commands.rs"),
+        include_str!("../../src/records/events.rs"),
+        include_str!("../../src/records/words.rs"),
     ];
-    let declared = declared
+    let declared: Vec<&str> = declared
         .into_iter()
         .flat_map(str::lines)
-        .filter_map(|line| line.trim().strip_suffix(" bytes {")?.split('"').nth(1))
-        .filter(|name| *name != "c_name");
+        .filter_map(|line| line.trim().split_once(" = \"")?.1.split('"').next())
+        .collect();
+    assert!(declared.len() >= 27, "the declarations were not found");
     let checked = include_str!("records.rs");
     for name in declared {
         assert!(
