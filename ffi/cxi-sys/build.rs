@@ -1,7 +1,7 @@
-//! With the feature `bindgen`: makes `src/bindings.rs` anew from `cxi.h`. Without it: nothing.
+//! Regenerates `src/bindings.rs` from `cxi.h` if the feature `bindgen` is enabled; else does nothing.
 //!
 //! ```sh
-//! cargo check -p cxi-sys --features bindgen   # then look at `git diff`
+//! cargo check -p cxi-sys --features bindgen   # then review `git diff`
 //! ```
 
 fn main() {
@@ -16,24 +16,24 @@ fn bindings() {
     println!("cargo::rerun-if-changed=src/bindings.rs");
     bindgen::builder()
         .header("cxi.h")
-        // Both architectures of interest share these layouts (abi.md); one file serves both.
+        // x86_64 and aarch64 have the same layouts (abi.md), so one file serves both.
         .clang_args([
             "--target=x86_64-unknown-linux-gnu",
             "-std=gnu11",
             "-fsigned-char",
         ])
         .allowlist_file(".*cxi\\.h")
-        // Values that come from a library or a device may be any number.
+        // Libraries and devices may return unknown values.
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
-        // Prose belongs to cxi.h.
+        // The comments remain in cxi.h.
         .generate_comments(false)
         .use_core()
         .formatter(bindgen::Formatter::Prettyplease)
         .disable_header_comment()
         .raw_line("// Made by build.rs from cxi.h; not edited by hand.")
         .generate()
-        .expect("cxi.h parses")
+        .expect("cannot generate bindings from cxi.h")
         .write_to_file("src/bindings.rs")
-        .expect("src/bindings.rs can be written");
+        .expect("cannot write src/bindings.rs");
 }
