@@ -1,4 +1,5 @@
-//! Regenerates `src/bindings.rs` from `cxi.h` if the feature `bindgen` is enabled; else does nothing.
+//! Regenerates `src/bindings.rs` from `cxi.h` if the feature `bindgen` is enabled; else does
+//! nothing.
 //!
 //! ```sh
 //! cargo check -p cxi-sys --features bindgen   # then review `git diff`
@@ -16,7 +17,7 @@ fn bindings() {
     println!("cargo::rerun-if-changed=src/bindings.rs");
     bindgen::builder()
         .header("cxi.h")
-        // x86_64 and aarch64 have the same layouts (abi.md), so one file serves both.
+        // x86_64 and aarch64 have the same layouts, so one file serves both.
         .clang_args([
             "--target=x86_64-unknown-linux-gnu",
             "-std=gnu11",

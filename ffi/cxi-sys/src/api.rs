@@ -34,8 +34,8 @@ macro_rules! api {
     ) => {
         /// The libcxi functions that cxidiag calls, under their C names.
         ///
-        /// Each function has the arguments, results and preconditions of the libcxi function of that name
-        /// (libcxi.md 1 to 8).
+        /// Each function has the arguments, results and preconditions of the libcxi function of
+        /// that name (libcxi.md 1 to 8).
         #[derive(Clone, Copy)]
         pub struct Api {
             $(
@@ -46,9 +46,9 @@ macro_rules! api {
                 #[doc = concat!("`", stringify!($opt_name), "`, which older libraries lack.")]
                 pub $opt_name: Option<unsafe extern "C" fn($($opt_arg: $opt_type),*) $(-> $opt_ret)?>,
             )*
-            /// Runs the engine of a software NIC in the calling thread. The caller runs it after each
-            /// doorbell, and when it polls an empty event queue. libcxi has no such function: `None` on
-            /// hardware.
+            /// Runs the engine of a software NIC in the calling thread. The caller runs it after
+            /// each doorbell, and when it polls an empty event queue. libcxi has no such function:
+            /// `None` on hardware.
             pub progress: Option<unsafe extern "C" fn(*mut cxil_dev)>,
         }
 
@@ -62,13 +62,14 @@ macro_rules! api {
             fn of(library: &Library) -> Result<Self, LoadError> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the function of this name has this type in every libcxi (abi.json).
+                        // SAFETY: the function of this name has this type in every libcxi
+                        // (abi.json).
                         let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
                         *symbol.map_err(|_| LoadError::Symbol(stringify!($name)))?
                     },)*
                     $($opt_name: {
-                        // SAFETY: the function of this name, if it exists, has this type in every libcxi
-                        // (abi.json).
+                        // SAFETY: the function of this name, if it exists, has this type in every
+                        // libcxi (abi.json).
                         let symbol = unsafe { library.get(concat!(stringify!($opt_name), "\0").as_bytes()) };
                         symbol.ok().map(|function| *function)
                     },)*
@@ -124,7 +125,8 @@ impl Api {
     ///
     /// See [`LoadError`].
     pub fn load(path: &OsStr) -> Result<Self, LoadError> {
-        // SAFETY: loading runs the constructors of the library; the user guarantees that it is a libcxi.
+        // SAFETY: loading runs the constructors of the library; the user guarantees that it is a
+        // libcxi.
         let library = unsafe { Library::new(path) }.map_err(LoadError::Open)?;
         let api = Self::of(&library)?;
         std::mem::forget(library);

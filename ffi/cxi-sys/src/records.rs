@@ -1,9 +1,9 @@
 //! Device records: what the NIC reads and writes, as little-endian words with field accessors.
 //!
-//! C declares these records as bit-fields of mixed types that share bytes. Binding generators lay
-//! them out wrongly (abi.md, "Layout surprises"), so each field is declared here by its place, in
-//! the notation of nic.md 0: `8:0+56` is 56 bits from bit 0 of byte 8 on. `tests/layout` compares
-//! every field with `abi.json`.
+//! C declares these records as bit-fields of mixed types that share bytes, which bindgen lays out
+//! wrongly. Each field is therefore declared here by its place, in the notation of nic.md 0:
+//! `8:0+56` is 56 bits from bit 0 of byte 8 on. `tests/layout` compares every field with
+//! `abi.json`.
 //!
 //! The records `c_cmd`, `c_idc_hdr` and `c_state_chg_fields` are embedded in others in C; their
 //! fields appear directly in the outer record here.

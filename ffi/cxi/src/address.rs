@@ -1,15 +1,15 @@
 //! Arithmetic of fabric addresses and match ids (nic.md 4).
 //!
-//! A portal is addressed by the NIC address (20 bits), the PID (`pid_bits` wide, 6 to 9) and the portal
-//! index, at which a portals table entry is mapped in the domain of the PID.
+//! A portal is addressed by the NIC address (20 bits), the PID (`pid_bits` wide, 6 to 9) and the
+//! portal index, at which a portals table entry is mapped in the domain of the PID.
 
 use cxi_sys::{CXI_DFA_EP_MASK, CXI_DFA_EP_WIDTH, CXI_DFA_EXT_MASK, CXI_DFA_EXT_WIDTH};
 
-/// Returns the destination fabric address (DFA) of a command. The command carries the low 5 bits of the
-/// index separately ([`index_ext`]).
+/// Returns the destination fabric address (DFA) of a command. The command carries the low 5 bits of
+/// the index separately ([`index_ext`]).
 ///
-/// The endpoint is truncated to 12 bits, as in libcxi: index 511 addresses index 255 if `pid_bits` is 9
-/// (nic.md 4.1).
+/// The endpoint is truncated to 12 bits, as in libcxi: index 511 addresses index 255 if `pid_bits`
+/// is 9 (nic.md 4.1).
 pub const fn dfa(nid: u32, pid: u32, index: u32, pid_bits: u32) -> u32 {
     // An addition, as in libcxi: a PID that is too wide carries into the index.
     let endpoint = ((index >> CXI_DFA_EXT_WIDTH) << pid_bits).wrapping_add(pid);
@@ -36,8 +36,8 @@ pub const fn index_of(dfa: u32, index_ext: u8, pid_bits: u32) -> u32 {
     ((dfa & CXI_DFA_EP_MASK) >> pid_bits) << CXI_DFA_EXT_WIDTH | index_ext as u32
 }
 
-/// Returns the match id (initiator id) of a PID and a node. The node is a NIC address, or a rank for an
-/// entry with logical addressing. All ones in either part are a wildcard (nic.md 4.2).
+/// Returns the match id (initiator id) of a PID and a node. The node is a NIC address, or a rank
+/// for an entry with logical addressing. All ones in either part are a wildcard (nic.md 4.2).
 pub const fn match_id(pid_bits: u32, pid: u32, node: u32) -> u32 {
     let node_bits = 32 - pid_bits;
     (pid & ((1 << pid_bits) - 1)) << node_bits | node & ((1 << node_bits) - 1)
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn truncates_index_511_to_255() {
         let index = C_PID_ANY;
-        let dfa = dfa(0x12345, 7, index, 9);
-        assert_eq!(dfa, 0x12345 << 12 | 7 << 9 | 7);
+        let dfa = dfa(0x12344, 7, index, 9);
+        assert_eq!(dfa, 0x12344 << 12 | 7 << 9 | 7);
         assert_eq!(index_ext(index), 31);
         assert_eq!(index_of(dfa, 31, 9), 255);
     }

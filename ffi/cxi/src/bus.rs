@@ -48,8 +48,9 @@ pub(crate) struct MappedQueue {
 }
 
 impl MappedQueue {
-    /// Takes the pointers of a new queue and initialises its status block, as software must do before
-    /// the first command (nic.md 2.2). Returns `None` if a pointer is null or the size is invalid.
+    /// Takes the pointers of a new queue and initialises its status block, as software must do
+    /// before the first command (nic.md 2.2). Returns `None` if a pointer is null or the size is
+    /// invalid.
     pub(crate) fn new(cq: &cxi_cq) -> Option<Self> {
         let slots = cq.size as usize;
         if slots <= C_CQ_FIRST_WR_PTR as usize || slots > 65536 || !slots.is_multiple_of(4) {
@@ -75,8 +76,8 @@ impl MappedQueue {
     }
 
     fn status_word(&self) -> &AtomicU64 {
-        // SAFETY: libcxi maps the command memory page-aligned as long as the queue; it begins with the
-        // 8 bytes of the status block, which the CPU accesses only through atomics.
+        // SAFETY: libcxi maps the command memory page-aligned as long as the queue; it begins with
+        // the 8 bytes of the status block, which the CPU accesses only through atomics.
         unsafe { AtomicU64::from_ptr(self.commands.as_ptr().cast()) }
     }
 }
@@ -93,8 +94,9 @@ impl Bus for MappedQueue {
     fn write_ring(&mut self, offset: usize, bytes: &[u8]) {
         debug_assert!(offset + bytes.len() <= self.bytes);
         let to = self.commands.as_ptr().wrapping_add(offset);
-        // SAFETY: the cursors of `Ring` keep the range inside the queue and beyond the write pointer up
-        // to which the NIC reads; a slice of the caller cannot overlap memory mapped by libcxi.
+        // SAFETY: the cursors of `Ring` keep the range inside the queue and beyond the write
+        // pointer up to which the NIC reads; a slice of the caller cannot overlap memory mapped by
+        // libcxi.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -102,8 +104,8 @@ impl Bus for MappedQueue {
     fn read_ring(&self, offset: usize) -> u64 {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.bytes);
         let from: *const u64 = self.commands.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the cursors of `Ring` keep the offset inside the queue; the NIC does not write the
-        // ring, so no write races with this read.
+        // SAFETY: the cursors of `Ring` keep the offset inside the queue; the NIC does not write
+        // the ring, so no write races with this read.
         unsafe { from.read() }
     }
 
@@ -122,8 +124,8 @@ impl Bus for MappedQueue {
             Window::Ll128Unaligned => self.ll_128_unaligned,
         };
         let to = start.as_ptr().wrapping_byte_add(offset);
-        // SAFETY: libcxi keeps the launch page, which holds the window, mapped as long as the queue. The
-        // store is volatile, so the compiler neither splits, repeats nor reorders it.
+        // SAFETY: libcxi keeps the launch page, which holds the window, mapped as long as the
+        // queue. The store is volatile, so the compiler neither splits, repeats nor reorders it.
         unsafe { to.write_volatile(value) };
     }
 

@@ -1,11 +1,12 @@
 //! The clock of the measurements.
 
-/// Returns the nanoseconds of CLOCK_MONOTONIC_RAW, which time synchronisation neither steps nor slews.
+/// Returns the nanoseconds of CLOCK_MONOTONIC_RAW, which time synchronisation neither steps nor
+/// slews.
 ///
-/// The C library reads the time stamp counter after a barrier that waits for earlier loads (`lfence` or
-/// `rdtscp`; `isb` on aarch64), so a time taken after an event was polled is not earlier than the event.
-/// The barrier does not wait for stores: a time taken after a doorbell may be earlier than the arrival
-/// of the doorbell at the NIC.
+/// The C library reads the time stamp counter after a barrier that waits for earlier loads
+/// (`lfence` or `rdtscp`; `isb` on aarch64), so a time taken after an event was polled is not
+/// earlier than the event. The barrier does not wait for stores: a time taken after a doorbell may
+/// be earlier than the arrival of the doorbell at the NIC.
 #[inline]
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec {

@@ -23,9 +23,9 @@ pub const MAX_FAILURES: u8 = 0x7f;
 
 /// A counter: a success count and a failure count.
 ///
-/// Commands and list entries name it by [`number`](Self::number) and select what it counts by flags such
-/// as `event_ct_ack`. Commands of a [`TriggerQueue`](crate::TriggerQueue) wait for it. The counts of a
-/// counter without a write-back word cannot be read.
+/// Commands and list entries name it by [`number`](Self::number) and select what it counts by flags
+/// such as `event_ct_ack`. Commands of a [`TriggerQueue`](crate::TriggerQueue) wait for it. The
+/// counts of a counter without a write-back word cannot be read.
 pub struct Counter {
     doorbells: NonNull<u64>,
     progress: Progress,
@@ -115,10 +115,10 @@ impl Counter {
         self.store(ADD_FAILURE, u64::from(value & MAX_FAILURES));
     }
 
-    /// Returns the counts if the NIC has written them back since the last call. It does so after a reset,
-    /// a failure, a TRIG_EVENT, a SET, and on request
-    /// ([`emit_get`](crate::TriggerBatch::emit_get)), but not after a success (nic.md 9.1). Always `None`
-    /// for a counter without a write-back word.
+    /// Returns the counts if the NIC has written them back since the last call. It does so after a
+    /// reset, a failure, a TRIG_EVENT, a SET, and on request
+    /// ([`emit_get`](crate::TriggerBatch::emit_get)), but not after a success (nic.md 9.1). Always
+    /// `None` for a counter without a write-back word.
     pub fn written_back(&self) -> Option<Counts> {
         self.progress.run();
         let word = self.handle.word.as_ref()?;
@@ -144,12 +144,12 @@ impl Counter {
         close(self.handle)
     }
 
-    /// Stores to a doorbell. The fence after the store prevents it from being combined with the next
-    /// store to the same doorbell (nic.md 9.1).
+    /// Stores to a doorbell. The fence after the store prevents it from being combined with the
+    /// next store to the same doorbell (nic.md 9.1).
     fn store(&self, offset: usize, value: u64) {
         let to = self.doorbells.as_ptr().wrapping_byte_add(offset);
-        // SAFETY: libcxi keeps the doorbell page mapped as long as the counter. The store is volatile,
-        // so the compiler neither splits nor repeats it.
+        // SAFETY: libcxi keeps the doorbell page mapped as long as the counter. The store is
+        // volatile, so the compiler neither splits nor repeats it.
         unsafe { to.write_volatile(value) };
         fence::after_launch();
         self.progress.run();

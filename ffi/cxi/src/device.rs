@@ -161,7 +161,8 @@ impl Device {
             device: Some(NonNull::new(device).ok_or(Error::new(CALL, libc::EFAULT))?),
             library: library.share(),
         });
-        // SAFETY: the handle keeps the device open; the library does not write its information later.
+        // SAFETY: the handle keeps the device open; the library does not write its information
+        // later.
         let info = unsafe { &(*handle.as_ptr()).info };
         let info = DeviceInfo::from_c(info);
         Ok(Self { handle, info })
@@ -211,7 +212,8 @@ impl Release for DeviceHandle {
 
     fn release(&mut self) -> Result<(), Error> {
         if let Some(device) = self.device.take() {
-            // SAFETY: `cxil_open_device` returned the device, and `take` lets it be closed only once.
+            // SAFETY: `cxil_open_device` returned the device, and `take` lets it be closed only
+            // once.
             unsafe { (self.library.api().cxil_close_device)(device.as_ptr()) };
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! The fields that emitting a command sets (nic.md 3.2): type and size, and the opcode or length where
-//! they follow from the kind of command. The caller sets all other fields.
+//! The fields that emitting a command sets (nic.md 3.2): type and size, and the opcode or length
+//! where they follow from the kind of command. The caller sets all other fields.
 //!
-//! Unlike the helper of libcxi, this code leaves `restricted` of a non-matching command to the caller:
-//! forcing it overrides the user's choice (defect T4 of the legacy tools).
+//! Unlike the helper of libcxi, this code leaves `restricted` of a non-matching command to the
+//! caller: forcing it overrides the user's choice (defect T4 of the legacy tools).
 
 use cxi_sys::records::*;
 use cxi_sys::*;
@@ -40,8 +40,8 @@ pub(crate) fn c_state(template: &CStateCmd) -> CStateCmd {
     command
 }
 
-/// Returns the header of an immediate data put of `payload` bytes (at most 224), and the half-slots of
-/// the whole command.
+/// Returns the header of an immediate data put of `payload` bytes (at most 224), and the half-slots
+/// of the whole command.
 #[inline]
 pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     let length = IdcHdr::SIZE + payload;
@@ -55,8 +55,8 @@ pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     (header, halves(size))
 }
 
-/// Returns the header of a small message of `payload` bytes (at most 192), and the half-slots of the
-/// whole command, at least two.
+/// Returns the header of a small message of `payload` bytes (at most 192), and the half-slots of
+/// the whole command, at least two.
 #[inline]
 pub(crate) fn idc_msg(template: &IdcMsgHdr, payload: usize) -> (IdcMsgHdr, u32) {
     let length = IdcMsgHdr::SIZE + payload;
@@ -88,8 +88,8 @@ pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
     command
 }
 
-/// Returns an immediate atomic operation and its half-slots. The form is small if the operation fits
-/// it, as in the helper of libcxi (nic.md 3.7).
+/// Returns an immediate atomic operation and its half-slots. The form is small if the operation
+/// fits it, as in the helper of libcxi (nic.md 3.7).
 #[inline]
 pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) {
     let is_large = fetching
@@ -124,8 +124,8 @@ pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) 
     (IdcAmoCmd::from_bytes(bytes), halves(size))
 }
 
-/// Returns a DMA atomic operation. Its length is the size of its type; for an unknown type the caller's
-/// length is kept.
+/// Returns a DMA atomic operation. Its length is the size of its type; for an unknown type the
+/// caller's length is kept.
 #[inline]
 pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     let mut command = *template;

@@ -1,5 +1,5 @@
-//! Errors: the environment refused a call, a command cannot be emitted, or the NIC reported a return
-//! code.
+//! Errors: the environment refused a call, a command cannot be emitted, or the NIC reported a
+//! return code.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -73,7 +73,8 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA error 2)`.
+    /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA
+    /// error 2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(GpuStatus {
             runtime,
@@ -112,8 +113,8 @@ impl std::error::Error for Error {}
 
 /// Converts the result of a C function: 0 or a negative errno (libcxi.md 1).
 ///
-/// A positive result is a failure too: some functions of the library return a stale errno with the wrong
-/// sign (libcxi.md 13).
+/// A positive result is a failure too: some functions of the library return a stale errno with the
+/// wrong sign (libcxi.md 13).
 pub(crate) fn check(call: &'static str, result: i32) -> Result<(), Error> {
     match result {
         0 => Ok(()),
@@ -232,7 +233,8 @@ impl ReturnCode {
 }
 
 code! {
-    /// An event type (`C_EVENT_*`) of the NIC, 5 bits. The NIC may report unknown values (nic.md 6.1).
+    /// An event type (`C_EVENT_*`) of the NIC, 5 bits. The NIC may report unknown values (nic.md
+    /// 6.1).
     EventType, "C_EVENT_":
     C_EVENT_PUT C_EVENT_GET C_EVENT_ATOMIC C_EVENT_FETCH_ATOMIC C_EVENT_PUT_OVERFLOW
     C_EVENT_GET_OVERFLOW C_EVENT_ATOMIC_OVERFLOW C_EVENT_FETCH_ATOMIC_OVERFLOW C_EVENT_SEND

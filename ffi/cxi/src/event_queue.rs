@@ -22,9 +22,10 @@ use crate::pages::Pages;
 /// An event queue with its memory.
 ///
 /// The queue counts the operations in flight on the transmit queues that report to it, so that it
-/// always has room for their events. Two kinds of events are not counted, and the caller must size the
-/// queue for them: those that other causes have (incoming messages, target commands), and the failures
-/// of operations whose successes are not reported but counted on a [`Counter`](crate::Counter).
+/// always has room for their events. Two kinds of events are not counted, and the caller must size
+/// the queue for them: those that other causes have (incoming messages, target commands), and the
+/// failures of operations whose successes are not reported but counted on a
+/// [`Counter`](crate::Counter).
 pub struct EventQueue {
     consumer: Consumer<MappedEvents>,
     /// Events of counted operations that were polled since the last acknowledgement.
@@ -34,8 +35,8 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    /// Allocates a queue and its memory, with room for the events of at least `events` operations in
-    /// flight. `flags` are `CXI_EQ_*`.
+    /// Allocates a queue and its memory, with room for the events of at least `events` operations
+    /// in flight. `flags` are `CXI_EQ_*`.
     ///
     /// # Errors
     ///
@@ -66,8 +67,8 @@ impl EventQueue {
                 call: EventQueueHandle::CALL,
                 function: api.cxil_destroy_evtq,
             },
-            // SAFETY: the handle keeps the interface, and the region with the pages that `attr` names,
-            // until the queue is destroyed; `queue` is a valid out pointer.
+            // SAFETY: the handle keeps the interface, and the region with the pages that `attr`
+            // names, until the queue is destroyed; `queue` is a valid out pointer.
             |queue| unsafe {
                 (api.cxil_alloc_evtq)(
                     lni.as_ptr(),
@@ -115,8 +116,8 @@ impl EventQueue {
     /// Returns the next event, if the NIC has completed one. If the queue is empty, the call runs a
     /// software NIC.
     ///
-    /// The fields of the event are read once, after an acquire load of its last byte: everything that
-    /// the NIC wrote before the event is visible.
+    /// The fields of the event are read once, after an acquire load of its last byte: everything
+    /// that the NIC wrote before the event is visible.
     #[inline]
     pub fn poll(&mut self) -> Option<Event<'_>> {
         let event = match self.consumer.take() {
@@ -158,9 +159,9 @@ impl EventQueue {
 /// (nic.md 5.4) although the NIC may have closed it.
 const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 
-/// Returns whether the event releases the room that a command of a transmit queue reserved. The REPLY
-/// of a rendezvous get does not, because the NIC issues that get itself. If some operations report
-/// `failures_only`, a failure may belong to one of them, which reserved no room.
+/// Returns whether the event releases the room that a command of a transmit queue reserved. The
+/// REPLY of a rendezvous get does not, because the NIC issues that get itself. If some operations
+/// report `failures_only`, a failure may belong to one of them, which reserved no room.
 #[inline]
 fn completes_operation(event: &EventBytes, failures_only: bool) -> bool {
     if failures_only && u32::from(event.return_code()) != C_RC_OK {
@@ -236,9 +237,9 @@ impl EventQueueHandle {
         self.in_flight.get() + more <= self.capacity
     }
 
-    /// Returns how many events `command` reserves: its SEND and its success, unless disabled. A failure
-    /// of an operation without success event has no reserved room: the caller makes the queue one event
-    /// larger to see the first such failure beside the other events.
+    /// Returns how many events `command` reserves: its SEND and its success, unless disabled. A
+    /// failure of an operation without success event has no reserved room: the caller makes the
+    /// queue one event larger to see the first such failure beside the other events.
     ///
     /// # Errors
     ///
@@ -304,8 +305,8 @@ impl MappedEvents {
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset.is_multiple_of(8) && offset < self.bytes);
         let word = self.events.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the consumer passes multiples of 8 inside the queue, whose pages are mapped as long
-        // as the handle; the CPU accesses them only through atomics.
+        // SAFETY: the consumer passes multiples of 8 inside the queue, whose pages are mapped as
+        // long as the handle; the CPU accesses them only through atomics.
         unsafe { AtomicU64::from_ptr(word) }
     }
 }
@@ -338,8 +339,8 @@ impl EventMemory for MappedEvents {
 
     #[inline]
     fn store_sw_state(&mut self, value: u64) {
-        // SAFETY: the library keeps the register mapped as long as the queue. The store is volatile, so
-        // the compiler neither splits nor repeats it.
+        // SAFETY: the library keeps the register mapped as long as the queue. The store is
+        // volatile, so the compiler neither splits nor repeats it.
         unsafe { self.sw_state.as_ptr().write_volatile(value) };
     }
 }
@@ -379,8 +380,8 @@ impl<M: EventMemory> Consumer<M> {
         }
     }
 
-    /// Returns the event at the read offset, if it is complete: if its size code and the return code in
-    /// its last byte are both nonzero.
+    /// Returns the event at the read offset, if it is complete: if its size code and the return
+    /// code in its last byte are both nonzero.
     #[inline]
     fn peek(&self) -> Option<EventBytes> {
         let at = self.rd_offset;
@@ -389,8 +390,8 @@ impl<M: EventMemory> Consumer<M> {
         if size == 0 {
             return None;
         }
-        // Events do not straddle slots (nic.md 5.2). An event of a broken device is cut at the end of
-        // its slot, so that no load is outside the queue.
+        // Events do not straddle slots (nic.md 5.2). An event of a broken device is cut at the end
+        // of its slot, so that no load is outside the queue.
         let length = (8 << size).min(SLOT - at % SLOT);
         let last = match length {
             16 => head,

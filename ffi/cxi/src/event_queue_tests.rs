@@ -203,8 +203,8 @@ fn emits_fence_instruction_before_acknowledgement() {
     assert!(has_store_fence(MappedEvents::before_acknowledge));
 }
 
-/// A model of the NIC after nic.md 5: it packs events, does not straddle slots, and writes only into
-/// zeroed bytes of slots that software returned.
+/// A model of the NIC after nic.md 5: it packs events, does not straddle slots, and writes only
+/// into zeroed bytes of slots that software returned.
 struct Nic {
     at: usize,
     cookie: u64,

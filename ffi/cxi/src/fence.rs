@@ -1,13 +1,13 @@
 //! The fences of the queues, as instructions (nic.md 2.7).
 //!
-//! Fences of the Rust language are too weak: `fence(Release)` emits nothing on x86_64, and on aarch64
-//! it orders accesses within the inner shareable domain, to which the NIC does not belong.
+//! Fences of the Rust language are too weak: `fence(Release)` emits nothing on x86_64, and on
+//! aarch64 it orders accesses within the inner shareable domain, to which the NIC does not belong.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("no fences are defined for this architecture; supported: x86_64 and aarch64");
 
-/// Orders stores of commands into the ring before the launch-page store that makes the NIC read them
-/// (WP_FENCE of nic.md 2.7).
+/// Orders stores of commands into the ring before the launch-page store that makes the NIC read
+/// them (WP_FENCE of nic.md 2.7).
 #[inline(always)]
 pub(crate) fn before_launch() {
     store_fence();
@@ -21,8 +21,8 @@ pub(crate) fn after_launch() {
 }
 
 /// Orders the zeroing of consumed events before the store that lets the NIC write there again
-/// (nic.md 5.4). On x86_64 the processor does not move an uncached store before ordinary ones, so only
-/// the compiler is restricted.
+/// (nic.md 5.4). On x86_64 the processor does not move an uncached store before ordinary ones, so
+/// only the compiler is restricted.
 #[inline(always)]
 pub(crate) fn before_acknowledge() {
     #[cfg(target_arch = "x86_64")]
@@ -31,8 +31,8 @@ pub(crate) fn before_acknowledge() {
     store_fence();
 }
 
-/// Orders all earlier stores before all later ones, for every observer. Without the option `nomem` the
-/// compiler does not move memory accesses across it either.
+/// Orders all earlier stores before all later ones, for every observer. Without the option `nomem`
+/// the compiler does not move memory accesses across it either.
 #[inline(always)]
 fn store_fence() {
     #[cfg(target_arch = "x86_64")]

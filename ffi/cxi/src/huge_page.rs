@@ -44,7 +44,8 @@ impl fmt::Display for HugePage {
 }
 
 impl Pages {
-    /// Allocates `len` bytes, rounded up to whole huge pages. The call reserves the pages in the pool.
+    /// Allocates `len` bytes, rounded up to whole huge pages. The call reserves the pages in the
+    /// pool.
     ///
     /// A control group or the memory policy may still refuse a reserved page at its first use. Then
     /// pinning the pages ([`MemoryRegion::map`](crate::MemoryRegion::map)) fails with EFAULT or

@@ -21,8 +21,8 @@ pub(crate) struct Producer<B> {
 }
 
 impl<B: Bus> Producer<B> {
-    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at or
-    /// after half-slot `wp`. Returns the half-slot after it. Without room nothing is written.
+    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at
+    /// or after half-slot `wp`. Returns the half-slot after it. Without room nothing is written.
     #[inline]
     pub(crate) fn write_command(
         &mut self,

@@ -89,8 +89,8 @@ impl Producer<Recorder> {
         std::mem::take(&mut self.bus.steps)
     }
 
-    /// Returns the launches since the last call: windows with the offset of each slot, and doorbells with
-    /// their value.
+    /// Returns the launches since the last call: windows with the offset of each slot, and
+    /// doorbells with their value.
     fn take_launches(&mut self) -> Vec<(Window, usize)> {
         let steps = self.take_steps();
         let starts = steps.iter().filter_map(|step| match *step {
@@ -311,8 +311,8 @@ fn leaves_full_queue_unchanged() {
     assert_eq!(producer.bus.memory, memory);
 }
 
-/// A model of the NIC after nic.md 2.10: it interprets the stores and tracks the half-slots in use. It
-/// shares no arithmetic with the producer.
+/// A model of the NIC after nic.md 2.10: it interprets the stores and tracks the half-slots in use.
+/// It shares no arithmetic with the producer.
 struct Nic {
     count: usize,
     rd: usize,
@@ -476,8 +476,8 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
-    /// The NIC sees each committed command exactly once, in order and intact. The queue is full exactly
-    /// when the model is.
+    /// The NIC sees each committed command exactly once, in order and intact. The queue is full
+    /// exactly when the model is.
     #[test]
     fn shows_nic_all_committed_commands(
         slots in prop_oneof![Just(64u32), Just(128)],

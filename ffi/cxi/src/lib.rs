@@ -1,5 +1,5 @@
-//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table of functions.
-//! It has no policy and prints nothing.
+//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table of
+//! functions. It has no policy and prints nothing.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -38,14 +38,14 @@
 //!
 //! # Ownership
 //!
-//! Each owner keeps its parents allocated, so owners may be dropped in any order. `close` releases the
-//! object and reports a failure; dropping an owner releases it and records a failure in
+//! Each owner keeps its parents allocated, so owners may be dropped in any order. `close` releases
+//! the object and reports a failure; dropping an owner releases it and records a failure in
 //! [`Library::failed_release`].
 //!
 //! # Threads
 //!
-//! libcxi has no locks (libcxi.md 1), so each object belongs to one thread: no type of this package is
-//! `Send` or `Sync`.
+//! libcxi has no locks (libcxi.md 1), so each object belongs to one thread: no type of this package
+//! is `Send` or `Sync`.
 //!
 //! ```compile_fail,E0277
 //! fn send<T: Send>() {}

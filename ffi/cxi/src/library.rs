@@ -28,8 +28,8 @@ impl Library {
         Api::load(path).map(Self::from_api)
     }
 
-    /// Returns the library that `api` stands for. The safety of this package depends on the provider of
-    /// the table: its functions must behave as libcxi.md 1 to 8 say.
+    /// Returns the library that `api` stands for. The safety of this package depends on the
+    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say.
     pub fn from_api(api: Api) -> Self {
         Self {
             shared: Rc::new(Shared {
@@ -78,7 +78,8 @@ impl Progress {
         }
     }
 
-    /// Runs the software NIC and returns true; returns false on hardware, after one predictable branch.
+    /// Runs the software NIC and returns true; returns false on hardware, after one predictable
+    /// branch.
     #[inline]
     pub(crate) fn run(self) -> bool {
         let Some(hook) = self.hook else {

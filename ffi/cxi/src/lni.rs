@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::library::{Library, Progress};
 use crate::owned::{Destroy, Owned, Release, close};
 
-/// A logical network interface (LNI): the access of the process to a NIC, in one service. All queues,
-/// addresses and memory regions belong to one.
+/// A logical network interface (LNI): the access of the process to a NIC, in one service. All
+/// queues, addresses and memory regions belong to one.
 pub struct Lni {
     handle: Rc<LniHandle>,
 }
@@ -191,8 +191,8 @@ impl CommunicationProfile {
         })
     }
 
-    /// Allocates a profile with LCID 0, which trigger queues require. A library that cannot allocate an
-    /// LCID by number (libcxi.md 1) gives LCID 0 to the first profile of an interface.
+    /// Allocates a profile with LCID 0, which trigger queues require. A library that cannot
+    /// allocate an LCID by number (libcxi.md 1) gives LCID 0 to the first profile of an interface.
     ///
     /// # Errors
     ///
@@ -232,8 +232,8 @@ impl CommunicationProfile {
         })
     }
 
-    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Equal profiles
-    /// of one interface share an LCID.
+    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Equal
+    /// profiles of one interface share an LCID.
     pub fn lcid(&self) -> u32 {
         self.handle.lcid()
     }
@@ -242,8 +242,8 @@ impl CommunicationProfile {
     ///
     /// # Errors
     ///
-    /// EBUSY while a transmit queue uses the profile, which libcxi does not check (libcxi.md 5); errors
-    /// of `cxil_destroy_cp`.
+    /// EBUSY while a transmit queue uses the profile, which libcxi does not check (libcxi.md 5);
+    /// errors of `cxil_destroy_cp`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }

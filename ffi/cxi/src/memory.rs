@@ -141,9 +141,9 @@ impl RegionHandle {
                 call: Self::CALL,
                 function: api.cxil_unmap,
             },
-            // SAFETY: the handle keeps the interface allocated; `hints` is null or points to a local
-            // that outlives the call; `md` is a valid out pointer; `release` frees the memory only
-            // after unmapping it.
+            // SAFETY: the handle keeps the interface allocated; `hints` is null or points to a
+            // local that outlives the call; `md` is a valid out pointer; `release` frees the memory
+            // only after unmapping it.
             |md| unsafe { (api.cxil_map)(lni.as_ptr(), va, memory.len(), flags, hints, md) },
         )?;
         let md = object.read();

@@ -1,8 +1,8 @@
 //! Ownership of libcxi objects, and the closing of owners.
 //!
-//! Every owner type holds an `Rc` of a handle; a handle holds its object first and the handles of the
-//! object's parents after it. Fields are dropped in that order, so an object is always released before
-//! its parents, in whatever order the owners are dropped (libcxi.md 10).
+//! Every owner type holds an `Rc` of a handle; a handle holds its object first and the handles of
+//! the object's parents after it. Fields are dropped in that order, so an object is always released
+//! before its parents, in whatever order the owners are dropped (libcxi.md 10).
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -51,15 +51,15 @@ impl<T> Owned<T> {
         &self.library
     }
 
-    /// Releases the object. A second call does nothing: after a failure the object remains allocated
-    /// until the device is closed (libcxi.md 10).
+    /// Releases the object. A second call does nothing: after a failure the object remains
+    /// allocated until the device is closed (libcxi.md 10).
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         if self.released {
             return Ok(());
         }
         self.released = true;
-        // SAFETY: the matching function allocated the object, and `released` lets this call happen only
-        // once.
+        // SAFETY: the matching function allocated the object, and `released` lets this call happen
+        // only once.
         check(self.destroy.call, unsafe {
             (self.destroy.function)(self.object.as_ptr())
         })
@@ -93,8 +93,8 @@ pub(crate) trait Release {
     fn release(&mut self) -> Result<(), Error>;
 }
 
-/// Closes an owner. Returns EBUSY, as libcxi would, if other objects depend on it; it is then released
-/// after the last of them.
+/// Closes an owner. Returns EBUSY, as libcxi would, if other objects depend on it; it is then
+/// released after the last of them.
 pub(crate) fn close<H: Release>(handle: Rc<H>) -> Result<(), Error> {
     match Rc::try_unwrap(handle) {
         Ok(mut handle) => handle.release(),

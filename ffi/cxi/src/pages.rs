@@ -72,8 +72,8 @@ impl Pages {
 
     fn byte(&self, offset: usize) -> &AtomicU8 {
         assert!(offset < self.len);
-        // SAFETY: the byte lies in these pages, which `self` keeps mapped; the CPU accesses them only
-        // through atomics.
+        // SAFETY: the byte lies in these pages, which `self` keeps mapped; the CPU accesses them
+        // only through atomics.
         unsafe { AtomicU8::from_ptr(self.as_ptr().wrapping_add(offset)) }
     }
 

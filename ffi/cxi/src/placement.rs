@@ -40,8 +40,8 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Confines the calling thread, and the threads that it starts, to those of `cpus` that it may run
-    /// on.
+    /// Confines the calling thread, and the threads that it starts, to those of `cpus` that it may
+    /// run on.
     ///
     /// # Errors
     ///
@@ -69,8 +69,9 @@ impl Drop for Confined {
     }
 }
 
-/// Makes the kernel take new pages of the calling thread, and its own allocations for the thread, from one
-/// NUMA node while the node has free memory. Dropping it sets the default policy, not the previous one.
+/// Makes the kernel take new pages of the calling thread, and its own allocations for the thread,
+/// from one NUMA node while the node has free memory. Dropping it sets the default policy, not the
+/// previous one.
 #[derive(Debug)]
 pub struct Preferred {
     _thread: PhantomData<*const ()>,
@@ -81,8 +82,8 @@ impl Preferred {
     ///
     /// # Errors
     ///
-    /// Those of `set_mempolicy`: EINVAL if the node does not exist or the control group excludes it,
-    /// EPERM if a container forbids the call, ENOSYS in a kernel without NUMA.
+    /// Those of `set_mempolicy`: EINVAL if the node does not exist or the control group excludes
+    /// it, EPERM if a container forbids the call, ENOSYS in a kernel without NUMA.
     pub fn node(node: u32) -> Result<Self, Error> {
         let mut mask = [0_u64; MAX_NODES / 64];
         let word = mask.get_mut(node as usize / 64);

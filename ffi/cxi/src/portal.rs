@@ -13,10 +13,11 @@ use crate::owned::{Destroy, Owned};
 
 /// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
 ///
-/// It receives operations once it is mapped and a command of a [`TargetQueue`](crate::TargetQueue) has
-/// enabled it (nic.md 8.2).
+/// It receives operations once it is mapped and a command of a [`TargetQueue`](crate::TargetQueue)
+/// has enabled it (nic.md 8.2).
 pub struct PortalTableEntry {
-    // Mappings are released before the entry, and the entry before the objects it names (libcxi.md 10).
+    // Mappings are released before the entry, and the entry before the objects it names (libcxi.md
+    // 10).
     mappings: Vec<Mapping>,
     object: Owned<cxil_pte>,
     kept_mapped: Vec<Rc<RegionHandle>>,
@@ -54,8 +55,8 @@ impl PortalTableEntry {
                 call: "cxil_destroy_pte",
                 function: api.cxil_destroy_pte,
             },
-            // SAFETY: the handles keep the interface and the event queue allocated until the entry is
-            // destroyed; `entry` is a valid out pointer.
+            // SAFETY: the handles keep the interface and the event queue allocated until the entry
+            // is destroyed; `entry` is a valid out pointer.
             |entry| unsafe {
                 (api.cxil_alloc_pte)(lni.as_ptr(), events.as_ptr(), &raw mut options, entry)
             },
@@ -70,14 +71,14 @@ impl PortalTableEntry {
         })
     }
 
-    /// Returns the number by which target commands and target events name the entry, 1 to 2047. It is
-    /// independent of the index at which the entry is mapped.
+    /// Returns the number by which target commands and target events name the entry, 1 to 2047. It
+    /// is independent of the index at which the entry is mapped.
     pub fn number(&self) -> u16 {
         self.object.read().ptn as u16
     }
 
-    /// Maps the entry at portal index `index` of `domain`. The library does not refuse an index that is
-    /// in use (libcxi.md 8.3).
+    /// Maps the entry at portal index `index` of `domain`. The library does not refuse an index
+    /// that is in use (libcxi.md 8.3).
     ///
     /// # Errors
     ///
@@ -93,8 +94,8 @@ impl PortalTableEntry {
                 call: "cxil_unmap_pte",
                 function: api.cxil_unmap_pte,
             },
-            // SAFETY: the handles keep the entry and the domain allocated until the mapping is removed;
-            // `mapping` is a valid out pointer.
+            // SAFETY: the handles keep the entry and the domain allocated until the mapping is
+            // removed; `mapping` is a valid out pointer.
             |mapping| unsafe {
                 (api.cxil_map_pte)(self.object.as_ptr(), domain.as_ptr(), index, false, mapping)
             },

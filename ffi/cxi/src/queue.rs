@@ -1,8 +1,8 @@
 //! Command queues of any kind: the ring, and the objects that the queue keeps allocated (nic.md 2).
 //!
-//! Commands are written into a batch. The batch writes them straight into the ring, beyond the write
-//! pointer that the NIC knows; committing moves that pointer. Dropping a batch leaves the pointer
-//! where it was.
+//! Commands are written into a batch. The batch writes them straight into the ring, beyond the
+//! write pointer that the NIC knows; committing moves that pointer. Dropping a batch leaves the
+//! pointer where it was.
 
 use std::ptr;
 use std::rc::Rc;
@@ -123,8 +123,8 @@ impl CommandQueue {
         self.producer.ring.wp
     }
 
-    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at or
-    /// after half-slot `wp`. Returns the half-slot after it.
+    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at
+    /// or after half-slot `wp`. Returns the half-slot after it.
     #[inline]
     pub(crate) fn write(
         &mut self,

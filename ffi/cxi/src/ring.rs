@@ -8,8 +8,8 @@ use cxi_sys::{C_CQ_FIRST_WR_PTR, C_CQ_FIRST_WR_PTR_32};
 /// First half-slot of the ring.
 pub(crate) const FIRST: u32 = C_CQ_FIRST_WR_PTR_32;
 
-/// With fewer free half-slots than this the read pointer is loaded again. The largest command with the
-/// largest padding takes 15.
+/// With fewer free half-slots than this the read pointer is loaded again. The largest command with
+/// the largest padding takes 15.
 const LOW: u32 = 16;
 
 /// The cursors of a producer.
@@ -47,8 +47,8 @@ impl Ring {
         if next >= self.size32 { FIRST } else { next }
     }
 
-    /// Returns how many half-slots to skip at `wp` so that a command of `halves` half-slots (1, 2, 4
-    /// or 8) starts at a multiple of its size.
+    /// Returns how many half-slots to skip at `wp` so that a command of `halves` half-slots (1, 2,
+    /// 4 or 8) starts at a multiple of its size.
     #[inline]
     pub(crate) fn padding(wp: u32, halves: u32) -> u32 {
         wp.wrapping_neg() & (halves - 1)
@@ -65,8 +65,8 @@ impl Ring {
         }
     }
 
-    /// Returns the free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot index)
-    /// only if few half-slots are free, and ignores one outside the ring.
+    /// Returns the free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot
+    /// index) only if few half-slots are free, and ignores one outside the ring.
     #[inline]
     pub(crate) fn usable(&mut self, wp: u32, read_pointer: impl FnOnce() -> u16) -> u32 {
         let free = self.free(wp);

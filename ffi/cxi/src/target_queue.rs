@@ -65,7 +65,8 @@ pub struct TargetBatch<'queue> {
 }
 
 impl TargetBatch<'_> {
-    /// Adds an APPEND, UNLINK, SEARCH or SEARCH_AND_DELETE, by the opcode of `command` (nic.md 3.13).
+    /// Adds an APPEND, UNLINK, SEARCH or SEARCH_AND_DELETE, by the opcode of `command` (nic.md
+    /// 3.13).
     ///
     /// # Errors
     ///

@@ -59,9 +59,9 @@ struct CState {
 }
 
 impl TransmitQueue {
-    /// Allocates a queue of at least `slots` slots of 64 bytes (at most 65536), 5 of which are never
-    /// used. Its operations report to `completions`. The NIC reports refused commands to `failures`
-    /// as COMMAND_FAILURE, if given, and always in [`status`](Self::status).
+    /// Allocates a queue of at least `slots` slots of 64 bytes (at most 65536), 5 of which are
+    /// never used. Its operations report to `completions`. The NIC reports refused commands to
+    /// `failures` as COMMAND_FAILURE, if given, and always in [`status`](Self::status).
     ///
     /// # Errors
     ///
@@ -160,8 +160,9 @@ impl TransmitBatch<'_> {
         Ok(())
     }
 
-    /// Adds a put of `payload`, which travels in the command (nic.md 3.5). The limit of the payload is
-    /// [`IDC_MAX_RESTRICTED`] if the C_STATE in force is restricted, else [`IDC_MAX_UNRESTRICTED`].
+    /// Adds a put of `payload`, which travels in the command (nic.md 3.5). The limit of the payload
+    /// is [`IDC_MAX_RESTRICTED`] if the C_STATE in force is restricted, else
+    /// [`IDC_MAX_UNRESTRICTED`].
     ///
     /// # Errors
     ///
@@ -173,13 +174,13 @@ impl TransmitBatch<'_> {
         self.emit(halves, c_state.events, header.bytes(), payload)
     }
 
-    /// Adds a small message: a put of `payload` with match bits, header data and user pointer in the
-    /// command (nic.md 3.6). The payload is at most [`IDC_MAX_UNRESTRICTED`] bytes long.
+    /// Adds a small message: a put of `payload` with match bits, header data and user pointer in
+    /// the command (nic.md 3.6). The payload is at most [`IDC_MAX_UNRESTRICTED`] bytes long.
     ///
     /// # Errors
     ///
-    /// [`EmitError::NoCState`], [`EmitError::RestrictedMessage`] if the C_STATE in force is restricted,
-    /// [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
+    /// [`EmitError::NoCState`], [`EmitError::RestrictedMessage`] if the C_STATE in force is
+    /// restricted, [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
     #[inline]
     pub fn emit_idc_msg(&mut self, header: &IdcMsgHdr, payload: &[u8]) -> Result<(), EmitError> {
         if let Some(c_state) = self.c_state
@@ -192,8 +193,8 @@ impl TransmitBatch<'_> {
         self.emit(halves, c_state.events, header.bytes(), payload)
     }
 
-    /// Adds a NOMATCH_PUT or NOMATCH_GET, by the opcode of `command` (nic.md 3.8). The caller chooses
-    /// `restricted`.
+    /// Adds a NOMATCH_PUT or NOMATCH_GET, by the opcode of `command` (nic.md 3.8). The caller
+    /// chooses `restricted`.
     ///
     /// # Errors
     ///
@@ -215,8 +216,8 @@ impl TransmitBatch<'_> {
         self.emit(2, events, encode::dma(command).bytes(), &[])
     }
 
-    /// Adds an atomic operation whose operands travel in the command, in the small form unless it is
-    /// fetching, CSWAP, AXOR or DOUBLE_COMPLEX (nic.md 3.7). The NIC stores fetched values at
+    /// Adds an atomic operation whose operands travel in the command, in the small form unless it
+    /// is fetching, CSWAP, AXOR or DOUBLE_COMPLEX (nic.md 3.7). The NIC stores fetched values at
     /// `local_addr` in the address context `write_lac` of the C_STATE.
     ///
     /// # Errors
@@ -230,8 +231,8 @@ impl TransmitBatch<'_> {
         self.emit(halves, c_state.events, &command.bytes()[..length], &[])
     }
 
-    /// Adds an atomic operation whose first operand lies in memory (nic.md 3.10). Its `request_len` is
-    /// set to the size of its type.
+    /// Adds an atomic operation whose first operand lies in memory (nic.md 3.10). Its `request_len`
+    /// is set to the size of its type.
     ///
     /// # Errors
     ///
@@ -243,8 +244,8 @@ impl TransmitBatch<'_> {
         self.emit(4, events, command.bytes(), &[])
     }
 
-    /// Switches later commands of the queue, also those of later batches, to `profile` (nic.md 3.11).
-    /// The queue keeps the profile until it is destroyed.
+    /// Switches later commands of the queue, also those of later batches, to `profile` (nic.md
+    /// 3.11). The queue keeps the profile until it is destroyed.
     ///
     /// # Errors
     ///
@@ -279,8 +280,8 @@ impl TransmitBatch<'_> {
         self.publish().commit_doorbell(wp);
     }
 
-    /// Hands the first one or two slots to the NIC through the low-latency windows, if they qualify,
-    /// and the rest by doorbell.
+    /// Hands the first one or two slots to the NIC through the low-latency windows, if they
+    /// qualify, and the rest by doorbell.
     #[inline]
     pub fn commit_low_latency(self) {
         let wp = self.wp;

@@ -27,14 +27,15 @@ pub struct TriggerQueue {
 }
 
 impl TriggerQueue {
-    /// Allocates a queue of at least `slots` slots, like [`TransmitQueue::new`]. Trigger events, the
-    /// completions of its DMA commands and COMMAND_FAILURE go to `events`. `profile` must have LCID 0:
-    /// the first profile of an interface, or one from [`CommunicationProfile::for_triggers`].
+    /// Allocates a queue of at least `slots` slots, like [`TransmitQueue::new`]. Trigger events,
+    /// the completions of its DMA commands and COMMAND_FAILURE go to `events`. `profile` must have
+    /// LCID 0: the first profile of an interface, or one from
+    /// [`CommunicationProfile::for_triggers`].
     ///
     /// # Errors
     ///
-    /// EINVAL if the LCID of `profile` is not 0 or `events` belongs to another interface; others see
-    /// libcxi.md 8.2.
+    /// EINVAL if the LCID of `profile` is not 0 or `events` belongs to another interface; others
+    /// see libcxi.md 8.2.
     ///
     /// [`TransmitQueue::new`]: crate::TransmitQueue::new
     pub fn new(
@@ -113,9 +114,9 @@ pub struct TriggerBatch<'queue> {
 }
 
 impl TriggerBatch<'_> {
-    /// When the successes of `counter` reach `threshold`, or if they have reached it already, reports
-    /// one TRIGGERED_OP to the event queue of this queue and writes the counts back. If the counter is
-    /// cancelled or destroyed first, the event has return code CANCELED.
+    /// When the successes of `counter` reach `threshold`, or if they have reached it already,
+    /// reports one TRIGGERED_OP to the event queue of this queue and writes the counts back. If the
+    /// counter is cancelled or destroyed first, the event has return code CANCELED.
     ///
     /// # Errors
     ///
@@ -264,7 +265,8 @@ impl TriggerBatch<'_> {
         self.emit(C_CMD_CT_GET, 0, &command, &[])
     }
 
-    /// Cancels all commands that wait for `counter`. Trigger events arrive with return code CANCELED.
+    /// Cancels all commands that wait for `counter`. Trigger events arrive with return code
+    /// CANCELED.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Memory of GPUs, with stand-ins of their runtimes and a software NIC: arguments of the mapping, copies and
-//! release order.
+//! Memory of GPUs, with stand-ins of their runtimes and a software NIC: arguments of the mapping,
+//! copies and release order.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_int, c_void};
@@ -22,7 +22,8 @@ struct Mapped {
     dma_buf: Option<(c_int, u64)>,
 }
 
-/// `device_find` of a stand-in: returns the buffer that contains an address. Its first member is its start.
+/// `device_find` of a stand-in: returns the buffer that contains an address. Its first member is
+/// its start.
 type Find = unsafe extern "C" fn(*const c_void) -> *const usize;
 
 thread_local! {
@@ -55,8 +56,8 @@ unsafe extern "C" fn map(
         flags,
         dma_buf,
     }));
-    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software NIC is
-    // the library of all its objects.
+    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software
+    // NIC is the library of all its objects.
     unsafe { (softnic::api().cxil_map)(lni, va, len, flags, hints, md) }
 }
 
@@ -64,8 +65,8 @@ unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
     if let Some(Mapped { va, .. }) = MAPPED.get() {
         ALLOCATED_AT_UNMAP.set(Some(base(va).is_some()));
     }
-    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software NIC is
-    // the library of all its objects.
+    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software
+    // NIC is the library of all its objects.
     unsafe { (softnic::api().cxil_unmap)(md) }
 }
 
@@ -127,7 +128,8 @@ fn load_standin(kind: GpuType) {
     }));
 }
 
-/// One test for all types: it checks descriptor numbers, which concurrent tests of a process would reuse.
+/// One test for all types: it checks descriptor numbers, which concurrent tests of a process would
+/// reuse.
 #[test]
 fn maps_device_memory_and_frees_it_after_unmapping() {
     let mut api = softnic::api();

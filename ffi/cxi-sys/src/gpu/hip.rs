@@ -1,5 +1,5 @@
-//! HIP (`hip_runtime_api.h`) for GPUs of AMD, and the function of the ROCm runtime below it that exports
-//! memory as a dma-buf (`hsa_ext_amd.h`).
+//! HIP (`hip_runtime_api.h`) for GPUs of AMD, and the function of the ROCm runtime below it that
+//! exports memory as a dma-buf (`hsa_ext_amd.h`).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -40,8 +40,8 @@ pub struct HipPointerAttributes {
 }
 
 super::runtime! {
-    /// The HIP runtime. The name without a version exists with ROCm's development files, and is a link to
-    /// the release that the administrator chose.
+    /// The HIP runtime. The name without a version exists with ROCm's development files, and is a
+    /// link to the release that the administrator chose.
     Hip of &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
     required {
         hipInit: fn(c_uint) -> HipError;

@@ -32,7 +32,8 @@ pub const ZE_RESULTS: &[(ZeResult, &str)] = &[
 ];
 
 /// `ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY`, `ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY`, and
-/// `ZE_RESULT_ERROR_UNSUPPORTED_SIZE`, the result for a buffer that is too large for one allocation.
+/// `ZE_RESULT_ERROR_UNSUPPORTED_SIZE`, the result for a buffer that is too large for one
+/// allocation.
 pub const ZE_OUT_OF_MEMORY: [ZeResult; 3] = [0x7000_0002, 0x7000_0003, 0x7800_0009];
 
 /// `ZE_INIT_FLAG_GPU_ONLY`.
@@ -99,7 +100,8 @@ pub struct ZeExternalMemoryExportDesc {
     pub flags: u32,
 }
 
-/// `ze_external_memory_export_fd_t` and `ze_external_memory_import_fd_t`, which have the same fields.
+/// `ze_external_memory_export_fd_t` and `ze_external_memory_import_fd_t`, which have the same
+/// fields.
 #[repr(C)]
 #[allow(missing_docs, reason = "fields as in C")]
 pub struct ZeExternalMemoryFd {

@@ -77,7 +77,8 @@ fn open(
     };
     let mut first = None;
     for name in names {
-        // SAFETY: loading runs the constructors of the vendor's library, which have no preconditions.
+        // SAFETY: loading runs the constructors of the vendor's library, which have no
+        // preconditions.
         match unsafe { Library::open(Some(name), flags) } {
             Ok(library) => return Ok((name, library)),
             Err(error) => first = first.or(Some(error)),
@@ -141,8 +142,8 @@ macro_rules! runtime {
                         })?
                     },)*
                     $($opt: {
-                        // SAFETY: the function of this name, if it exists, has this type in the vendor's
-                        // headers.
+                        // SAFETY: the function of this name, if it exists, has this type in the
+                        // vendor's headers.
                         let symbol = unsafe { library.get(concat!(stringify!($opt), "\0").as_bytes()) };
                         symbol.ok().map(|function| *function)
                     },)*

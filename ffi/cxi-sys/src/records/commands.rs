@@ -183,9 +183,9 @@ command! {
 }
 
 command! {
-    /// Counter command (nic.md 3.12). A queue slot of 64 bytes holds it; with a DMA command embedded
-    /// from byte 24 on it takes 128 bytes. The setters of the counts begin with `put_`, because
-    /// `set_ct_success` and `set_ct_failure` are fields.
+    /// Counter command (nic.md 3.12). A queue slot of 64 bytes holds it; with a DMA command
+    /// embedded from byte 24 on it takes 128 bytes. The setters of the counts begin with `put_`,
+    /// because `set_ct_success` and `set_ct_failure` are fields.
     CtCmd = "c_ct_cmd", [u64; 3] {
         ct / set_ct: u16 = 2:0+11;
         trig_ct / set_trig_ct: u16 = 4:0+11;

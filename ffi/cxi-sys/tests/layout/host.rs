@@ -13,7 +13,8 @@ use crate::facts;
 const BINDINGS: &str = include_str!("../../src/bindings.rs");
 const HEADER: &str = include_str!("../../cxi.h");
 
-/// The types that bindgen made for unnamed members: type, record in `abi.json`, offset in the record.
+/// The types that bindgen made for unnamed members: type, record in `abi.json`, offset in the
+/// record.
 const UNNAMED: &[(&str, &str, usize)] = &[
     (
         "cxil_devinfo__bindgen_ty_1",

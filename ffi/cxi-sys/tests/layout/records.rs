@@ -30,8 +30,8 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
                         .map(|(name, (at, bits))| (name, (offset + at, bits))),
                 );
             }
-            // The whole word of a register with bit fields, reserved members, and the payload after a
-            // header.
+            // The whole word of a register with bit fields, reserved members, and the payload after
+            // a header.
             None if matches!(&*member.name, "qw" | "raw" | "unused" | "data")
                 || member.name.starts_with("unused_") => {}
             // The start of an embedded command.
@@ -129,7 +129,8 @@ check_records! {
     c_event_trig_op_long: EventTrigOpLong,
 }
 
-/// A record that is declared in `src/records` and has no line in `check_records!` would go unchecked.
+/// A record that is declared in `src/records` and has no line in `check_records!` would go
+/// unchecked.
 #[test]
 fn checks_every_declared_record() {
     let declared = [

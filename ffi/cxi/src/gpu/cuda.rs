@@ -110,7 +110,8 @@ impl super::Memory for Memory {
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let to = self.start + offset as u64;
         self.with_context(|| {
-            // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is readable.
+            // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+            // readable.
             let result =
                 unsafe { (self.api.cuMemcpyHtoD_v2)(to, bytes.as_ptr().cast(), bytes.len()) };
             check(&self.api, "cuMemcpyHtoD_v2", result)
@@ -121,7 +122,8 @@ impl super::Memory for Memory {
         let from = self.start + offset as u64;
         self.with_context(|| {
             let to = bytes.as_mut_ptr().cast();
-            // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is writable.
+            // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+            // writable.
             let result = unsafe { (self.api.cuMemcpyDtoH_v2)(to, from, bytes.len()) };
             check(&self.api, "cuMemcpyDtoH_v2", result)
         })
@@ -152,8 +154,8 @@ impl super::Memory for Memory {
         self.with_context(|| {
             let place = (&raw mut fd).cast();
             let kind = MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
-            // SAFETY: the range is whole pages of the allocation; a handle of this type is an `int`, for
-            // which `fd` is a valid out pointer.
+            // SAFETY: the range is whole pages of the allocation; a handle of this type is an
+            // `int`, for which `fd` is a valid out pointer.
             let result = unsafe { export(place, self.start, len, kind, 0) };
             check(&self.api, "cuMemGetHandleForAddressRange", result)
         })
@@ -170,7 +172,8 @@ impl super::Memory for Memory {
         let freed = match self.base {
             0 => Ok(()),
             base => self.with_context(|| {
-                // SAFETY: cuMemAlloc returned `base`; without a context, a second call returns above.
+                // SAFETY: cuMemAlloc returned `base`; without a context, a second call returns
+                // above.
                 let result = unsafe { (self.api.cuMemFree_v2)(base) };
                 check(&self.api, "cuMemFree_v2", result)
             }),

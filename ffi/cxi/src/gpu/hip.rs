@@ -88,7 +88,8 @@ impl super::Memory for Memory {
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.select()?;
         let (to, from) = (self.at(offset), bytes.as_ptr().cast());
-        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is readable.
+        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+        // readable.
         let result =
             unsafe { (self.api.hipMemcpy)(to, from, bytes.len(), HIP_MEMCPY_HOST_TO_DEVICE) };
         check(&self.api, "hipMemcpy", result)?;
@@ -101,7 +102,8 @@ impl super::Memory for Memory {
     fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         self.select()?;
         let (to, from) = (bytes.as_mut_ptr().cast(), self.at(offset));
-        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is writable.
+        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+        // writable.
         let result =
             unsafe { (self.api.hipMemcpy)(to, from, bytes.len(), HIP_MEMCPY_DEVICE_TO_HOST) };
         check(&self.api, "hipMemcpy", result)

@@ -63,8 +63,8 @@ impl Runtime {
             flags: 0,
         };
         let place = &raw mut memory.context;
-        // SAFETY: zeDriverGet returned `driver`; the description outlives the call; `place` is a valid
-        // out pointer.
+        // SAFETY: zeDriverGet returned `driver`; the description outlives the call; `place` is a
+        // valid out pointer.
         let result = unsafe { (api.zeContextCreate)(driver, &raw const context, place) };
         check("zeContextCreate", result)?;
         let queue = ZeCommandQueueDesc {
@@ -77,8 +77,8 @@ impl Runtime {
             priority: 0,
         };
         let (context, place) = (memory.context, &raw mut memory.commands);
-        // SAFETY: context and device belong to one driver; the description outlives the call; `place`
-        // is a valid out pointer.
+        // SAFETY: context and device belong to one driver; the description outlives the call;
+        // `place` is a valid out pointer.
         let result =
             unsafe { (api.zeCommandListCreateImmediate)(context, device, &raw const queue, place) };
         check("zeCommandListCreateImmediate", result)?;
@@ -94,8 +94,8 @@ impl Runtime {
             ordinal: 0,
         };
         let place = &raw mut memory.base;
-        // SAFETY: context and device belong to one driver; both descriptions outlive the call; `place`
-        // is a valid out pointer.
+        // SAFETY: context and device belong to one driver; both descriptions outlive the call;
+        // `place` is a valid out pointer.
         let result =
             unsafe { (api.zeMemAllocDevice)(context, &raw const wanted, len, PAGE, device, place) };
         check("zeMemAllocDevice", result)?;
@@ -121,8 +121,8 @@ impl Memory {
 
     fn copy(&self, to: *mut c_void, from: *const c_void, len: usize) -> Result<(), Error> {
         let (none, append) = (ptr::null_mut(), self.api.zeCommandListAppendMemoryCopy);
-        // SAFETY: `read` and `write` pass a slice and a range that `DeviceMemory` checked; the command
-        // list is synchronous, so they need not outlive the call.
+        // SAFETY: `read` and `write` pass a slice and a range that `DeviceMemory` checked; the
+        // command list is synchronous, so they need not outlive the call.
         let result = unsafe { append(self.commands, to, from, len, none, 0, ptr::null_mut()) };
         check("zeCommandListAppendMemoryCopy", result)
     }
@@ -145,8 +145,8 @@ impl super::Memory for Memory {
         let fill = self.api.zeCommandListAppendMemoryFill;
         let (none, no_events) = (ptr::null_mut(), ptr::null_mut());
         let pattern = (&raw const byte).cast();
-        // SAFETY: `DeviceMemory` passes its length; the command list is synchronous, so the pattern need
-        // not outlive the call.
+        // SAFETY: `DeviceMemory` passes its length; the command list is synchronous, so the pattern
+        // need not outlive the call.
         let result = unsafe {
             fill(
                 self.commands,
@@ -198,14 +198,14 @@ impl super::Memory for Memory {
             freed = freed.and(check("zeMemFree", result));
         }
         if !commands.is_null() {
-            // SAFETY: a synchronous list has no pending commands, and `take` lets it be destroyed only
-            // once.
+            // SAFETY: a synchronous list has no pending commands, and `take` lets it be destroyed
+            // only once.
             let result = unsafe { (self.api.zeCommandListDestroy)(commands) };
             freed = freed.and(check("zeCommandListDestroy", result));
         }
         if !context.is_null() {
-            // SAFETY: memory and command list of the context are released above, and `take` lets it be
-            // destroyed only once.
+            // SAFETY: memory and command list of the context are released above, and `take` lets it
+            // be destroyed only once.
             let result = unsafe { (self.api.zeContextDestroy)(context) };
             freed = freed.and(check("zeContextDestroy", result));
         }

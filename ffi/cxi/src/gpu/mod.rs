@@ -1,7 +1,7 @@
 //! Buffers on GPUs: allocation, copies, and export to the driver of the NIC.
 //!
-//! The runtimes are shared libraries, opened on first use and never unloaded. The start and the length
-//! of a buffer are multiples of [`PAGE`].
+//! The runtimes are shared libraries, opened on first use and never unloaded. The start and the
+//! length of a buffer are multiples of [`PAGE`].
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -15,8 +15,8 @@ mod cuda;
 mod hip;
 mod level_zero;
 
-/// Alignment and granularity of the buffers in bytes. NVIDIA's peer-to-peer interface requires it; it is
-/// a multiple of the page sizes of CPUs and of the other GPUs' interfaces.
+/// Alignment and granularity of the buffers in bytes. NVIDIA's peer-to-peer interface requires it;
+/// it is a multiple of the page sizes of CPUs and of the other GPUs' interfaces.
 pub const PAGE: usize = 1 << 16;
 
 /// The type of a GPU: its vendor, and thereby its runtime.
@@ -34,7 +34,8 @@ impl GpuType {
     /// All types, in the order of detection.
     pub const ALL: [Self; 3] = [Self::Amd, Self::Nvidia, Self::Intel];
 
-    /// Returns the names of the shared library of its runtime, in the order in which they are tried.
+    /// Returns the names of the shared library of its runtime, in the order in which they are
+    /// tried.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Self::Amd => sys::hip::Hip::LIBRARIES,
@@ -128,11 +129,13 @@ impl Gpus {
         self.count
     }
 
-    /// Allocates `len` bytes of zeroed memory, rounded up to a multiple of [`PAGE`], on GPU `index`.
+    /// Allocates `len` bytes of zeroed memory, rounded up to a multiple of [`PAGE`], on GPU
+    /// `index`.
     ///
     /// # Errors
     ///
-    /// EINVAL if `len` is 0 or the GPU does not exist, ENOMEM, EIO for other failures of the runtime.
+    /// EINVAL if `len` is 0 or the GPU does not exist, ENOMEM, EIO for other failures of the
+    /// runtime.
     pub fn allocate(&self, index: u32, len: usize) -> Result<DeviceMemory, Error> {
         const CALL: &str = "gpu::allocate";
         if len == 0 || index >= self.count {

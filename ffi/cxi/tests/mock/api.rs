@@ -1,5 +1,5 @@
-//! A mock of libcxi without a NIC, one per thread. It records the objects, refuses releases that libcxi
-//! refuses, and fails on request.
+//! A mock of libcxi without a NIC, one per thread. It records the objects, refuses releases that
+//! libcxi refuses, and fails on request.
 
 pub mod counters;
 

@@ -1,4 +1,5 @@
-//! The wrapper with a mock of libcxi without a NIC: release order, bytes of commands, credits, errors.
+//! The wrapper with a mock of libcxi without a NIC: release order, bytes of commands, credits,
+//! errors.
 
 mod api;
 mod counting;

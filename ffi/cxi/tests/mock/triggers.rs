@@ -242,7 +242,8 @@ fn trigger_room(bench: &mut Bench) -> usize {
         .count()
 }
 
-/// A trigger event reserves room until it is acknowledged. Operations without success events reserve none.
+/// A trigger event reserves room until it is acknowledged. Operations without success events
+/// reserve none.
 #[test]
 fn reserves_room_for_trigger_events_but_not_for_counted_operations() {
     let mut bench = bench();
@@ -269,8 +270,8 @@ fn reserves_room_for_trigger_events_but_not_for_counted_operations() {
     assert_eq!(trigger_room(&mut bench), 11);
 }
 
-/// The failure of an operation without success event has no reserved room, so it must not release that of
-/// a pending trigger event. A cancelled trigger event releases its room.
+/// The failure of an operation without success event has no reserved room, so it must not release
+/// that of a pending trigger event. A cancelled trigger event releases its room.
 #[test]
 fn releases_no_room_for_failures_of_counted_operations() {
     let mut bench = bench();

@@ -1,5 +1,5 @@
-//! Atomic operations: every form of command reaches the target with all its operands, and failures are
-//! reported. `ffi/softnic` tests the arithmetic of all combinations.
+//! Atomic operations: every form of command reaches the target with all its operands, and failures
+//! are reported. `ffi/softnic` tests the arithmetic of all combinations.
 
 use cxi::EventType;
 use cxi::records::IdcAmoCmd;

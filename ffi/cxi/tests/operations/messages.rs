@@ -73,7 +73,8 @@ fn delivers_small_message_to_its_receive() {
     assert_eq!(refused, Err(EmitError::RestrictedMessage));
 }
 
-/// Software that issues rendezvous gets itself waits for puts and gets on one event queue (nic.md 10.4).
+/// Software that issues rendezvous gets itself waits for puts and gets on one event queue (nic.md
+/// 10.4).
 #[test]
 fn reports_gets_to_event_queue_of_target() {
     let mut rig = Rig::new();

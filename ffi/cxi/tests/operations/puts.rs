@@ -1,4 +1,5 @@
-//! Puts of both kinds, by doorbell and through the low-latency windows, and the release of all objects.
+//! Puts of both kinds, by doorbell and through the low-latency windows, and the release of all
+//! objects.
 
 use cxi::records::{IdcHdr, NomatchDmaCmd};
 use cxi::sys::*;

@@ -12,8 +12,8 @@ use cxi::{
 
 /// Portal index of the portals table entry without matching lists.
 pub const PLAIN: u32 = 0;
-/// Portal index of the portals table entry with matching lists. It differs from `PLAIN` in both parts of
-/// the index.
+/// Portal index of the portals table entry with matching lists. It differs from `PLAIN` in both
+/// parts of the index.
 pub const MATCHING: u32 = 33;
 
 /// Bytes of each buffer.
@@ -123,7 +123,8 @@ impl Rig {
         self.expect_target_event(EventType::STATE_CHANGE);
     }
 
-    /// Returns a persistent list entry over all of `remote` that allows everything and reports only errors.
+    /// Returns a persistent list entry over all of `remote` that allows everything and reports only
+    /// errors.
     pub fn entry(&self, portal: u16) -> TargetCmd {
         let mut entry = TargetCmd::new();
         entry.set_ptl_list(C_PTL_LIST_PRIORITY as u8);

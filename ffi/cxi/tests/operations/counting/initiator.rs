@@ -78,7 +78,8 @@ fn reports_trigger_event_emitted_after_operations() {
     assert_eq!(bench.triggered(), bench.at(8));
 }
 
-/// Each kind of command counts once, by the flag of its completion (ACK or REPLY) and not by the other.
+/// Each kind of command counts once, by the flag of its completion (ACK or REPLY) and not by the
+/// other.
 #[test]
 fn counts_every_kind_of_command_once() {
     let mut bench = bench();
@@ -300,7 +301,8 @@ fn counts_and_reports_independently() {
     bench.expect_no_event();
 }
 
-/// A command without counting flags may name any counter. With a flag, the NIC refuses an unowned one.
+/// A command without counting flags may name any counter. With a flag, the NIC refuses an unowned
+/// one.
 #[test]
 fn refuses_unowned_counter_only_if_command_counts() {
     let mut bench = bench();

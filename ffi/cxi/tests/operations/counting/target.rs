@@ -85,7 +85,8 @@ impl Target {
     }
 }
 
-/// The exchange of send_bw (tools.md 7.7): a list of puts and an empty reply, each counted at both ends.
+/// The exchange of send_bw (tools.md 7.7): a list of puts and an empty reply, each counted at both
+/// ends.
 #[test]
 fn counts_list_of_puts_at_both_ends() {
     const LIST: u32 = 16;

@@ -179,7 +179,8 @@ fn refuses_embedded_command_that_is_no_operation() {
     }
 }
 
-/// The NIC checks the counter when it runs the command, because the counter may be destroyed before.
+/// The NIC checks the counter when it runs the command, because the counter may be destroyed
+/// before.
 #[test]
 fn refuses_destroyed_counter_when_triggered_command_runs() {
     let mut bench = bench();
