@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// A type of fields.
+/// A type that a field can have.
 trait FromBits {
     /// The value of the low bits of `bits`.
     fn from_bits(bits: u64) -> Self;
@@ -117,10 +117,9 @@ macro_rules! record {
 
             /// Returns the record made of `bytes`, in the order of memory.
             #[inline]
-            pub const fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
-                // SAFETY: both types are arrays of integers, which have no invalid values, and
-                // `SIZE` makes their sizes equal.
-                Self(unsafe { std::mem::transmute::<[u8; Self::SIZE], [$word; $count]>(bytes) })
+            pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+                let (words, _) = bytes.as_chunks();
+                Self(std::array::from_fn(|index| <$word>::from_ne_bytes(words[index])))
             }
 
             /// Returns the bytes of the record, in the order of memory.

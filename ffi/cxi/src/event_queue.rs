@@ -23,9 +23,8 @@ use crate::pages::Pages;
 ///
 /// The queue counts the operations in flight on the transmit queues that report to it, so that it
 /// always has room for their events. Two kinds of events are not counted, and the caller must size
-/// the queue for them: those that other causes have (incoming messages, target commands), and the
-/// failures of operations whose successes are not reported but counted on a
-/// [`Counter`](crate::Counter).
+/// the queue for them: events of incoming messages and target commands, and failures of operations
+/// whose successes are not reported but counted on a [`Counter`](crate::Counter).
 pub struct EventQueue {
     consumer: Consumer<MappedEvents>,
     /// Events of counted operations that were polled since the last acknowledgement.
