@@ -1,20 +1,20 @@
-//! What these tests have in common: a NIC with a trigger queue.
+//! A software NIC with a trigger queue and a counter.
 
 use std::time::Instant;
 
 use cxi::records::EventTrigOpShort;
 use cxi::{Counter, EventType, Record, TriggerQueue};
 
-use crate::rig::{PATIENCE, Rig, next};
+use crate::rig::{Rig, TIME_LIMIT, next};
 
-/// A NIC that counts.
+/// A rig with a trigger queue that reports to its initiator, and a counter.
 pub struct Bench {
     pub rig: Rig,
     pub trigger: TriggerQueue,
     pub counter: Counter,
 }
 
-/// A TRIGGERED_OP: its counter, threshold, and return code.
+/// Counter, threshold and return code of a TRIGGERED_OP.
 pub type Triggered = (u16, u64, &'static str);
 
 impl Bench {
@@ -29,14 +29,14 @@ impl Bench {
         }
     }
 
-    /// Arms a trigger event on the counter.
+    /// Emits a trigger event on the counter.
     pub fn arm(&mut self, threshold: u64) {
         let mut batch = self.trigger.batch();
         batch.emit_trigger_event(&self.counter, threshold).unwrap();
         batch.commit_doorbell();
     }
 
-    /// The next event of the initiator, which must be a trigger event.
+    /// Waits for the next event of the initiator, which must be a trigger event.
     pub fn triggered(&mut self) -> Triggered {
         next(&mut self.rig.events, |event| {
             assert_eq!(event.event_type(), EventType::TRIGGERED_OP, "{event:?}");
@@ -47,12 +47,12 @@ impl Bench {
         })
     }
 
-    /// What the event says if all is well.
+    /// Returns the expected trigger event at `threshold`.
     pub fn at(&self, threshold: u64) -> Triggered {
         (self.counter.number(), threshold, "OK")
     }
 
-    /// The counts, asked for by command.
+    /// Returns the counts, written back by command.
     pub fn counts(&mut self) -> (u64, u8) {
         counts_of(&mut self.trigger, &self.counter)
     }
@@ -64,8 +64,8 @@ impl Bench {
         });
     }
 
-    /// That there is no event, although the NIC has had its turn.
-    pub fn silence(&mut self) {
+    /// Runs the NIC and expects no event of the initiator.
+    pub fn expect_no_event(&mut self) {
         for _ in 0..3 {
             if let Some(event) = self.rig.events.poll() {
                 panic!("{event:?}");
@@ -78,7 +78,7 @@ pub fn triggered(record: &EventTrigOpShort, code: &'static str) -> Triggered {
     (record.ct_handle(), record.threshold(), code)
 }
 
-/// The counts of a counter, asked for by command.
+/// Returns the counts of a counter, written back by command.
 pub fn counts_of(trigger: &mut TriggerQueue, counter: &Counter) -> (u64, u8) {
     counter.written_back();
     let mut batch = trigger.batch();
@@ -88,13 +88,16 @@ pub fn counts_of(trigger: &mut TriggerQueue, counter: &Counter) -> (u64, u8) {
     (counts.success, counts.failure)
 }
 
-/// Waits until `ready` answers; panics when it does not.
+/// Waits until `ready` returns a value, at most `TIME_LIMIT`.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(
+            Instant::now() < deadline,
+            "time limit exceeded while waiting for {what}"
+        );
     }
 }
