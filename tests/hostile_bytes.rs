@@ -38,7 +38,7 @@ fn exchanges() -> Vec<(String, Vec<u8>)> {
         for (at, bytes) in OPTIONS {
             options[at..at + bytes.len()].copy_from_slice(bytes);
         }
-        if tool.defaults.bandwidth.is_some() {
+        if tool.defaults.lists.is_some() {
             for (at, bytes) in [(33, [0, 1]), (37, [0, 4]), (45, [0, 4]), (69, [64, 0])] {
                 options[at..at + 2].copy_from_slice(&bytes);
             }

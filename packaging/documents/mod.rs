@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use cxidiag::cli::help;
-use cxidiag::command::COMMANDS;
+use cxidiag::command::{self, COMMANDS};
 use cxidiag::tool::PROGRAM;
 use cxidiag::tools::TOOLS;
 use usage::Usage;
@@ -64,7 +64,7 @@ pub fn subcommands() -> Vec<Subcommand> {
 
 /// The help of the program as a whole.
 pub fn overview() -> Usage {
-    Usage::read(&help::overview(TOOLS, COMMANDS))
+    Usage::read(&help::overview(TOOLS, command::summaries()))
 }
 
 /// A file to be made: its path, and its text.
