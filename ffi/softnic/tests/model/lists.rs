@@ -1,12 +1,11 @@
-//! What lists, matching and placement are to do, said once more, from nic.md 8 and 10 and as plainly as
+//! A second implementation of lists, matching and placement from nic.md 8 and 10, as plain as
 //! possible: no packets, no queues, one portals table entry with matching.
 
-use super::driver::target_event::TargetEvent;
-use cxi_sys::*;
+use crate::driver::prelude::*;
 
 pub const ANY: u32 = u32::MAX;
 
-/// An entry that a test appends. Offsets are into the model's target memory.
+/// An entry. Offsets are into the model's target memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Append {
     pub overflow: bool,
@@ -59,7 +58,7 @@ pub struct Search {
     pub delete: bool,
 }
 
-/// What came to the target's queue, or is to come.
+/// An event of the target's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     Event(TargetEvent),
@@ -80,13 +79,13 @@ struct Header {
     mlength: usize,
 }
 
-/// What an initiator gets to see: return code, bytes, list.
+/// The result at the initiator: return code, bytes, list.
 pub type Outcome = (u32, u32, u32);
 
 pub struct Model {
     pub source: Vec<u8>,
     pub sink: Vec<u8>,
-    /// Where gets put their data.
+    /// Destination of gets.
     pub inbox: Vec<u8>,
     /// Added to a place in `sink` in events.
     base: u64,
@@ -382,7 +381,7 @@ impl Model {
         (code, moved as u32, list)
     }
 
-    /// Fetches what the source has beyond `moved` bytes, to `place` where `room` bytes are.
+    /// Fetches the source's bytes beyond `moved` to `place`, which has `room` bytes.
     fn fetch(&mut self, append: &Append, send: &Send, place: usize, moved: usize, room: usize) {
         let from = send.remote_offset + moved;
         let to = place + moved;
@@ -406,7 +405,7 @@ impl Model {
         if fits {
             copy(&self.source, from, &mut self.sink, to, length);
         }
-        // An entry that wants no events hears of failures all the same.
+        // An entry with events disabled reports failures.
         match fits {
             true if append.comm_disable => {}
             true => self.told.push(Told::Fetched(C_RC_OK, length as u32)),
@@ -415,7 +414,7 @@ impl Model {
     }
 }
 
-/// A number for the rendezvous of a message that follows from it.
+/// The rendezvous id of a message.
 pub fn rendezvous_id(send: &Send) -> u8 {
     match send.kind {
         Kind::Rendezvous { .. } => send.header_data as u8,
@@ -441,7 +440,7 @@ fn needed(append: &Append, send: &Send) -> usize {
     }
 }
 
-/// Notes the use of an entry, and answers whether it is used up.
+/// Records the use of an entry, and returns whether it is used up.
 fn wear(entry: &mut Entry, bytes: usize) -> bool {
     if entry.append.manage_local {
         entry.used += bytes;
@@ -452,7 +451,7 @@ fn wear(entry: &mut Entry, bytes: usize) -> bool {
     entry.append.use_once
 }
 
-/// Nothing is nowhere: where it would be does not count.
+/// Without bytes, the places are not used.
 fn copy(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
     if length > 0 {
         to[place..place + length].copy_from_slice(&from[at..at + length]);
