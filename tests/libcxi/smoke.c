@@ -202,7 +202,7 @@ static void command_queues_and_counters(void)
 	CHECK_EQ(cxil_cmdq_ack_counter(cq, &unanswered), 0);
 	CHECK_EQ(unanswered, 0);
 	/* The doorbell that resets failures writes the counts back */
-	ct->doorbell[16] = 0;
+	ct->doorbell[24] = 0;
 	while (!(*write_back >> 63))
 		;
 	CHECK_EQ(*write_back << 16 >> 16, 1);
@@ -219,7 +219,7 @@ static void registers_and_telemetry(void)
 {
 	struct rig rig = rig_open(0);
 	static uint64_t all[C1_CNTR_SIZE];
-	enum c_cntr_type which[] = { (enum c_cntr_type)EVENT_LINK };
+	static const uint32_t number = EVENT_LINK;
 	int mapped = is_root() ? 0 : -EPERM, read = is_root() ? 0 : -EINVAL;
 	int written = is_root() ? -EOPNOTSUPP : -EINVAL, absent = is_root() ? -ENODEV : -EPERM;
 	struct cxi_sbus_op_params params = { 0 };
@@ -237,7 +237,7 @@ static void registers_and_telemetry(void)
 	CHECK_EQ(cxil_write8_csr(rig.dev, 0, 3, &value, 1), written);
 	CHECK_EQ(cxil_read_cntr(rig.dev, EVENT_LINK, &value, &time), 0);
 	CHECK(value == 0 && time.tv_sec > 0);
-	CHECK_EQ(cxil_read_n_cntrs(rig.dev, 1, which, &value, NULL), 0);
+	CHECK_EQ(cxil_read_n_cntrs(rig.dev, 1, (const enum c_cntr_type *)&number, &value, NULL), 0);
 	CHECK_EQ(cxil_read_all_cntrs(rig.dev, all, NULL), 0);
 	CHECK(value == 0 && all[EVENT_LINK] == 0);
 	CHECK_EQ(cxil_inbound_wait(rig.dev), 0);

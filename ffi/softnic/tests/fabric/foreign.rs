@@ -4,7 +4,7 @@
 use crate::driver::prelude::*;
 
 /// A rig with a target at index 0, set up without `progress`.
-fn rig(device: u32, sink: impl FnOnce(&Rig) -> Buffer) -> (Rig, Buffer) {
+pub fn rig(device: u32, sink: impl FnOnce(&Rig) -> Buffer) -> (Rig, Buffer) {
     let mut rig = Rig::on(device);
     let sink = sink(&rig);
     let portal = rig.portal(0, |_| {});

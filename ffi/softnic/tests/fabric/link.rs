@@ -174,15 +174,7 @@ fn engine_thread_delivers_delayed_packets() {
     alone!();
     set("CXIDIAG_LINK", "latency=30ms");
     let begin = Instant::now();
-    let mut rig = Rig::new();
-    let sink = rig.buffer(PAGE);
-    let portal = rig.portal(0, |_| {});
-    rig.tgt
-        .write_and_ring(&set_state(portal.number, C_PTLTE_ENABLED));
-    assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_STATE_CHANGE);
-    rig.tgt
-        .write_and_ring(&append(portal.number, |entry| whole(entry, &sink)));
-    assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_LINK);
+    let (mut rig, _) = crate::foreign::rig(0, |rig| rig.buffer(PAGE));
     let source = rig.buffer(PAGE);
     let put = rig.dma_put(&source, 0, 4000, |_| {});
     rig.tx.write_and_ring(&put);

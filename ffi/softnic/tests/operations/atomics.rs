@@ -174,8 +174,7 @@ fn rejects_flush_of_fetching_command() {
     assert_eq!(bench.target(), 5);
     let fetching = bench.large(true, |_| {});
     bench.rig.tx.issue(&fetching);
-    let code = bench.rig.tx.wait_error().return_code();
-    assert_eq!(u32::from(code), C_RC_CMD_INVALID_ARG);
+    assert_eq!(bench.rig.tx.wait_failure(), C_RC_CMD_INVALID_ARG);
 }
 
 #[test]
@@ -193,9 +192,10 @@ fn checks_length_of_dma_operand() {
                     .set_atomic_type(kind as u8);
             });
             let event = bench.rig.run(&command);
-            let code = match length == size {
-                true => C_RC_OK,
-                false => C_RC_AMO_LENGTH_ERROR,
+            let code = if length == size {
+                C_RC_OK
+            } else {
+                C_RC_AMO_LENGTH_ERROR
             };
             assert_eq!(event.code(), code, "type {kind}, {length} bytes");
         }
@@ -212,36 +212,28 @@ fn checks_local_addresses() {
     let end = bench.local.iova(PAGE);
     bench.local.pages.write(PAGE - 8, &[1; 8]);
     type Choice<'a> = &'a dyn Fn(&mut DmaAmoCmd);
-    let choices: [(Choice<'_>, u32); 9] = [
-        (&|amo| _ = amo.set_local_read_addr(end - 8), C_RC_OK),
-        (
-            &|amo| _ = amo.set_local_read_addr(end - 7),
-            C_RC_NO_TRANSLATION,
-        ),
+    let unreadable_operand: Choice = &|amo| {
+        _ = amo
+            .set_lac(unreadable.lac)
+            .set_local_read_addr(unreadable.iova(0))
+    };
+    let unwritable_result: Choice = &|amo| {
+        _ = amo
+            .set_write_lac(unwritable.lac)
+            .set_local_write_addr(unwritable.iova(0))
+    };
+    let operand = |address| move |amo: &mut DmaAmoCmd| _ = amo.set_local_read_addr(address);
+    let result = |address| move |amo: &mut DmaAmoCmd| _ = amo.set_local_write_addr(address);
+    let choices: [(Choice, u32); 9] = [
+        (&operand(end - 8), C_RC_OK),
+        (&operand(end - 7), C_RC_NO_TRANSLATION),
         (&|amo| _ = amo.set_lac(7), C_RC_INVALID_AC),
-        (
-            &|amo| {
-                _ = amo
-                    .set_lac(unreadable.lac)
-                    .set_local_read_addr(unreadable.iova(0))
-            },
-            C_RC_PAGE_PERM_ERROR,
-        ),
-        (&|amo| _ = amo.set_local_write_addr(end - 8), C_RC_OK),
-        (
-            &|amo| _ = amo.set_local_write_addr(end - 7),
-            C_RC_NO_TRANSLATION,
-        ),
+        (unreadable_operand, C_RC_PAGE_PERM_ERROR),
+        (&result(end - 8), C_RC_OK),
+        (&result(end - 7), C_RC_NO_TRANSLATION),
+        (&result(0), C_RC_NO_TRANSLATION),
         (&|amo| _ = amo.set_write_lac(7), C_RC_INVALID_AC),
-        (
-            &|amo| {
-                _ = amo
-                    .set_write_lac(unwritable.lac)
-                    .set_local_write_addr(unwritable.iova(0))
-            },
-            C_RC_PAGE_PERM_ERROR,
-        ),
-        (&|amo| _ = amo.set_local_write_addr(0), C_RC_NO_TRANSLATION),
+        (unwritable_result, C_RC_PAGE_PERM_ERROR),
     ];
     for (choose, code) in choices {
         let before = bench.target();
@@ -382,35 +374,23 @@ fn signals_floating_point_exceptions_on_request() {
     let infinity = f32::INFINITY;
     for (place, choose) in options.into_iter().enumerate() {
         let index = 32 * (place as u32 + 1);
-        let portal = bench.rig.portal(index, choose);
-        bench.rig.set_state(portal, C_PTLTE_ENABLED);
+        let portal = bench.rig.enabled(index, choose);
         let remote = bench.remote;
         bench.rig.append(portal, |entry| {
             whole(entry, &remote);
             entry.set_op_get(true).set_event_comm_disable(true);
         });
         let dfa = bench.rig.dfa(index);
+        const INVALID: u32 = C_RC_AMO_FP_INVALID;
+        const OVERFLOW: u32 = C_RC_AMO_FP_OVERFLOW;
+        const INEXACT: u32 = C_RC_AMO_FP_INEXACT;
+        const OK: u32 = C_RC_OK;
         for (target, operand, sum, codes) in [
-            (1.0, 2.0, 3.0, [C_RC_OK; 4]),
-            (
-                infinity,
-                -infinity,
-                f32::NAN,
-                [C_RC_AMO_FP_INVALID, C_RC_OK, C_RC_OK, C_RC_OK],
-            ),
-            (
-                f32::MAX,
-                f32::MAX,
-                infinity,
-                [C_RC_OK, C_RC_AMO_FP_OVERFLOW, C_RC_AMO_FP_INEXACT, C_RC_OK],
-            ),
-            (
-                1.0,
-                1e-20,
-                1.0,
-                [C_RC_OK, C_RC_OK, C_RC_AMO_FP_INEXACT, C_RC_OK],
-            ),
-            (1e-45, 1e-45, 2.8e-45, [C_RC_OK; 4]),
+            (1.0, 2.0, 3.0, [OK; 4]),
+            (infinity, -infinity, f32::NAN, [INVALID, OK, OK, OK]),
+            (f32::MAX, f32::MAX, infinity, [OK, OVERFLOW, INEXACT, OK]),
+            (1.0, 1e-20, 1.0, [OK, OK, INEXACT, OK]),
+            (1e-45, 1e-45, 2.8e-45, [OK; 4]),
         ] {
             remote.pages.write(0, &f32::to_le_bytes(target));
             bench.local.pages.write(0, &f32::to_le_bytes(operand));

@@ -12,9 +12,9 @@ const WINDOW: usize = 8;
 const BLOCK: usize = 40;
 
 const SOURCES: u32 = 255;
-const EAGER: usize = 1000;
+const EAGER: u32 = 1000;
 
-/// Numbers that look random and are the same in both processes.
+/// Pseudo-random numbers, equal in both processes.
 fn mixed(number: usize) -> usize {
     let mut value = number as u64 ^ 0x9e37_79b9_7f4a_7c15;
     for _ in 0..3 {
@@ -24,10 +24,12 @@ fn mixed(number: usize) -> usize {
 }
 
 fn length(number: usize) -> usize {
-    match number % 3 {
-        0 => mixed(number) % 193,
-        _ => mixed(number) % (LONGEST + 1),
-    }
+    let limit = if number.is_multiple_of(3) {
+        193
+    } else {
+        LONGEST + 1
+    };
+    mixed(number) % limit
 }
 
 fn is_rendezvous(number: usize) -> bool {
@@ -54,47 +56,39 @@ fn send_all() {
     let portal = rig.enabled(SOURCES, |options| options.set_is_matching(1));
     rig.append(portal, |entry| {
         whole(entry, &source);
-        entry
-            .set_op_put(false)
-            .set_op_get(true)
-            .set_ignore_bits(u64::MAX)
-            .set_match_id(u32::MAX)
-            .set_event_comm_disable(true);
+        gets(entry);
+        match_all(entry);
+        quiet(entry);
     });
     say("ready");
     let dfa = listen().unwrap().parse().unwrap();
     rig.tx.emit(&c_state(rig.eq.number, false, |_| {}));
     let mut acks = 0;
     for number in 0..MESSAGES {
-        let (at, len) = (place(number), length(number));
-        if is_rendezvous(number) {
-            rig.tx.emit(&rig.dma_put(&source, at, len as u32, |put| {
-                put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
-                    .set_eager_length(EAGER as u32)
-                    .set_use_offset_for_get(true)
-                    .set_remote_offset(at as u64)
-                    .set_initiator(rig.pid << 23 | rig.nid)
-                    .set_dfa(dfa)
-                    .set_match_bits(bits(number))
-                    .set_header_data(number as u64);
-            }));
-        } else if len <= 192 && number % 2 == 0 {
+        let (at, len, bits, header) = (place(number), length(number), bits(number), number as u64);
+        let command = if len <= 192 && number % 2 == 0 && !is_rendezvous(number) {
             let payload = source.pages.read(at, len);
-            rig.tx.emit(&idc_msg(&payload, |message| {
-                message
+            idc_msg(&payload, |message| {
+                _ = message
                     .set_dfa(dfa)
-                    .set_match_bits(bits(number))
-                    .set_header_data(number as u64);
-            }));
+                    .set_match_bits(bits)
+                    .set_header_data(header)
+            })
         } else {
-            rig.tx.emit(&rig.dma_put(&source, at, len as u32, |put| {
-                _ = put
-                    .set_dfa(dfa)
-                    .set_match_bits(bits(number))
-                    .set_header_data(number as u64)
-            }));
-        }
-        rig.tx.ring();
+            rig.dma_put(&source, at, len as u32, |put| {
+                put.set_dfa(dfa)
+                    .set_match_bits(bits)
+                    .set_header_data(header);
+                if is_rendezvous(number) {
+                    put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+                        .set_eager_length(EAGER)
+                        .set_use_offset_for_get(true)
+                        .set_remote_offset(at as u64)
+                        .set_initiator(match_id(rig.pid, rig.nid));
+                }
+            })
+        };
+        rig.tx.issue(&command);
         while number + 1 - acks >= WINDOW {
             assert_eq!(rig.eq.wait().code(), C_RC_OK);
             acks += 1;
@@ -141,16 +135,14 @@ impl Receiver {
     fn new() -> Self {
         let mut rig = Rig::new();
         rig.teq = EventQueue::with(rig.dev, rig.lni, 1 << 20, |_| {});
-        let sink = rig.buffer(MESSAGES * LONGEST);
-        let overflow = rig.buffer(MESSAGES * LONGEST);
+        let [sink, overflow] = [(); 2].map(|()| rig.buffer(MESSAGES * LONGEST));
         let portal = rig.enabled(0, |options| options.set_is_matching(1));
         rig.append(portal, |entry| {
             whole(entry, &overflow);
+            match_all(entry);
             entry
                 .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-                .set_manage_local(true)
-                .set_ignore_bits(u64::MAX)
-                .set_match_id(u32::MAX);
+                .set_manage_local(true);
         });
         Self {
             rig,
@@ -165,7 +157,7 @@ impl Receiver {
     /// Posts the receives of a block, from its end to its beginning.
     fn post(&mut self, block: usize) {
         for number in (block * BLOCK..(block + 1) * BLOCK).rev() {
-            self.rig.tgt.emit(&append(self.portal.number, |entry| {
+            self.rig.tgt.issue(&append(self.portal.number, |entry| {
                 whole(entry, &self.sink);
                 entry
                     .set_start(self.sink.iova(number * LONGEST))
@@ -177,7 +169,6 @@ impl Receiver {
                     .set_match_id(u32::MAX)
                     .set_match_bits(bits(number));
             }));
-            self.rig.tgt.ring();
         }
         self.rig.tgt.drain();
     }
@@ -186,20 +177,20 @@ impl Receiver {
     fn wait(&mut self, messages: usize) {
         while self.done < messages {
             let event = self.rig.teq.wait();
+            assert_eq!(event.code(), C_RC_OK, "{event:?}");
             self.note(&event);
         }
     }
 
     fn note(&mut self, event: &Event) {
-        assert_eq!(event.code(), C_RC_OK, "{event:?}");
-        let number;
-        if is_completion(event) {
+        let number = if is_completion(event) {
             // The buffer id, in the user pointer of the NIC's own get (nic.md 10.3).
-            number = (Completion::of(event).user_ptr >> 48) as usize;
+            let number = (Completion::of(event).user_ptr >> 48) as usize;
             self.known[number].fetched = true;
+            number
         } else {
             let event = TargetEvent::of(event);
-            number = event.header_data as usize;
+            let number = event.header_data as usize;
             let known = &mut self.known[number];
             match (event.kind, event.ptl_list) {
                 (C_EVENT_PUT, C_PTL_LIST_PRIORITY) => known.direct = true,
@@ -207,12 +198,11 @@ impl Receiver {
                 (C_EVENT_PUT_OVERFLOW, _) => {
                     known.found = Some((event.start, event.mlength as usize));
                 }
-                _ => {
-                    assert_eq!(event.kind, C_EVENT_RENDEZVOUS);
-                    return;
-                }
+                (C_EVENT_RENDEZVOUS, _) => return,
+                other => panic!("unexpected event {other:?}"),
             }
-        }
+            number
+        };
         let known = self.known[number];
         if !known.is_complete(number) {
             return;
@@ -236,7 +226,7 @@ fn every_message_reaches_its_receive() {
     let mut partner = Partner::start("sender");
     let mut receiver = Receiver::new();
     assert_eq!(partner.hear(), "ready");
-    // The first block is there before anything is sent, the last one after everything.
+    // The first block is posted before all messages, the last one after them.
     receiver.post(0);
     partner.tell(&receiver.rig.dfa(0).to_string());
     let last = MESSAGES / BLOCK - 1;
@@ -252,10 +242,9 @@ fn every_message_reaches_its_receive() {
     receiver.wait(MESSAGES);
     partner.end();
 
-    let pattern = pattern();
+    let (pattern, sink) = (pattern(), &receiver.sink.pages);
     for number in 0..MESSAGES {
         let (at, len) = (place(number), length(number));
-        let sink = &receiver.sink.pages;
         let got = sink.read(number * LONGEST, len);
         assert!(got == pattern[at..at + len], "message {number}");
         let rest = number * LONGEST + len;
