@@ -128,7 +128,7 @@ impl Partner {
     }
 
     /// Reads the next line that the partner wrote by [`say`].
-    pub fn hear(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         loop {
             let mut line = String::new();
             let read = self.output.read_line(&mut line).expect("readable");
@@ -140,14 +140,14 @@ impl Partner {
     }
 
     /// Reads the address of a target from the partner's line of NID and PID.
-    pub fn hear_address(&mut self) -> u32 {
-        let line = self.hear();
+    pub fn receive_address(&mut self) -> u32 {
+        let line = self.receive();
         let (nid, pid) = line.split_once(' ').expect("NID and PID");
         super::rig::address(nid.parse().unwrap(), pid.parse().unwrap(), 0).0
     }
 
     /// Writes a line for the partner's [`listen`].
-    pub fn tell(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         let input = self.child.stdin.as_mut().expect("piped");
         writeln!(input, "{line}").expect("the partner reads");
     }
@@ -200,7 +200,7 @@ impl Drop for Partner {
     }
 }
 
-/// Writes a line for the `hear` of the process that started this one.
+/// Writes a line for the `receive` of the process that started this one.
 pub fn say(line: &str) {
     println!("{MARK} {line}");
 }

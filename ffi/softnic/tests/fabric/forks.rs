@@ -81,7 +81,7 @@ fn running_child_does_not_keep_killed_parent_on_fabric() {
         }
     }
     let mut partner = Partner::start("parent");
-    let dfa = partner.hear_address();
+    let dfa = partner.receive_address();
     let mut rig = Rig::on(0);
     let source = rig.buffer(PAGE);
     let put = rig.put_to(dfa, &source, 8);

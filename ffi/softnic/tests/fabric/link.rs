@@ -155,13 +155,13 @@ fn delivers_last_packets_of_closed_nic() {
         return target();
     }
     let mut partner = Partner::start("target");
-    let dfa = partner.hear_address();
+    let dfa = partner.receive_address();
     let mut rig = Rig::new();
     let source = rig.buffer(PAGE);
     let put = rig.put_to(dfa, &source, 8);
     rig.tx.issue(&put);
     rig.tx.drain();
-    assert_eq!(partner.hear(), C_RC_OK.to_string());
+    assert_eq!(partner.receive(), C_RC_OK.to_string());
     partner.end();
     assert_eq!(rig.eq.wait().code(), C_RC_OK);
     // The NIC is gone.

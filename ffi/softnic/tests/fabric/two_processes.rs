@@ -55,14 +55,14 @@ struct Remote {
 impl Remote {
     fn start(role: &str) -> Self {
         let mut partner = Partner::start(role);
-        let dfa = partner.hear_address();
+        let dfa = partner.receive_address();
         Self { partner, dfa }
     }
 
     /// Number of bytes of the target's memory that have this value.
     fn count(&mut self, value: u8) -> usize {
-        self.partner.tell(&value.to_string());
-        self.partner.hear().parse().unwrap()
+        self.partner.send(&value.to_string());
+        self.partner.receive().parse().unwrap()
     }
 }
 
@@ -178,7 +178,7 @@ fn target_outlives_initiators_killed_under_traffic() {
     let dfa = rig.dfa(0);
     for _ in 0..4 {
         let mut partner = Partner::start("initiator");
-        partner.tell(&dfa.to_string());
+        partner.send(&dfa.to_string());
         for _ in 0..200 {
             rig.teq.expect(C_EVENT_PUT, C_RC_OK);
         }
@@ -224,8 +224,8 @@ fn reuses_lanes_of_earlier_senders() {
     }
     for _ in 0..70 {
         let mut partner = Partner::start("initiator");
-        partner.tell(&dfa.to_string());
-        assert_eq!(partner.hear(), "putting");
+        partner.send(&dfa.to_string());
+        assert_eq!(partner.receive(), "putting");
         partner.kill();
     }
 }

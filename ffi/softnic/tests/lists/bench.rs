@@ -44,7 +44,7 @@ impl Bench {
             choose(entry);
         });
         self.rig.tgt.issue(&command);
-        self.told()
+        self.reported()
     }
 
     pub fn append(&mut self, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
@@ -68,7 +68,7 @@ impl Bench {
         Completion::of(&self.rig.run(&put))
     }
 
-    pub fn told(&mut self) -> TargetEvent {
+    pub fn reported(&mut self) -> TargetEvent {
         TargetEvent::of(&self.rig.teq.wait())
     }
 

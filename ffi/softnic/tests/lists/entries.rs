@@ -12,11 +12,11 @@ fn unlinks_entry_used_once_before_its_event() {
         let link = bench.append(|entry| _ = entry.set_use_once(true).set_buffer_id(9));
         assert_eq!((link.kind, link.long), (C_EVENT_LINK, true));
         assert_eq!(bench.put(len, |_| {}).code, C_RC_OK);
-        let unlink = bench.told();
+        let unlink = bench.reported();
         assert_eq!((unlink.kind, unlink.code), (C_EVENT_UNLINK, C_RC_OK));
         assert_eq!((unlink.long, unlink.auto_unlinked), (true, true));
         assert_eq!(unlink.buffer_id, 9);
-        let put = bench.told();
+        let put = bench.reported();
         assert_eq!(
             (put.kind, put.long, put.auto_unlinked),
             (C_EVENT_PUT, false, true)
@@ -45,8 +45,8 @@ fn get_uses_entry_once() {
         (reply.kind, reply.code, reply.mlength),
         (C_EVENT_REPLY, C_RC_OK, 5000)
     );
-    assert_eq!(bench.told().kind, C_EVENT_UNLINK);
-    let get = bench.told();
+    assert_eq!(bench.reported().kind, C_EVENT_UNLINK);
+    let get = bench.reported();
     assert_eq!(
         (get.kind, get.long, get.auto_unlinked),
         (C_EVENT_GET, false, true)
@@ -75,9 +75,9 @@ fn packs_locally_managed_entry_until_min_free() {
         // With exactly `min_free` bytes left, the entry stays.
         let last = at + moved > 9000;
         if last {
-            assert_eq!(bench.told().kind, C_EVENT_UNLINK);
+            assert_eq!(bench.reported().kind, C_EVENT_UNLINK);
         }
-        let put = bench.told();
+        let put = bench.reported();
         assert_eq!((put.rlength, put.mlength), (len as u32, moved as u32));
         assert_eq!((put.long, put.auto_unlinked), (moved != len, last));
         if put.long {
@@ -100,7 +100,7 @@ fn keeps_full_entry_without_min_free() {
     for moved in [1, 0, 0] {
         let ack = bench.put(2048, |_| {});
         assert_eq!((ack.code, ack.mlength), (C_RC_OK, moved));
-        let put = bench.told();
+        let put = bench.reported();
         assert_eq!((put.rlength, put.mlength), (2048, moved));
         assert!(!put.auto_unlinked);
     }
@@ -125,7 +125,7 @@ fn interleaved_messages_do_not_mix() {
     }
     for _ in 0..2 {
         assert_eq!(bench.rig.eq.wait().code(), C_RC_OK);
-        assert_eq!(bench.told().kind, C_EVENT_PUT);
+        assert_eq!(bench.reported().kind, C_EVENT_PUT);
     }
     for place in 0..2 {
         let got = bench.sink.pages.read(place * len, len);
@@ -175,7 +175,7 @@ fn reset_empties_all_lists() {
     bench.append(|entry| _ = entry.set_match_bits(7));
     bench.append(|entry| _ = entry.set_ptl_list(C_PTL_LIST_REQUEST as u8));
     bench.put(1, |_| {});
-    bench.told();
+    bench.reported();
     let in_use = |event: &[u8]| u16::from_le_bytes([event[56], event[57]]);
     let portal = bench.portal;
     let link = bench
@@ -189,7 +189,7 @@ fn reset_empties_all_lists() {
     bench.rig.set_state(portal, C_PTLTE_ENABLED);
     bench.overflow(|entry| _ = entry.set_match_bits(7));
     bench.put(1, |put| _ = put.set_match_bits(7));
-    assert_eq!(bench.told().ptl_list, C_PTL_LIST_OVERFLOW);
+    assert_eq!(bench.reported().ptl_list, C_PTL_LIST_OVERFLOW);
     portal.close();
     let other = bench.rig.portal(1, |_| {});
     let link = bench.rig.append(other, |_| {});
@@ -202,17 +202,17 @@ fn raises_match_event_on_request() {
     let mut bench = Bench::with(|options| options.set_en_event_match(1));
     bench.append(|entry| _ = entry.set_event_success_disable(true).set_length(100));
     bench.put(60, |_| {});
-    let told = bench.told();
+    let reported = bench.reported();
     assert_eq!(
-        (told.kind, told.code, told.long),
+        (reported.kind, reported.code, reported.long),
         (C_EVENT_MATCH, C_RC_OK, true)
     );
-    assert_eq!((told.rlength, told.header_data), (60, 0x1dea));
+    assert_eq!((reported.rlength, reported.header_data), (60, 0x1dea));
     bench.nothing_more();
     // A failed message raises MATCH too.
     assert_eq!(bench.put(101, |_| {}).code, C_RC_NO_SPACE);
-    assert_eq!(bench.told().kind, C_EVENT_MATCH);
-    let put = bench.told();
+    assert_eq!(bench.reported().kind, C_EVENT_MATCH);
+    let put = bench.reported();
     assert_eq!((put.kind, put.code), (C_EVENT_PUT, C_RC_NO_SPACE));
     bench.command(C_CMD_TGT_UNLINK, |_| {});
     bench.append(|entry| _ = entry.set_event_comm_disable(true));
@@ -232,7 +232,7 @@ fn restricted_put_needs_option_for_locally_managed_entry() {
         bench.append(|entry| _ = entry.set_manage_local(true));
         let ack = bench.put(10, |put| _ = put.set_restricted(true).set_remote_offset(5));
         assert_eq!(ack.code, code);
-        assert_eq!((bench.told().kind, ack.code), (C_EVENT_PUT, code));
+        assert_eq!((bench.reported().kind, ack.code), (C_EVENT_PUT, code));
         let expected = bench.source.pages.read(0, 10);
         assert_eq!(bench.sink.pages.read(0, 10) == expected, allowed == 1);
         // Unrestricted puts do not need the option.
@@ -262,7 +262,7 @@ fn refused_message_keeps_its_entry() {
     bench.rig.teq.acknowledge();
     assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
     assert_eq!(
-        (bench.told().kind, bench.told().buffer_id),
+        (bench.reported().kind, bench.reported().buffer_id),
         (C_EVENT_UNLINK, 5)
     );
 }
@@ -276,7 +276,7 @@ fn portal_without_matching_has_all_lists() {
     for list in [C_PTL_LIST_PRIORITY, C_PTL_LIST_OVERFLOW] {
         assert_eq!(bench.put(1, |_| {}).ptl_list, list);
     }
-    let kinds = [(); 3].map(|()| bench.told().kind);
+    let kinds = [(); 3].map(|()| bench.reported().kind);
     assert_eq!(kinds, [C_EVENT_UNLINK, C_EVENT_PUT, C_EVENT_PUT]);
     let found = bench.append(|entry| _ = entry.set_use_once(true).set_match_bits(3));
     assert_eq!(found.kind, C_EVENT_PUT_OVERFLOW);

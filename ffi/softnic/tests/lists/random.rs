@@ -4,7 +4,7 @@
 use crate::driver::prelude::*;
 use std::cell::RefCell;
 
-use crate::model::{ANY, Append, Kind, Model, Outcome, Search, Send, Told, rendezvous_id};
+use crate::model::{ANY, Append, Kind, Model, Outcome, Reported, Search, Send, rendezvous_id};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -254,28 +254,28 @@ impl Bench {
     }
 
     /// The events of the target's queue: waits for the expected number, then takes the rest.
-    fn told(&mut self, expected: usize) -> Vec<Told> {
+    fn reported(&mut self, expected: usize) -> Vec<Reported> {
         self.rig.tgt.drain();
-        let mut told = vec![];
-        while told.len() < expected {
-            told.push(translated(&self.rig.teq.wait()));
+        let mut reported = vec![];
+        while reported.len() < expected {
+            reported.push(translated(&self.rig.teq.wait()));
         }
         progress(self.rig.dev);
         while let Some(event) = self.rig.teq.take() {
-            told.push(translated(&event));
+            reported.push(translated(&event));
             self.rig.teq.acknowledge();
         }
-        told
+        reported
     }
 }
 
-fn translated(event: &Event) -> Told {
+fn translated(event: &Event) -> Reported {
     if is_completion(event) {
         let reply = Completion::of(event);
         assert_eq!((reply.kind, reply.rendezvous), (C_EVENT_REPLY, true));
-        return Told::Fetched(reply.code, reply.mlength);
+        return Reported::Fetched(reply.code, reply.mlength);
     }
-    Told::Event(TargetEvent::of(event))
+    Reported::Event(TargetEvent::of(event))
 }
 
 fn outcome(event: &Event) -> Outcome {
@@ -320,16 +320,16 @@ fn run(bench: &mut Bench, steps: &[Step]) {
             Step::Send(send) => assert_eq!(bench.send(send), model.send(*send), "{number}"),
             Step::Message(send) => assert_eq!(bench.message(send), model.send(*send), "{number}"),
         }
-        let mut expected = std::mem::take(&mut model.told);
-        let mut told = bench.told(expected.len());
+        let mut expected = std::mem::take(&mut model.reported);
+        let mut reported = bench.reported(expected.len());
         // The completion of a get has no fixed order with other events.
-        for told in [&mut expected, &mut told] {
-            told.sort_by_key(|told| match told {
-                Told::Event(_) => (0, 0, 0),
-                Told::Fetched(code, length) => (1, *code, *length),
+        for reported in [&mut expected, &mut reported] {
+            reported.sort_by_key(|reported| match reported {
+                Reported::Event(_) => (0, 0, 0),
+                Reported::Fetched(code, length) => (1, *code, *length),
             });
         }
-        assert_eq!(told, expected, "step {number}");
+        assert_eq!(reported, expected, "step {number}");
         // A get without event is complete when the NIC has no more work.
         for _ in 0..4 {
             progress(bench.rig.dev);

@@ -37,7 +37,7 @@ fn reports_unexpected_message_twice() {
         remote_offset: 3,
         ..TargetEvent::default()
     };
-    assert_eq!(bench.told(), expected);
+    assert_eq!(bench.reported(), expected);
     // Entries that do not match, or are for gets, do not take the message.
     let link = bench.append(|entry| _ = entry.set_match_bits(0x56).set_match_id(0x123));
     assert_eq!(link.kind, C_EVENT_LINK);
@@ -76,13 +76,13 @@ fn persistent_entry_takes_all_waiting_messages() {
     bench.overflow(|entry| _ = entry.set_manage_local(true));
     for number in 0..3 {
         bench.put(10, |put| _ = put.set_header_data(number));
-        bench.told();
+        bench.reported();
     }
     // A message with other match bits stays.
     bench.put(10, |put| _ = put.set_match_bits(1));
-    bench.told();
+    bench.reported();
     let first = bench.append(|entry| _ = entry.set_manage_local(true));
-    let others = [bench.told(), bench.told()];
+    let others = [bench.reported(), bench.reported()];
     for (number, event) in [first, others[0], others[1]].into_iter().enumerate() {
         assert_eq!(
             (event.kind, event.header_data),
@@ -90,10 +90,10 @@ fn persistent_entry_takes_all_waiting_messages() {
         );
         assert!(!event.auto_unlinked);
     }
-    assert_eq!(bench.told().kind, C_EVENT_LINK);
+    assert_eq!(bench.reported().kind, C_EVENT_LINK);
     // The next message follows them in the new entry.
     bench.put(10, |put| _ = put.set_header_data(9).set_remote_offset(1));
-    let put = bench.told();
+    let put = bench.reported();
     assert_eq!((put.kind, put.ptl_list), (C_EVENT_PUT, C_PTL_LIST_PRIORITY));
     assert!(bench.sink.pages.read(30, 10) == bench.source.pages.read(0, 10));
     bench.nothing_more();
@@ -106,7 +106,7 @@ fn searches_and_deletes_unexpected_headers() {
     bench.overflow(|entry| _ = entry.set_manage_local(true));
     for bits in [1, 2, 1] {
         bench.put(10, |put| _ = put.set_match_bits(bits));
-        bench.told();
+        bench.reported();
     }
     let search = |bench: &mut Bench, opcode, bits, first_only| {
         let first = bench.command(opcode, |search| {
@@ -117,19 +117,20 @@ fn searches_and_deletes_unexpected_headers() {
                 .set_length(u64::MAX)
                 .set_use_once(first_only);
         });
-        let mut told = vec![first];
+        let mut reported = vec![first];
         for _ in 0..4 {
             progress(bench.rig.dev);
         }
         while let Some(event) = bench.rig.teq.take() {
-            told.push(TargetEvent::of(&event));
+            reported.push(TargetEvent::of(&event));
         }
         bench.rig.teq.acknowledge();
         assert!(
-            told.iter()
+            reported
+                .iter()
                 .all(|event| event.buffer_id == 0xf00 && event.long)
         );
-        let codes = told.iter().map(|event| (event.kind, event.code));
+        let codes = reported.iter().map(|event| (event.kind, event.code));
         codes.collect::<Vec<_>>()
     };
     let hit = (C_EVENT_SEARCH, C_RC_OK);
@@ -147,8 +148,8 @@ fn searches_and_deletes_unexpected_headers() {
         (delete, 1, false, &[deleted, end]),
         (delete, 1, false, &[end]),
     ] {
-        let told = search(&mut bench, opcode, bits, first_only);
-        assert_eq!(told, expected, "{bits} {first_only}");
+        let reported = search(&mut bench, opcode, bits, first_only);
+        assert_eq!(reported, expected, "{bits} {first_only}");
     }
     // Only the UNEXPECTED list can be searched.
     for list in [C_PTL_LIST_PRIORITY, C_PTL_LIST_OVERFLOW, C_PTL_LIST_REQUEST] {
@@ -175,7 +176,7 @@ fn unexpected_headers_use_list_entries() {
     bench.overflow(|entry| _ = entry.set_manage_local(true));
     fill(&mut bench, 2);
     assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
-    assert_eq!(bench.told().kind, C_EVENT_PUT);
+    assert_eq!(bench.reported().kind, C_EVENT_PUT);
     // Flow control reports the full pool.
     assert_eq!(bench.put(1, |_| {}).code, C_RC_PT_DISABLED);
     let change = bench.rig.teq.wait();
@@ -222,7 +223,7 @@ fn disabled_portal_delivers_waiting_messages() {
     let mut bench = Bench::new();
     bench.overflow(|_| {});
     bench.put(1, |_| {});
-    bench.told();
+    bench.reported();
     bench.rig.set_state(bench.portal, C_PTLTE_DISABLED);
     assert_eq!(bench.put(1, |_| {}).code, C_RC_PT_DISABLED);
     let found = bench.append(|entry| _ = entry.set_use_once(true));

@@ -60,7 +60,7 @@ pub struct Search {
 
 /// An event of the target's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     Event(TargetEvent),
     /// The get of a rendezvous put is complete: return code and bytes.
     Fetched(u32, u32),
@@ -94,7 +94,7 @@ pub struct Model {
     priority: Vec<Entry>,
     overflow: Vec<Entry>,
     unexpected: Vec<Header>,
-    pub told: Vec<Told>,
+    pub reported: Vec<Reported>,
     /// The address in RENDEZVOUS events, but for the PID.
     dfa: u32,
 }
@@ -115,13 +115,13 @@ impl Model {
             priority: vec![],
             overflow: vec![],
             unexpected: vec![],
-            told: vec![],
+            reported: vec![],
             dfa,
         }
     }
 
-    fn tell(&mut self, event: TargetEvent) {
-        self.told.push(Told::Event(TargetEvent {
+    fn report(&mut self, event: TargetEvent) {
+        self.reported.push(Reported::Event(TargetEvent {
             long: true,
             ptlte_index: self.frame.ptlte_index,
             ..event
@@ -129,8 +129,8 @@ impl Model {
     }
 
     /// An event about a command only.
-    fn tell_command(&mut self, kind: u32, code: u32, list: u32, buffer_id: u16) {
-        self.tell(TargetEvent {
+    fn report_command(&mut self, kind: u32, code: u32, list: u32, buffer_id: u16) {
+        self.report(TargetEvent {
             kind,
             code,
             ptl_list: list,
@@ -183,7 +183,7 @@ impl Model {
                         remote_offset: 0,
                         ..self.about(&header.send)
                     };
-                    self.tell(event);
+                    self.report(event);
                 }
                 if is_rendezvous {
                     self.fetch(
@@ -205,7 +205,7 @@ impl Model {
             self.priority.push(entry);
         }
         if !append.link_disable {
-            self.tell_command(C_EVENT_LINK, C_RC_OK, list, append.buffer_id);
+            self.report_command(C_EVENT_LINK, C_RC_OK, list, append.buffer_id);
         }
     }
 
@@ -225,7 +225,7 @@ impl Model {
             }
             None => C_RC_ENTRY_NOT_FOUND,
         };
-        self.tell_command(C_EVENT_UNLINK, code, u32::from(overflow), buffer_id);
+        self.report_command(C_EVENT_UNLINK, code, u32::from(overflow), buffer_id);
     }
 
     pub fn search(&mut self, search: Search) {
@@ -260,14 +260,14 @@ impl Model {
                 remote_offset: 0,
                 ..self.about(&header.send)
             };
-            self.tell(event);
+            self.report(event);
             if !search.delete {
                 self.unexpected.push(header);
             }
         }
         if !(search.first_only && hits > 0) {
             let list = C_PTL_LIST_UNEXPECTED;
-            self.tell_command(C_EVENT_SEARCH, C_RC_NO_MATCH, list, search.buffer_id);
+            self.report_command(C_EVENT_SEARCH, C_RC_NO_MATCH, list, search.buffer_id);
         }
     }
 
@@ -320,7 +320,7 @@ impl Model {
         if used_up {
             entries.remove(at);
             if !append.unlink_disable {
-                self.tell(TargetEvent {
+                self.report(TargetEvent {
                     kind: C_EVENT_UNLINK,
                     code: C_RC_OK,
                     ptl_list: list,
@@ -373,7 +373,7 @@ impl Model {
                     ..event
                 }
             };
-            self.told.push(Told::Event(event));
+            self.reported.push(Reported::Event(event));
         }
         if is_rendezvous && !overflow && code == C_RC_OK {
             self.fetch(&append, send, place, moved, taken);
@@ -399,7 +399,7 @@ impl Model {
                 get_issued: true,
                 ..self.about(send)
             };
-            self.tell(event);
+            self.report(event);
         }
         let fits = from + length <= self.source.len();
         if fits {
@@ -408,8 +408,10 @@ impl Model {
         // An entry with events disabled reports failures.
         match fits {
             true if append.comm_disable => {}
-            true => self.told.push(Told::Fetched(C_RC_OK, length as u32)),
-            false => self.told.push(Told::Fetched(C_RC_NO_SPACE, 0)),
+            true => self
+                .reported
+                .push(Reported::Fetched(C_RC_OK, length as u32)),
+            false => self.reported.push(Reported::Fetched(C_RC_NO_SPACE, 0)),
         }
     }
 }

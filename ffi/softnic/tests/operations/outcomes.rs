@@ -490,7 +490,7 @@ fn reports_target_that_is_killed_before_its_response() {
     }
     let mut bench = Bench::new();
     let mut partner = Partner::start("target");
-    let dfa = partner.hear_address();
+    let dfa = partner.receive_address();
     assert_eq!(bench.run_at(Get, (dfa, 0)), C_RC_OK);
     partner.pause();
     bench.local.pages.fill(0);

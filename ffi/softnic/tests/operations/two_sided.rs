@@ -225,10 +225,10 @@ fn every_message_reaches_its_receive() {
     }
     let mut partner = Partner::start("sender");
     let mut receiver = Receiver::new();
-    assert_eq!(partner.hear(), "ready");
+    assert_eq!(partner.receive(), "ready");
     // The first block is posted before all messages, the last one after them.
     receiver.post(0);
-    partner.tell(&receiver.rig.dfa(0).to_string());
+    partner.send(&receiver.rig.dfa(0).to_string());
     let last = MESSAGES / BLOCK - 1;
     for block in 1..last {
         receiver.post(block);
@@ -237,7 +237,7 @@ fn every_message_reaches_its_receive() {
         }
     }
     receiver.wait(last * BLOCK);
-    assert_eq!(partner.hear(), "sent");
+    assert_eq!(partner.receive(), "sent");
     receiver.post(last);
     receiver.wait(MESSAGES);
     partner.end();

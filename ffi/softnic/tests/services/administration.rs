@@ -67,7 +67,7 @@ fn ordinary_user_can_only_read() {
     assert_eq!(ports(), ["cxisoft-12.0"]);
     assert_eq!(ids(dev), [1, 2, 3, 4]);
     for desc in list(dev) {
-        assert_eq!(said(&get(dev, desc.svc_id).unwrap()), said(&desc));
+        assert_eq!(fields_of(&get(dev, desc.svc_id).unwrap()), fields_of(&desc));
     }
     assert_eq!(uses(dev), [1, 2, 3, 4].map(|id| (id, used(dev, id))));
     drop_lni(user);
@@ -92,7 +92,7 @@ fn returns_created_descriptions() {
         "the lowest free number, whatever was asked for"
     );
     desc.svc_id = 5;
-    assert_eq!(said(&get(dev, 5).unwrap()), said(&desc));
+    assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&desc));
     assert_eq!(alloc(dev, &plain(80)), Ok(6));
     assert_eq!(destroy(dev, 5), Ok(0));
     assert_eq!(get(dev, 5).err(), Some(EINVAL));
@@ -238,7 +238,7 @@ fn update_keeps_settings_with_separate_calls() {
         ..plain(70)
     };
     assert_eq!(update(dev, &listed), Ok(0));
-    assert_eq!(said(&get(dev, 5).unwrap()), said(&listed));
+    assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&listed));
     assert_eq!(settings(dev, 5), (8, true, u32::MAX, None));
     assert_eq!(update(dev, &ranged), Ok(0));
     assert_eq!(get(dev, 5).unwrap().enable(), 0);
@@ -298,7 +298,7 @@ fn rejects_changes_of_used_service() {
     alone!();
     let Some(dev) = administrator() else { return };
     assert_eq!(alloc(dev, &plain(70)), Ok(5));
-    let before = list(dev).iter().map(said).collect::<Vec<_>>();
+    let before = list(dev).iter().map(fields_of).collect::<Vec<_>>();
     let user = lni(dev, 5).unwrap();
     let answers = changes(dev, 5);
     // The first change creates another service.
@@ -306,7 +306,7 @@ fn rejects_changes_of_used_service() {
     assert_eq!(answers[1..], [Err(EBUSY); 7]);
     assert_eq!(destroy(dev, 6), Ok(0));
     assert_eq!(enable(dev, 5, false), Err(EBUSY));
-    assert_eq!(list(dev).iter().map(said).collect::<Vec<_>>(), before);
+    assert_eq!(list(dev).iter().map(fields_of).collect::<Vec<_>>(), before);
     assert_eq!(enable(dev, 3, true), Ok(0), "others can be changed");
     assert_eq!(enable(dev, 3, false), Ok(0));
     drop_lni(user);

@@ -81,7 +81,7 @@ pub fn limits(desc: &cxi_svc_desc) -> [cxi_limits; KINDS] {
 }
 
 /// All fields of a description, for comparison.
-pub fn said(desc: &cxi_svc_desc) -> String {
+pub fn fields_of(desc: &cxi_svc_desc) -> String {
     // SAFETY: both members of this union are the same number.
     let member =
         |member: &cxi_svc_desc__bindgen_ty_1| (member.type_, unsafe { member.svc_member.uid });

@@ -56,13 +56,13 @@ fn played() -> bool {
 
 fn partner() -> Partner {
     let mut partner = Partner::start("obedient");
-    assert_eq!(partner.hear(), "here");
+    assert_eq!(partner.receive(), "here");
     partner
 }
 
 fn order(partner: &mut Partner, what: &str) -> String {
-    partner.tell(what);
-    partner.hear()
+    partner.send(what);
+    partner.receive()
 }
 
 /// The total of the NIC; a killed process uses nothing.

@@ -40,8 +40,8 @@ fn raises_every_event_with_every_field() {
         rendezvous_id: ID,
         get_issued: false,
     };
-    let (told, rendezvous, reply) = bench.three();
-    assert_eq!(told, expected);
+    let (reported, rendezvous, reply) = bench.three();
+    assert_eq!(reported, expected);
     let (dfa, ext) = address(bench.rig.nid, bench.rig.pid, SOURCES);
     assert_eq!(ext, 31);
     let get_bits = 0x1234_0000_0000_0fcc;
@@ -247,23 +247,26 @@ fn leaves_gets_to_software_on_request() {
         let put = bench.put(64, 9000, |put| _ = put.set_eager_length(eager));
         assert_eq!(bench.send(&put).code, C_RC_OK);
         assert_eq!(bench.target_event().kind, C_EVENT_PUT);
-        let told = bench.target_event();
-        assert_eq!((told.kind, told.get_issued), (C_EVENT_RENDEZVOUS, false));
+        let reported = bench.target_event();
+        assert_eq!(
+            (reported.kind, reported.get_issued),
+            (C_EVENT_RENDEZVOUS, false)
+        );
         bench.nothing_more();
         // Completes on the target's queue (nic.md 10.4).
         let (initiator, eq) = (match_id(bench.rig.pid, bench.rig.nid), bench.rig.teq.number);
         let sink = bench.sink;
         let get = bench
             .rig
-            .dma_put(&sink, 0, told.rlength - told.mlength, |get| {
+            .dma_put(&sink, 0, reported.rlength - reported.mlength, |get| {
                 get.set_opcode(C_CMD_GET as u8)
-                    .set_dfa(told.initiator)
+                    .set_dfa(reported.initiator)
                     .set_index_ext(31)
-                    .set_local_addr(told.start)
-                    .set_remote_offset(told.remote_offset)
+                    .set_local_addr(reported.start)
+                    .set_remote_offset(reported.remote_offset)
                     .set_initiator(initiator)
-                    .set_match_bits(told.match_bits)
-                    .set_header_data(told.header_data)
+                    .set_match_bits(reported.match_bits)
+                    .set_header_data(reported.header_data)
                     .set_user_ptr(0x99)
                     .set_eq(eq);
             });

@@ -24,7 +24,7 @@ fn get_from_source_killed_before_it_fails() {
         return play_source(PAGE);
     }
     let mut partner = Partner::start("source");
-    partner.hear();
+    partner.receive();
     let mut bench = Bench::new(PAGE);
     // The put is unexpected, and its source is killed before the receive.
     bench.offer(4, |entry| {
@@ -32,9 +32,9 @@ fn get_from_source_killed_before_it_fails() {
             .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
             .set_match_id(u32::MAX)
     });
-    partner.tell(&format!("{} 4000 10", bench.rig.dfa(0)));
+    partner.send(&format!("{} 4000 10", bench.rig.dfa(0)));
     assert_eq!(bench.target_event().kind, C_EVENT_PUT);
-    assert_eq!(partner.hear(), "sent");
+    assert_eq!(partner.receive(), "sent");
     partner.kill();
     let sink = bench.sink;
     let found = bench.rig.append(bench.portal, |entry| {
@@ -76,11 +76,11 @@ fn get_from_source_killed_during_it_is_undeliverable() {
         return;
     }
     let mut partner = Partner::start("source");
-    partner.hear();
+    partner.receive();
     let sink = rig.buffer(LEN);
     rig.target_with(0, &sink, |_| {});
     sink.pages.write(0, &[0xff]);
-    partner.tell(&rig.dfa(0).to_string());
+    partner.send(&rig.dfa(0).to_string());
     wait_for("the first data", || {
         progress(rig.dev);
         sink.pages.is(0, 1, 0).then_some(())
@@ -104,7 +104,7 @@ fn put_to_target_killed_before_its_response_is_undeliverable() {
         return;
     }
     let mut partner = Partner::start("target");
-    let dfa = partner.hear().parse().unwrap();
+    let dfa = partner.receive().parse().unwrap();
     let mut bench = Bench::new(PAGE);
     partner.pause();
     let put = bench.put(0, 1000, |put| _ = put.set_dfa(dfa).set_eager_length(10));
