@@ -89,7 +89,7 @@ fn rooms_of_the_engine_use_lower_floors() {
 }
 
 fn check(house: &House) {
-    let sources: Vec<(String, String)> = files(house.directory, "rs")
+    let texts: Vec<(String, String)> = files(house.directory, "rs")
         .into_iter()
         .map(|path| {
             let below = path
@@ -99,89 +99,25 @@ fn check(house: &House) {
             (below.to_str().expect("text").to_owned(), text)
         })
         .collect();
-    let offences = offences(house, &sources);
+    let offences = offences(house, &texts);
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
-/// Returns one line for each breach of the rules. `sources` are files below the directory of the
+/// Returns one line for each breach of the rules. `texts` are files below the directory of the
 /// house: path and text.
-fn offences(house: &House, sources: &[(String, String)]) -> Vec<String> {
-    let scanned: Vec<(&str, Path, Names)> = sources
-        .iter()
-        .filter(|(file, _)| !is_for_tests(file))
-        .map(|(file, text)| {
-            let module = module(house, file);
-            let names = scan(text, &module);
-            (file.as_str(), module, names)
-        })
-        .collect();
-    let test_modules: Vec<&Path> = scanned
-        .iter()
-        .flat_map(|(.., names)| &names.test_modules)
-        .collect();
-    let files: Vec<&(&str, Path, Names)> = scanned
-        .iter()
-        .filter(|(_, module, _)| !test_modules.iter().any(|tests| module.starts_with(tests)))
-        .collect();
-    let modules = Modules {
-        // `lib.rs` and `main.rs` are roots of two crates: paths begin at the library.
-        files: files
-            .iter()
-            .rev()
-            .map(|(file, module, _)| (module.clone(), *file))
-            .collect(),
-        imports: files
-            .iter()
-            .flat_map(|(.., names)| names.imports.iter().cloned())
-            .collect(),
-    };
-
-    let mut offences = Vec::new();
-    let mut used_rooms = BTreeSet::new();
-    let mut arrows = Vec::new();
-    for (file, _, names) in files {
-        let Some(room) = house.room(file) else {
-            offences.push(format!("{}/{file}: stands on no floor", house.directory));
-            continue;
-        };
-        used_rooms.insert(room);
-        for (line, path) in &names.paths {
-            let place = format!("{}/{file}:{line}", house.directory);
-            match modules.file(path) {
-                Some(target) => arrows.extend(house.room(target).map(|to| (place, room, to))),
-                None if path
-                    .first()
-                    .is_some_and(|first| house.outside.contains(&&**first)) =>
-                {
-                    ()
-                }
-                None => offences.push(format!("{place}: {} uses {}", room.0, path.join("::"))),
-            }
-        }
-    }
-    for room in house.floors.concat() {
-        if !used_rooms.iter().any(|(used, _)| *used == room) {
-            offences.push(format!(
-                "{}/{room}: on a floor, but not there",
-                house.directory
-            ));
-        }
-    }
-
-    let beside = |from: &Room, to: &Room| from != to && from.1 == to.1;
-    let neighbours: BTreeSet<(&str, &str)> = arrows
-        .iter()
-        .filter(|(_, from, to)| beside(from, to))
-        .map(|(_, from, to)| (from.0, to.0))
-        .collect();
-    for (place, from, to) in &arrows {
-        let (from_floor, to_floor) = (from.1, to.1);
-        let is_circle = beside(from, to) && reaches(&neighbours, to.0, from.0);
-        if to_floor > from_floor || is_circle {
+fn offences(house: &House, texts: &[(String, String)]) -> Vec<String> {
+    let (arrows, mut offences) = arrows(house, &sources(house, texts));
+    let beside = |arrow: &Arrow| arrow.from != arrow.to && arrow.from.floor == arrow.to.floor;
+    let neighbours = arrows.iter().filter(|arrow| beside(arrow));
+    let neighbours = neighbours.map(|arrow| (arrow.from, arrow.to)).collect();
+    for arrow in &arrows {
+        let (from, to) = (arrow.from, arrow.to);
+        let is_circle = beside(arrow) && reaches(&neighbours, to, from);
+        if to.floor > from.floor || is_circle {
             let circle = if is_circle { ", in a circle" } else { "" };
             offences.push(format!(
-                "{place}: {} uses {}, floor {from_floor} -> floor {to_floor}{circle}",
-                from.0, to.0
+                "{}: {} uses {}, floor {} -> floor {}{circle}",
+                arrow.place, from.name, to.name, from.floor, to.floor
             ));
         }
     }
@@ -190,28 +126,102 @@ fn offences(house: &House, sources: &[(String, String)]) -> Vec<String> {
     offences
 }
 
-/// A room and its floor.
-type Room = (&'static str, usize);
+struct Source<'a> {
+    file: &'a str,
+    module: Path,
+    names: Names,
+}
+
+/// Returns the sources that are not for tests.
+fn sources<'a>(house: &House, texts: &'a [(String, String)]) -> Vec<Source<'a>> {
+    let mut sources: Vec<Source> = texts
+        .iter()
+        .filter(|(file, _)| !is_for_tests(file))
+        .map(|(file, text)| {
+            let module = module(house, file);
+            let names = scan(text, &module);
+            Source {
+                file,
+                module,
+                names,
+            }
+        })
+        .collect();
+    let tests: Vec<Path> = sources
+        .iter()
+        .flat_map(|source| source.names.test_modules.clone())
+        .collect();
+    sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
+    sources
+}
+
+struct Arrow {
+    /// File and line.
+    place: String,
+    from: Room,
+    to: Room,
+}
+
+/// Returns the arrows between listed rooms, and a line for each file, room or path that is not.
+fn arrows(house: &House, sources: &[Source]) -> (Vec<Arrow>, Vec<String>) {
+    let directory = house.directory;
+    let mut arrows = Vec::new();
+    let mut offences = Vec::new();
+    let mut found = BTreeSet::new();
+    let modules = Modules::new(sources);
+    for Source { file, names, .. } in sources {
+        let Some(from) = house.room(file) else {
+            offences.push(format!("{directory}/{file}: on no floor"));
+            continue;
+        };
+        found.insert(from.name);
+        for (line, path) in &names.paths {
+            let place = format!("{directory}/{file}:{line}");
+            if let Some(target) = modules.file(path) {
+                arrows.extend(house.room(target).map(|to| Arrow { place, from, to }));
+            } else if !house.allows_outside(path) {
+                offences.push(format!("{place}: {} uses {}", from.name, path.join("::")));
+            }
+        }
+    }
+    let missing = house
+        .floors
+        .concat()
+        .into_iter()
+        .filter(|room| !found.contains(room));
+    offences.extend(missing.map(|room| format!("{directory}/{room}: on a floor, but missing")));
+    (arrows, offences)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Room {
+    name: &'static str,
+    floor: usize,
+}
 
 impl House {
+    fn allows_outside(&self, path: &[String]) -> bool {
+        let module = path.first().map(String::as_str);
+        module.is_some_and(|module| self.outside.contains(&module))
+    }
+
     /// Returns the room of a file: the longest listed path that the path of the file begins with.
     fn room(&self, file: &str) -> Option<Room> {
         let path = file.strip_suffix(".rs").unwrap_or(file);
         let floors = self.floors.iter().enumerate();
-        let rooms = floors.flat_map(|(floor, rooms)| rooms.iter().map(move |&room| (room, floor)));
-        rooms
-            .filter(|(room, _)| {
-                path.strip_prefix(room)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        floors
+            .flat_map(|(floor, names)| names.iter().map(move |&name| Room { name, floor }))
+            .filter(|room| {
+                let rest = path.strip_prefix(room.name);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
-            .max_by_key(|(room, _)| room.len())
+            .max_by_key(|room| room.name.len())
     }
 }
 
 fn module(house: &House, file: &str) -> Path {
-    let path = file.strip_suffix(".rs").unwrap_or(file);
-    let path = format!("{}/{path}", house.module);
-    let path = ["/mod", "/lib", "/main"]
+    let path = format!("{}/{file}", house.module);
+    let path = ["/mod.rs", "/lib.rs", ".rs"]
         .iter()
         .find_map(|end| path.strip_suffix(end))
         .unwrap_or(&path);
@@ -229,11 +239,22 @@ fn is_for_tests(file: &str) -> bool {
 }
 
 struct Modules<'a> {
-    files: BTreeMap<Path, &'a str>,
-    imports: BTreeMap<Path, Path>,
+    files: BTreeMap<&'a [String], &'a str>,
+    imports: BTreeMap<&'a [String], &'a Path>,
 }
 
 impl<'a> Modules<'a> {
+    fn new(sources: &'a [Source<'a>]) -> Self {
+        let imports = sources.iter().flat_map(|source| &source.names.imports);
+        Self {
+            files: sources
+                .iter()
+                .map(|source| (&source.module[..], source.file))
+                .collect(),
+            imports: imports.map(|(name, path)| (&name[..], path)).collect(),
+        }
+    }
+
     /// Returns the file that defines the item at `path`, through `use` declarations, or `None` for
     /// a file outside the house.
     fn file(&self, path: &[String]) -> Option<&'a str> {
@@ -252,7 +273,7 @@ impl<'a> Modules<'a> {
 }
 
 /// Whether `arrows` lead from one room to the other.
-fn reaches(arrows: &BTreeSet<(&str, &str)>, from: &str, to: &str) -> bool {
+fn reaches(arrows: &BTreeSet<(Room, Room)>, from: Room, to: Room) -> bool {
     let mut reached = BTreeSet::from([from]);
     let mut todo = vec![from];
     while let Some(room) = todo.pop() {
@@ -262,7 +283,7 @@ fn reaches(arrows: &BTreeSet<(&str, &str)>, from: &str, to: &str) -> bool {
             }
         }
     }
-    reached.contains(to)
+    reached.contains(&to)
 }
 
 #[cfg(test)]
@@ -387,7 +408,7 @@ mod tests {
     fn refuses_rooms_that_the_list_lacks() {
         assert_eq!(
             offences_with(&[("cli/mod.rs", "")]),
-            ["src/cli/mod.rs: stands on no floor"]
+            ["src/cli/mod.rs: on no floor"]
         );
         let house = House {
             floors: &[&["error", "number"]],
@@ -396,7 +417,7 @@ mod tests {
         let sources = [("error.rs".to_owned(), String::new())];
         assert_eq!(
             offences(&house, &sources),
-            ["src/number: on a floor, but not there"]
+            ["src/number: on a floor, but missing"]
         );
     }
 
