@@ -139,7 +139,7 @@ fn troubleshooting_shows_the_table_of_explanations() {
 /// The manual page and the docs name every environment variable that the software NIC reads.
 #[test]
 fn variables_of_the_software_nic_are_documented() {
-    let mut variables = std::collections::BTreeSet::new();
+    let mut variables = BTreeSet::new();
     for path in files("ffi/softnic/src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
         let quoted = text.split('"').skip(1).step_by(2);
