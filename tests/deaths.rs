@@ -133,7 +133,9 @@ impl Case {
             Blow::Close => relay.expect("a relay").close(),
             Blow::Reset => relay.expect("a relay").reset(),
         }
-        victim.go_on();
+        if matches!(self.blow, Blow::Close | Blow::Reset) {
+            victim.go_on();
+        }
         self.assert_victim_ended(&victim.finish());
         self.assert_survivor_failed(&other.finish());
         if self.blow == Blow::Kill && !fabric.left().is_empty() {
