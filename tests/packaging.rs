@@ -1,4 +1,4 @@
-//! What can be said of the packages without building them. `packaging/test-packages` installs and uses them.
+//! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn all_agree_on_the_version() {
+fn all_files_name_the_version() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = spec.lines().find_map(|line| line.strip_prefix("Version:"));
     assert_eq!(in_spec.map(str::trim), Some(VERSION));
@@ -50,7 +50,7 @@ fn all_agree_on_the_version() {
     assert_eq!(newest, Some(VERSION));
 }
 
-/// Both kinds of packages have the same names and say the same, and name each legacy name.
+/// Both kinds of packages have the same names and descriptions, with each legacy name.
 #[test]
 fn spec_and_control_files_describe_the_same_packages() {
     let spec = read("packaging/cxidiag.spec");
@@ -86,9 +86,9 @@ fn spec_and_control_files_describe_the_same_packages() {
     assert_eq!(count, 3);
 }
 
-/// The library lies where its wrapper looks for it, and the manual says so.
+/// The library is installed where its wrapper looks for it.
 #[test]
-fn all_agree_on_the_private_directory() {
+fn all_files_name_the_private_directory() {
     let directory = "usr/lib/cxidiag/softnic";
     for file in [
         "packaging/install",
@@ -100,15 +100,15 @@ fn all_agree_on_the_private_directory() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = directory.replace("usr/", "%{_prefix}/");
     assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
-    // Its functions are not for those who look for a libcxi.
+    // RPM must not offer the library to packages that need a libcxi.
     assert!(spec.contains(&format!(
         "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
     )));
 }
 
-/// What is installed is what the spec lists, as RPM would judge it, with files in place of those that are built.
+/// Empty files stand in for those that a build makes.
 #[test]
-fn the_spec_lists_what_is_installed() {
+fn spec_lists_the_installed_files() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let built = directory.path().join("target/package");
     for page in pages() {
@@ -129,7 +129,7 @@ fn the_spec_lists_what_is_installed() {
         .arg(env!("CARGO_BIN_EXE_cxidiag"))
         .arg(&built));
 
-    // RPM sees the files of all packages in one place: each must be in the list of its own, and in no other.
+    // RPM sees the files of all packages in one place: a file must be in the list of its package only.
     let mut files = Vec::new();
     let mut patterns = Vec::new();
     let spec = read("packaging/cxidiag.spec");
@@ -166,7 +166,7 @@ fn the_spec_lists_what_is_installed() {
     }
     for (package, pattern) in &patterns {
         let found = files.iter().any(|(_, file)| matches(pattern, file));
-        assert!(found, "{package}: there is no {pattern}");
+        assert!(found, "{package}: no file matches {pattern}");
     }
     let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
     assert!(files.iter().any(|(_, file)| file == library));
@@ -177,7 +177,7 @@ fn write(path: &Path) {
     fs::write(path, "").expect("a file");
 }
 
-/// The manual pages of a package build.
+/// Returns the manual pages of a package build.
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.7"]
         .map(|page| format!("man/{page}"))
@@ -192,7 +192,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// A line of `%files` with the directories of this distribution.
+/// Returns a line of `%files` with the directories of this distribution.
 fn expanded(line: &str) -> String {
     [
         ("%{_bindir}", "/usr/bin"),
@@ -208,7 +208,7 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Whether a line of `%files` means this file: by its name, by a pattern with `*`, or as what lies in a directory.
+/// Whether a line of `%files` matches a file: by name, by a pattern with `*`, or by its directory.
 fn matches(pattern: &str, file: &str) -> bool {
     if file
         .strip_prefix(pattern)
@@ -238,12 +238,12 @@ fn matches(pattern: &str, file: &str) -> bool {
     true
 }
 
-/// `tests/run` installs what is needed for it.
+/// `tests/run` installs rpmspec.
 #[test]
-fn the_spec_is_one_that_rpm_understands() {
+fn rpm_parses_the_spec() {
     let is_installed = Command::new("rpmspec").arg("--version").output().is_ok();
     if !is_installed {
-        eprintln!("rpmspec is not installed: not tested with it");
+        eprintln!("not tested here: rpmspec is not installed");
         return;
     }
     let query = [
@@ -262,7 +262,7 @@ fn the_spec_is_one_that_rpm_understands() {
 }
 
 #[test]
-fn scripts_are_scripts() {
+fn bash_parses_the_scripts() {
     for script in [
         ".ci/run",
         "tests/run",
@@ -280,9 +280,8 @@ fn scripts_are_scripts() {
     }
 }
 
-/// What Cargo.toml tells is what the files say.
 #[test]
-fn licence_texts_are_those_of_the_manifest() {
+fn licence_files_match_the_manifest() {
     assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
     assert!(read("LICENSE-MIT").starts_with("MIT License\n"));
     assert!(

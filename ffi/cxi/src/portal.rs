@@ -14,7 +14,7 @@ use crate::owned::{Destroy, Owned};
 /// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
 ///
 /// It receives operations once it is mapped and a command of a [`TargetQueue`](crate::TargetQueue)
-/// has enabled it (nic.md 8.2).
+/// has enabled it (nic.md 8.1).
 pub struct PortalTableEntry {
     // Mappings are released before the entry, and the entry before the objects it names (libcxi.md
     // 10).

@@ -79,7 +79,7 @@ impl Device {
     }
 
     /// Returns all services of this NIC in the order of their numbers; `None` if the library has no
-    /// function for it (libcxi.md 1).
+    /// function for it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Access to the facts in `abi.json`, a copy of that of the specification.
+//! Access to the facts in `abi.json` (docs/reference/abi.md).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

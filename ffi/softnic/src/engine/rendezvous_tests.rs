@@ -114,7 +114,7 @@ fn sends_only_eager_part() {
     }
 }
 
-/// Without a free transaction the NIC leaves the get to software (nic.md 10.3, step 6).
+/// Without a free transaction the NIC leaves the get to software (nic.md 10.3, step 6b).
 #[test]
 fn busy_nic_leaves_get_to_software() {
     let (mut source, mut target, _) = pair(PAGE, 8);

@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cxil_alloc_ct(
     })
 }
 
-/// Replaces the write-back word. Null removes it, as for `cxil_alloc_ct`; the specification does
+/// Replaces the write-back word. Null removes it, as for `cxil_alloc_ct`; the reference does
 /// not state this. The call does not write the counts to the new word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_ct_wb_update(ct: *mut cxi_ct, wb: *mut c_ct_writeback) -> c_int {

@@ -1,4 +1,4 @@
-//! Drives the software NIC as a program does that has only the specification.
+//! Drives the software NIC as a program does that knows only the reference.
 //!
 //! Rings, windows and event queues are implemented here a second time from nic.md, without the
 //! code of the wrapper, so that a mistake in one of the two cannot hide the same mistake in the

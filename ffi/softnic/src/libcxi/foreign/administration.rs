@@ -117,7 +117,7 @@ pub unsafe extern "C" fn cxil_destroy_svc(dev: *mut cxil_dev, svc_id: c_uint) ->
 }
 
 /// Sets how many LNIs share an RGID, of which the NIC has 255. EINVAL for 0 and above 8, the number
-/// of address contexts of an RGID; the specification names the function only. LNIs that share an
+/// of address contexts of an RGID; the reference names the function only. LNIs that share an
 /// RGID count as one, but each has its own profiles and contexts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_set_svc_lpr(

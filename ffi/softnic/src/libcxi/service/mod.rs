@@ -85,7 +85,7 @@ pub fn use_of(registry: &ServiceRegistry, svc_id: u32) -> cxi_rsrc_use {
 }
 
 /// Returns the VNI range of a service; 0 and 0 while no range is set. EINVAL for a service with a
-/// list of VNIs, about which the specification is silent.
+/// list of VNIs, about which the reference is silent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_vni_range(
     dev: *mut cxil_dev,
