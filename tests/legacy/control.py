@@ -6,7 +6,6 @@ and takes what one recv() returns: its peer has to send whole messages [2].
 
 import collections
 import select
-import socket
 import struct
 
 NO_LIMIT = None
@@ -66,13 +65,10 @@ class Control:
         return piece
 
     def is_closed(self):
-        """Whether the peer has closed the connection. Does not wait."""
-        if not select.select([self.sock], [], [], 0)[0]:
-            return False
-        try:
-            return not self.sock.recv(1, socket.MSG_PEEK)
-        except OSError:
-            return True
+        """Whether the peer has closed the connection, behind bytes not yet received too. Does not wait."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def handshake(self, name, version, block, address):
         """The four exchanges of [4]. Returns what governs the run, and the peer's address."""

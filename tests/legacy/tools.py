@@ -383,6 +383,8 @@ class SendBw(TwoSided):  # [7.7]
             else:
                 waited += 1
                 time.sleep(20e-6)
+                if waited % 1000 == 0:
+                    assert not self.nic.peer_is_gone(), f"state {self.state}: the peer has gone"
             assert waited < 1_000_000, f"no progress in state {self.state}"
         self.control.barrier(limit)
         elapsed = time.monotonic() - start
