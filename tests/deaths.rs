@@ -1,7 +1,7 @@
-//! Either side of a run is ended in each of its phases, or their connection is; whoever is left
-//! notices, says so, and leaves nothing.
+//! Ends either side of a run, or their connection, in each phase: the survivor notices, reports it, and
+//! leaves nothing.
 //!
-//! The phases are those of src/phase.rs: a process stops where its test wants it, by itself.
+//! The phases are those of src/phase.rs: a process stops by itself where its test wants it.
 
 mod harness;
 
@@ -12,23 +12,14 @@ use std::thread;
 
 use harness::paused::{Side, port};
 use harness::relay::Relay;
-use harness::{Fabric, assert_success, stderr, stdout};
+use harness::{Fabric, assert_status, assert_success, stderr, stdout};
 
-/// Two sizes: what ends behind the first has more before it.
-const SIZES: [&str; 8] = [
-    "-n",
-    "2",
-    "--warmup",
-    "1",
-    "--latency-gap",
-    "1",
-    "-s",
-    "8:16",
-];
-/// The same where the size is that of the type.
-const TYPE: [&str; 6] = ["-n", "2", "--warmup", "1", "--latency-gap", "1"];
-const LISTS: [&str; 6] = ["-n", "2", "-l", "4", "-s", "8:16"];
-const BOTH_WAYS: [&str; 7] = ["-n", "2", "-l", "4", "-s", "8:16", "-b"];
+/// Two sizes: a run that ends after the first has not printed all results.
+const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16";
+/// The client measures until it notices the loss.
+const LONG: &str = "-D 60";
+const LISTS: &str = "-n 2 -l 4 -s 8:16";
+const BOTH_WAYS: &str = "-n 2 -l 4 -s 8:16 -b";
 
 const HANDSHAKE: [&str; 4] = ["names", "versions", "options", "addresses"];
 const INITIATOR: [&str; 8] = [
@@ -65,7 +56,7 @@ const BANDWIDTH: [&str; 9] = [
     "releasing",
 ];
 
-/// How a side, or the connection, is ended.
+/// How a side, or the connection, ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Blow {
     /// SIGKILL.
@@ -74,7 +65,7 @@ enum Blow {
     Interrupt,
     /// SIGSTOP, for longer than the other side waits.
     Stop,
-    /// The connection is closed in order.
+    /// The connection is closed.
     Close,
     /// The connection is reset.
     Reset,
@@ -83,48 +74,47 @@ enum Blow {
 /// Those that the other side notices at once.
 const AT_ONCE: [Blow; 4] = [Blow::Kill, Blow::Interrupt, Blow::Close, Blow::Reset];
 
-/// Which side comes to the phase, and is hit there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
     Client,
     Server,
 }
 
-/// One pair, one of which is hit in one phase.
+/// A pair of which one side, the victim, stops in a phase and is hit there.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     tool: &'static str,
-    options: &'static [&'static str],
+    options: &'static str,
     victim: Victim,
     phase: &'static str,
     blow: Blow,
 }
 
 impl Case {
-    /// The side `of` this pair, which stops at the phase if it is to be hit.
-    fn side(&self, fabric: &Fabric, of: Victim, args: &[&str]) -> Side {
-        let mut command = fabric.command(&[&[self.tool], args].concat());
+    /// Starts a side of this pair, which stops at the phase if it is the victim.
+    fn side(&self, fabric: &Fabric, side: Victim, args: &str) -> Side {
+        let mut command = fabric.command(&format!("{} {args}", self.tool));
         if self.blow == Blow::Stop {
             command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "80");
         }
-        Side::start(command, (of == self.victim).then_some(self.phase))
+        Side::start(command, (side == self.victim).then_some(self.phase))
     }
 
     fn server(&self, fabric: &Fabric) -> Side {
-        self.side(fabric, Victim::Server, &["-d", "soft0", "-p", "0"])
+        self.side(fabric, Victim::Server, "-d soft0 -p 0")
     }
 
     fn client(&self, fabric: &Fabric, port: &str) -> Side {
-        let args = ["127.0.0.1", "-p", port, "-d", "soft1"];
-        self.side(fabric, Victim::Client, &[&args, self.options].concat())
+        let args = format!("127.0.0.1 -p {port} -d soft1 {}", self.options);
+        self.side(fabric, Victim::Client, &args)
     }
 
-    /// All that the other side has to wait for has been said.
+    /// Whether the survivor waits for nothing more.
     fn is_over(&self) -> bool {
         self.phase == "releasing"
     }
 
-    /// A pair in the middle of a run, or in the server's handshake.
+    /// Plays a pair whose victim is in a run, or is a server in the handshake.
     fn play(self) {
         let fabric = Fabric::new();
         let mut server = self.server(&fabric);
@@ -139,42 +129,41 @@ impl Case {
         match self.blow {
             Blow::Kill => victim.signal("KILL"),
             Blow::Interrupt => victim.signal("TERM"),
-            Blow::Stop => victim.signal("STOP"),
-            Blow::Close => {
-                relay.expect("a relay").close();
-                victim.go_on();
-            }
-            Blow::Reset => {
-                relay.expect("a relay").reset();
-                victim.go_on();
-            }
+            Blow::Stop => return self.play_stop(&fabric, victim, other),
+            Blow::Close => relay.expect("a relay").close(),
+            Blow::Reset => relay.expect("a relay").reset(),
         }
-        if self.blow == Blow::Stop {
-            self.missed(&other.finish());
-            victim.signal("CONT");
-            let is_still_waiting =
-                self.victim == Victim::Server && HANDSHAKE[..3].contains(&self.phase);
-            if is_still_waiting {
-                // A client that has gone before it was one is none.
-                victim.signal("TERM");
-                assert_eq!(victim.finish().status.code(), Some(130), "{self:?}");
-            } else {
-                victim.go_on();
-                self.went_on(&victim.finish());
-            }
-        } else {
-            self.ended(&victim.finish());
-            self.missed(&other.finish());
+        if matches!(self.blow, Blow::Close | Blow::Reset) {
+            victim.go_on();
         }
-        if self.blow == Blow::Kill {
-            // The kernel may end the connection of a killed process before it lets go of its files: what
-            // the survivor has met as alive is left to the next run.
-            assert_success(&fabric.run(&["write-lat", "-d", "soft0", "--loopback", "-n", "1"]));
+        self.assert_victim_ended(&victim.finish());
+        self.assert_survivor_failed(&other.finish());
+        if self.blow == Blow::Kill && !fabric.left().is_empty() {
+            // The kernel may close the connection of a killed process before its files: the survivor
+            // leaves those of a live process to the next run.
+            fabric.loopback("write-lat", "-n 1");
         }
         fabric.assert_nothing_left();
     }
 
-    /// A client that is hit before it is its server's client; the server serves the next one.
+    /// Stops the victim until the other side has given up.
+    fn play_stop(self, fabric: &Fabric, mut victim: Side, other: Side) {
+        victim.signal("STOP");
+        self.assert_survivor_failed(&other.finish());
+        victim.signal("CONT");
+        let still_waits = self.victim == Victim::Server && HANDSHAKE[..3].contains(&self.phase);
+        if still_waits {
+            // The client went before it was this server's client.
+            victim.signal("TERM");
+            assert_status(&victim.finish(), 130);
+        } else {
+            victim.go_on();
+            self.assert_victim_went_on(&victim.finish());
+        }
+        fabric.assert_nothing_left();
+    }
+
+    /// Plays a client that is hit in the handshake; the server serves the next one.
     fn play_handshake(self) {
         let fabric = Fabric::new();
         let mut server = self.server(&fabric);
@@ -191,43 +180,41 @@ impl Case {
             ..self
         };
         assert_success(&next.client(&fabric, &port).finish());
-        let served = server.finish();
-        assert!(served.status.success(), "{self:?}: {served:?}");
+        assert_status(&server.finish(), 0);
         if self.blow == Blow::Stop {
             first.signal("CONT");
             first.go_on();
         }
-        self.ended(&first.finish());
+        self.assert_victim_ended(&first.finish());
         fabric.assert_nothing_left();
     }
 
-    /// How the victim ended, and what it said.
     #[track_caller]
-    fn ended(&self, victim: &Output) {
+    fn assert_victim_ended(&self, victim: &Output) {
         match self.blow {
             Blow::Kill => assert_eq!(victim.status.code(), None, "{self:?}"),
             Blow::Interrupt => {
-                assert_eq!(victim.status.code(), Some(130), "{self:?}: {victim:?}");
                 let line = format!("cxidiag {}: interrupted by SIGTERM\n", self.tool);
-                assert_eq!(stderr(victim), line, "{self:?}");
-                self.says_partial(victim, "Interrupted");
+                assert_eq!(assert_status(victim, 130), line, "{self:?}");
+                self.assert_partial_results(victim, "Interrupted");
             }
-            Blow::Stop | Blow::Close | Blow::Reset => self.went_on(victim),
+            Blow::Stop | Blow::Close | Blow::Reset => self.assert_victim_went_on(victim),
         }
     }
 
-    /// The victim went on, and found nobody there.
+    /// The victim went on without its peer.
     #[track_caller]
-    fn went_on(&self, victim: &Output) {
-        match self.is_over() {
-            true => assert_success(victim),
-            false => assert_eq!(victim.status.code(), Some(1), "{self:?}: {victim:?}"),
+    fn assert_victim_went_on(&self, victim: &Output) {
+        if self.is_over() {
+            assert_success(victim);
+        } else {
+            assert_eq!(victim.status.code(), Some(1), "{self:?}: {victim:?}");
         }
     }
 
-    /// The survivor failed, and said in one line and a hint who went away, when, and how.
+    /// The survivor failed, and reported in one line and a hint which peer ended when and how.
     #[track_caller]
-    fn missed(&self, survivor: &Output) {
+    fn assert_survivor_failed(&self, survivor: &Output) {
         if self.is_over() {
             assert_success(survivor);
             return;
@@ -243,7 +230,7 @@ impl Case {
         };
         let program = format!("cxidiag {}: error: ", self.tool);
         assert!(line.starts_with(&program), "{self:?}: {said}");
-        // The last half of the handshake is the server's.
+        // A server is connected to its client in the last step of the handshake.
         let is_told = self.blow == Blow::Interrupt && !HANDSHAKE[..3].contains(&self.phase);
         let how = match self.blow {
             Blow::Stop => &["did not answer", "no answer to a", "said nothing for"][..],
@@ -257,13 +244,13 @@ impl Case {
         );
         assert!(hint.starts_with("hint: "), "{self:?}: {said}");
         if self.victim == Victim::Server {
-            self.says_partial(survivor, "Failed");
+            self.assert_partial_results(survivor, "Failed");
         }
     }
 
-    /// A table that was begun says that it is not all.
+    /// The last line of a table that was begun says that results are missing.
     #[track_caller]
-    fn says_partial(&self, output: &Output, how: &str) {
+    fn assert_partial_results(&self, output: &Output, how: &str) {
         let text = stdout(output);
         let has_table = text.contains("[us]") || text.contains("BW[MB/s]");
         let last = text.lines().last().unwrap_or_default();
@@ -273,47 +260,42 @@ impl Case {
     }
 }
 
-/// Each of `phases`, with each of `blows`.
+/// Returns each of `phases` with each of `blows`.
 fn cases(
     tool: &'static str,
-    options: &'static [&'static str],
-    (victim, phases): (Victim, &'static [&'static str]),
+    options: &'static str,
+    victim: Victim,
+    phases: &[&'static str],
     blows: &[Blow],
 ) -> Vec<Case> {
-    let of = |phase: &&'static str| {
-        blows
-            .iter()
-            .map(|blow| Case {
-                tool,
-                options,
-                victim,
-                phase,
-                blow: *blow,
-            })
-            .collect::<Vec<_>>()
+    let blows_at = |phase| {
+        let case = move |&blow| Case {
+            tool,
+            options,
+            victim,
+            phase,
+            blow,
+        };
+        blows.iter().map(case)
     };
-    let cases = phases.iter().flat_map(of);
-    // The server's last words may be under way when the connection ends.
-    let is_over = |case: &Case| {
-        matches!(case.blow, Blow::Close | Blow::Reset) && victim == Victim::Server && case.is_over()
+    let cases = phases.iter().flat_map(|&phase| blows_at(phase));
+    // The last message of a server may be on its way when the connection ends.
+    let is_sent = |case: &Case| {
+        let is_connection = matches!(case.blow, Blow::Close | Blow::Reset);
+        is_connection && victim == Victim::Server && case.is_over()
     };
-    cases.filter(|case| !is_over(case)).collect()
+    cases.filter(|case| !is_sent(case)).collect()
 }
 
-/// Carries out `cases`, so many at a time.
-fn each(cases: Vec<Case>, at_a_time: usize, play: impl Fn(Case) + Sync) {
+/// Plays `cases`, several at a time: most of their time is spent waiting.
+fn play_all(cases: Vec<Case>, at_a_time: usize, play: fn(Case)) {
     let cases = Mutex::new(cases.into_iter());
-    let next = || {
-        cases
-            .lock()
-            .expect("no case fails while it is taken")
-            .next()
-    };
+    let next = || cases.lock().expect("no panic in here").next();
     thread::scope(|scope| {
         for _ in 0..at_a_time {
             scope.spawn(|| {
                 while let Some(case) = next() {
-                    let _told = ToldIfFailed(case);
+                    let _shown = ShownIfFailed(case);
                     play(case);
                 }
             });
@@ -321,10 +303,10 @@ fn each(cases: Vec<Case>, at_a_time: usize, play: impl Fn(Case) + Sync) {
     });
 }
 
-/// Names its case where that has failed.
-struct ToldIfFailed(Case);
+/// Prints its case if that panics.
+struct ShownIfFailed(Case);
 
-impl Drop for ToldIfFailed {
+impl Drop for ShownIfFailed {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("failed: {:?}", self.0);
@@ -333,10 +315,10 @@ impl Drop for ToldIfFailed {
 }
 
 /// Both sides of a one-sided latency tool.
-fn one_sided(tool: &'static str, options: &'static [&'static str], blows: &[Blow]) -> Vec<Case> {
+fn one_sided(tool: &'static str, options: &'static str, blows: &[Blow]) -> Vec<Case> {
     [
-        cases(tool, options, (Victim::Client, &INITIATOR), blows),
-        cases(tool, options, (Victim::Server, &TARGET), blows),
+        cases(tool, options, Victim::Client, &INITIATOR, blows),
+        cases(tool, options, Victim::Server, &TARGET, blows),
     ]
     .concat()
 }
@@ -344,8 +326,8 @@ fn one_sided(tool: &'static str, options: &'static [&'static str], blows: &[Blow
 /// Both sides of send-lat.
 fn two_sided(blows: &[Blow]) -> Vec<Case> {
     [
-        cases("send-lat", &SIZES, (Victim::Client, &PING_PONG), blows),
-        cases("send-lat", &SIZES, (Victim::Server, &PING_PONG), blows),
+        cases("send-lat", SIZES, Victim::Client, &PING_PONG, blows),
+        cases("send-lat", SIZES, Victim::Server, &PING_PONG, blows),
     ]
     .concat()
 }
@@ -353,157 +335,129 @@ fn two_sided(blows: &[Blow]) -> Vec<Case> {
 /// Both sides of send-bw. A server that answers in the other direction measures as well.
 fn bandwidth(blows: &[Blow]) -> Vec<Case> {
     [
-        cases("send-bw", &LISTS, (Victim::Client, &BANDWIDTH), blows),
-        cases("send-bw", &BOTH_WAYS, (Victim::Server, &BANDWIDTH), blows),
+        cases("send-bw", LISTS, Victim::Client, &BANDWIDTH, blows),
+        cases("send-bw", BOTH_WAYS, Victim::Server, &BANDWIDTH, blows),
     ]
     .concat()
 }
 
 #[test]
-fn write_lat_misses_its_peer_in_any_phase() {
-    each(one_sided("write-lat", &SIZES, &AT_ONCE), 3, Case::play);
+fn one_sided_latency_notices_a_lost_peer_in_each_phase() {
+    play_all(one_sided("write-lat", SIZES, &AT_ONCE), 4, Case::play);
 }
 
+/// The session and its phases are those of write-lat; the operations in flight are not.
 #[test]
-fn read_lat_misses_its_peer_in_any_phase() {
-    each(one_sided("read-lat", &SIZES, &AT_ONCE), 3, Case::play);
-}
-
-#[test]
-fn atomic_lat_misses_its_peer_in_any_phase() {
-    // One size: there is none behind the first results.
-    let more_follows = |case: &Case| case.phase != "reporting";
-    let cases = one_sided("atomic-lat", &TYPE, &AT_ONCE);
-    each(
-        cases.into_iter().filter(more_follows).collect(),
-        3,
-        Case::play,
-    );
-}
-
-#[test]
-fn send_lat_misses_its_peer_in_any_phase() {
-    each(two_sided(&AT_ONCE), 3, Case::play);
-}
-
-#[test]
-fn send_bw_misses_its_peer_in_any_phase() {
-    each(bandwidth(&AT_ONCE), 3, Case::play);
-}
-
-/// A stopped process has a kernel that answers for it, so what ends the wait is its limit.
-#[test]
-fn a_peer_that_is_stopped_in_any_phase_ends_the_wait() {
-    let stops = [
-        one_sided("write-lat", &SIZES, &[Blow::Stop]),
-        two_sided(&[Blow::Stop]),
-        bandwidth(&[Blow::Stop]),
-        cases(
-            "write-lat",
-            &SIZES,
-            (Victim::Server, &HANDSHAKE),
-            &[Blow::Stop],
-        ),
-        cases(
-            "read-lat",
-            &SIZES,
-            (Victim::Server, &["measuring"]),
-            &[Blow::Stop],
-        ),
-        cases(
-            "atomic-lat",
-            &TYPE,
-            (Victim::Client, &["measuring"]),
-            &[Blow::Stop],
-        ),
-    ];
-    each(stops.concat(), 16, Case::play);
-}
-
-#[test]
-fn a_client_that_ends_in_the_handshake_is_none() {
-    let phases = ["connecting", "names", "versions", "options", "addresses"];
-    let blows = [Blow::Kill, Blow::Interrupt, Blow::Stop];
-    let phases: &'static [&str] = Box::leak(phases.into());
-    each(
-        cases("write-lat", &SIZES, (Victim::Client, phases), &blows),
-        2,
-        Case::play_handshake,
-    );
-}
-
-#[test]
-fn a_server_that_ends_in_the_handshake_is_missed() {
-    let blows = [Blow::Kill, Blow::Interrupt];
-    each(
-        cases("write-lat", &SIZES, (Victim::Server, &HANDSHAKE), &blows),
-        1,
-        Case::play,
-    );
-}
-
-#[test]
-fn a_side_without_a_peer_ends_in_any_phase() {
-    for blow in [Blow::Kill, Blow::Interrupt] {
-        for (tool, victim, phases) in [
-            ("write-lat", Victim::Server, ["opening", "listening"]),
-            ("send-bw", Victim::Client, ["opening", "connecting"]),
-        ] {
-            for case in cases(tool, &[], (victim, Box::leak(phases.into())), &[blow]) {
-                let fabric = Fabric::new();
-                let mut side = match victim {
-                    Victim::Server => case.server(&fabric),
-                    // Nobody listens there.
-                    Victim::Client => case.client(&fabric, "1"),
-                };
-                side.wait_for_pause();
-                side.signal(if blow == Blow::Kill { "KILL" } else { "TERM" });
-                case.ended(&side.finish());
-                if blow == Blow::Interrupt {
-                    fabric.assert_nothing_left();
-                }
-            }
+fn each_one_sided_tool_notices_a_lost_peer_while_measuring() {
+    for tool in ["read-lat", "atomic-lat"] {
+        for victim in [Victim::Client, Victim::Server] {
+            let lost = cases(tool, LONG, victim, &["measuring"], &AT_ONCE);
+            play_all(lost, 4, Case::play);
         }
     }
 }
 
-/// What a client's death leaves in a server that goes on.
 #[test]
-fn a_persistent_server_keeps_nothing_of_dead_clients() {
-    let fabric = Fabric::new();
-    let mut server = Side::start(
-        fabric.command(&["send-lat", "-d", "soft0", "-p", "0", "--persist"]),
-        None,
+fn send_lat_notices_a_lost_peer_in_each_phase() {
+    let blows = [Blow::Kill, Blow::Interrupt, Blow::Reset];
+    play_all(two_sided(&blows), 4, Case::play);
+}
+
+#[test]
+fn send_bw_notices_a_lost_peer_in_each_phase() {
+    let blows = [Blow::Kill, Blow::Interrupt, Blow::Close];
+    play_all(bandwidth(&blows), 4, Case::play);
+}
+
+/// The kernel of a stopped process acknowledges what is sent to it: only a time limit ends the wait.
+#[test]
+fn gives_up_a_stopped_peer_in_each_phase() {
+    let stop = [Blow::Stop];
+    let handshake = cases("write-lat", SIZES, Victim::Server, &HANDSHAKE, &stop);
+    let measuring = cases("read-lat", SIZES, Victim::Server, &["measuring"], &stop);
+    let stops = [
+        one_sided("write-lat", SIZES, &stop),
+        two_sided(&stop),
+        bandwidth(&stop),
+        handshake,
+        measuring,
+    ];
+    play_all(stops.concat(), 16, Case::play);
+}
+
+#[test]
+fn serves_the_next_client_after_one_is_lost_in_the_handshake() {
+    let phases = ["connecting", "names", "versions", "options", "addresses"];
+    let blows = [Blow::Kill, Blow::Interrupt, Blow::Stop];
+    let lost = cases("write-lat", SIZES, Victim::Client, &phases, &blows);
+    play_all(lost, 4, Case::play_handshake);
+}
+
+#[test]
+fn notices_a_server_that_is_lost_in_the_handshake() {
+    let blows = [Blow::Kill, Blow::Interrupt];
+    let lost = cases("write-lat", SIZES, Victim::Server, &HANDSHAKE, &blows);
+    play_all(lost, 4, Case::play);
+}
+
+#[test]
+fn ends_in_each_phase_without_a_peer() {
+    let blows = [Blow::Kill, Blow::Interrupt];
+    let server = cases(
+        "write-lat",
+        "",
+        Victim::Server,
+        &["opening", "listening"],
+        &blows,
     );
+    let client = cases(
+        "send-bw",
+        "",
+        Victim::Client,
+        &["opening", "connecting"],
+        &blows,
+    );
+    play_all([server, client].concat(), 4, |case| {
+        let fabric = Fabric::new();
+        let mut side = match case.victim {
+            Victim::Server => case.server(&fabric),
+            // A port without a listener.
+            Victim::Client => case.client(&fabric, "1"),
+        };
+        side.wait_for_pause();
+        let is_kill = case.blow == Blow::Kill;
+        side.signal(if is_kill { "KILL" } else { "TERM" });
+        case.assert_victim_ended(&side.finish());
+        if !is_kill {
+            fabric.assert_nothing_left();
+        }
+    });
+}
+
+#[test]
+fn releases_everything_of_killed_clients_with_persist() {
+    let fabric = Fabric::new();
+    let command = fabric.command("send-lat -d soft0 -p 0 --persist");
+    let mut server = Side::start(command, None);
     let port = port(&mut server);
-    let mut open = Vec::new();
-    for _ in 0..3 {
-        let args = [
-            "send-lat",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-d",
-            "soft1",
-            "-n",
-            "3",
-        ];
-        let mut client = Side::start(fabric.command(&args), Some("measuring"));
+    let open = [(); 3].map(|()| {
+        let command = fabric.command(&format!("send-lat 127.0.0.1 -p {port} -d soft1 -n 3"));
+        let mut client = Side::start(command, Some("measuring"));
         client.wait_for_pause();
         client.signal("KILL");
         client.finish();
-        // It listens anew when all of the last client is released.
+        // It listens again after it has released everything of the last client.
         while !server.next_line().starts_with("Listening on port ") {}
-        open.push(descriptors(server.id()));
-    }
+        descriptors(server.id())
+    });
     assert_eq!(open, [open[0]; 3]);
     server.signal("TERM");
-    let output = server.finish();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert_status(&server.finish(), 130);
     fabric.assert_nothing_left();
 }
 
-/// What a process has open, save for the moment in which the software NIC asks how busy the machine is.
+/// Counts the open files of a process, except those of /proc, which the software NIC opens for a moment
+/// to read the load of the machine.
 fn descriptors(process: u32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd"))
         .expect("a process")

@@ -1,19 +1,19 @@
-//! `cxidiag devices`: what NICs there are, and who may use them.
+//! `cxidiag devices`: the NICs of a machine and who may use them.
 
 mod harness;
 
-use std::fs;
-use std::path::Path;
+use std::process::{Command, Output};
 
 use boon::{Compiler, Schemas};
 use serde_json::{Value, json};
 
 use harness::legacy::library;
-use harness::{Fabric, stderr, stdout};
+use harness::machine::MadeUp;
+use harness::{Fabric, assert_status, assert_success, finish, stderr, stdout};
 
 const SCHEMA: &str = include_str!("../docs/devices.schema.json");
 
-/// The document, held against its schema, with no field that the schema does not know.
+/// Returns a document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).expect("one document");
@@ -28,23 +28,20 @@ fn document(text: &str) -> Value {
     document
 }
 
-/// A made-up machine: files below a directory that stands for `/`.
-fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a temporary directory");
-    for (path, text) in files {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-        fs::write(path, text).expect("a file");
+/// Runs the program on a machine described by `files`, with software NICs as its environment says.
+fn on_machine(files: &[(&str, &str)], mut command: Command) -> Output {
+    let machine = MadeUp::new(files);
+    if command.get_envs().all(|(name, _)| name != "CXIDIAG_NICS") {
+        command.env("CXIDIAG_NICS", "2");
     }
-    root
+    finish(machine.seen_by(command))
 }
 
 #[test]
-fn a_software_nic() {
+fn describes_a_software_nic_in_80_columns() {
     let fabric = Fabric::new();
-    let output = fabric.run(&["devices", "soft1"]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(stderr(&output), "");
+    let output = fabric.run("devices soft1");
+    assert_success(&output);
     let text = stdout(&output);
     let start = "\
 Device           : soft1
@@ -72,15 +69,9 @@ Service 2        : enabled; VNIs 16-31; anyone
 }
 
 #[test]
-fn all_that_there_are() {
-    let fabric = Fabric::new();
-    let root = machine(&[]);
-    let mut command = fabric.command(&["devices"]);
-    command
-        .env("CXIDIAG_ROOT", root.path())
-        .env("CXIDIAG_NICS", "2");
-    let output = command.output().expect("cxidiag starts");
-    assert!(output.status.success(), "{output:?}");
+fn lists_all_devices() {
+    let output = on_machine(&[], Fabric::new().command("devices"));
+    assert_success(&output);
     let text = stdout(&output);
     assert!(
         text.starts_with("No Cassini hardware on this machine; "),
@@ -93,64 +84,60 @@ fn all_that_there_are() {
     assert_eq!(devices, ["soft0", "soft1"]);
 }
 
-/// What others use of a service, and a link that is down.
 #[test]
-fn a_document() {
+fn prints_a_document_with_services_and_a_link_that_is_down() {
     let fabric = Fabric::new();
-    let server = fabric.server("write-lat", &["-d", "soft0"]);
-    let mut command = fabric.command(&["devices", "soft0", "--json"]);
+    let server = fabric.server("write-lat", "-d soft0");
+    let mut command = fabric.command("devices soft0 --json");
     command.env("CXIDIAG_FAULTS", "down=0ns");
-    let output = command.output().expect("cxidiag starts");
-    assert!(output.status.success(), "{output:?}");
+    let output = finish(command);
+    assert_success(&output);
     drop(server);
     let devices = document(&stdout(&output));
     let device = &devices["devices"][0];
-    assert_eq!(device["name"], "soft0");
-    assert_eq!(device["is_software"], true);
-    assert_eq!(device["nic"]["address"], 0x12);
-    assert_eq!(device["nic"]["link_is_up"], false);
-    let services = device["services"].as_array().expect("services");
-    let of = |id: u64| {
-        services
-            .iter()
-            .find(|service| service["id"] == id)
-            .expect("a service")
+    let service = |id: u64| {
+        let services = device["services"].as_array().expect("services");
+        let found = services.iter().find(|service| service["id"] == id);
+        found.expect("a service")
     };
-    assert_eq!(of(1)["vnis"], json!([1, 10]));
-    assert_eq!(of(2)["vni_range"], json!([16, 31]));
-    assert_eq!(of(3)["is_usable"], false);
-    assert_eq!(
-        of(4)["members"],
-        json!([{"kind": "user", "id": 4294967294_u32}])
-    );
-    assert_eq!(of(4)["is_usable"], false);
+    let members = json!([{"kind": "user", "id": 4294967294_u32}]);
+    for (found, expected) in [
+        (&device["name"], json!("soft0")),
+        (&device["is_software"], json!(true)),
+        (&device["nic"]["address"], json!(0x12)),
+        (&device["nic"]["link_is_up"], json!(false)),
+        (&service(1)["vnis"], json!([1, 10])),
+        (&service(2)["vni_range"], json!([16, 31])),
+        (&service(3)["is_usable"], json!(false)),
+        (&service(4)["members"], members),
+        (&service(4)["is_usable"], json!(false)),
+    ] {
+        assert_eq!(*found, expected);
+    }
 }
 
-/// Hardware, played by the software NIC as a libcxi.so.1; its place comes from the kernel.
+/// The software NIC as a libcxi.so.1 stands in for hardware; its place comes from the kernel.
 #[test]
-fn hardware_and_its_place() {
+fn places_hardware_on_numa_nodes() {
     let fabric = Fabric::new();
-    let root = machine(&[
-        ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
+    let class = "sys/class/cxi";
+    let files = [
+        (&*format!("{class}/cxi0/device/numa_node"), "1\n"),
         (
-            "sys/class/cxi/cxi0/device/net/hsn0/address",
+            &format!("{class}/cxi0/device/net/hsn0/address"),
             "02:00:00:00:00:12\n",
         ),
         (
-            "sys/class/cxi/cxi1/device/net/hsn1/address",
+            &format!("{class}/cxi1/device/net/hsn1/address"),
             "00:40:a6:02:00:13\n",
         ),
         ("sys/devices/system/node/node1/cpulist", "8-15,24-31\n"),
-    ]);
-    let libcxi = format!("--libcxi={}", library());
-    let run = |args: &[&str]| {
-        let mut command = fabric.command_of(Path::new(harness::CXIDIAG), args);
-        command
-            .env("CXIDIAG_ROOT", root.path())
-            .env("CXIDIAG_NICS", "2");
-        command.output().expect("cxidiag starts")
+    ];
+    let run = |args: &str| {
+        let command = fabric.command(&format!("devices --libcxi={} {args}", library()));
+        stdout(&on_machine(&files, command))
     };
-    let text = stdout(&run(&["devices", &libcxi]));
+    let text = run("");
     for line in [
         "Device           : cxi0\n",
         "NUMA Node        : 1 (CPUs 8-15,24-31)\n",
@@ -159,29 +146,22 @@ fn hardware_and_its_place() {
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
-    let output = run(&["devices", "cxi0", &libcxi, "--json"]);
-    let devices = document(&stdout(&output));
+    let devices = document(&run("cxi0 --json"));
     assert_eq!(devices["devices"][0]["numa_node"], 1);
     assert_eq!(devices["devices"][0]["mac_address"], "02:00:00:00:00:12");
 }
 
-/// The driver shows a NIC that cannot be opened.
 #[test]
-fn a_nic_that_cannot_be_opened() {
+fn lists_a_nic_that_cannot_be_opened() {
     let fabric = Fabric::new();
-    let root = machine(&[("sys/class/cxi/cxi3/device/numa_node", "0\n")]);
-    let mut command = fabric.command(&["devices", "--json"]);
+    let mut command = fabric.command("devices --json");
     command
-        .env("CXIDIAG_ROOT", root.path())
-        .env("CXIDIAG_NICS", "1")
-        .env_remove("CXIDIAG_LIBCXI");
-    let output = command.output().expect("cxidiag starts");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = stderr(&output);
-    assert!(
-        said.starts_with("cxidiag devices: error: cannot open device cxi3: "),
-        "{said}"
-    );
+        .env_remove("CXIDIAG_LIBCXI")
+        .env("CXIDIAG_NICS", "1");
+    let output = on_machine(&[("sys/class/cxi/cxi3/device/numa_node", "0\n")], command);
+    let error = assert_status(&output, 1);
+    let start = "cxidiag devices: error: cannot open device cxi3: ";
+    assert!(error.starts_with(start), "{error}");
     let devices = document(&stdout(&output));
     let device = &devices["devices"][0];
     assert_eq!(
@@ -193,22 +173,18 @@ fn a_nic_that_cannot_be_opened() {
     assert_eq!(devices["devices"][1]["name"], "soft0");
 }
 
-/// What can be listed is listed, and a document says what could not.
 #[test]
-fn a_library_that_cannot_be_loaded() {
-    let fabric = Fabric::new();
-    let root = machine(&[]);
+fn reports_what_it_could_not_list_in_the_document() {
     for (variable, value, status) in [
         ("CXIDIAG_LIBCXI", "/no/such/library", 1),
         ("CXIDIAG_NICS", "many", 2),
     ] {
-        let mut command = fabric.command(&["devices", "--json"]);
-        command
-            .env("CXIDIAG_ROOT", root.path())
-            .env(variable, value);
-        let output = command.output().expect("cxidiag starts");
-        assert_eq!(output.status.code(), Some(status), "{output:?}");
-        assert!(stderr(&output).contains(value), "{output:?}");
+        let fabric = Fabric::new();
+        let mut command = fabric.command("devices --json");
+        command.env(variable, value);
+        let output = on_machine(&[], command);
+        let error = assert_status(&output, status);
+        assert!(error.contains(value), "{error}");
         let devices = document(&stdout(&output));
         let message = devices["error"]["message"].as_str().expect("text");
         assert!(message.contains(value), "{message}");
@@ -218,38 +194,37 @@ fn a_library_that_cannot_be_loaded() {
 }
 
 #[test]
-fn into_a_file() {
-    let fabric = Fabric::new();
+fn writes_the_document_to_a_file() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("devices.json");
-    let option = format!("--json={}", file.display());
-    let output = fabric.run(&["devices", "soft0", &option]);
+    let output = Fabric::new().run(&format!("devices soft0 --json={}", file.display()));
     assert!(stdout(&output).starts_with("Device           : soft0\n"));
-    document(&fs::read_to_string(file).expect("a document"));
+    document(&std::fs::read_to_string(file).expect("a document"));
 }
 
 #[test]
-fn bad_input() {
-    for (args, words) in [
-        (&["nope"][..], "invalid device 'nope': expected cxiN"),
-        (&["--jsn"], "--jsn"),
-        (&["soft0", "--libcxi="], "--libcxi"),
-        (&["soft0", "--json="], "--json"),
+fn rejects_invalid_arguments() {
+    for (args, status, words) in [
+        ("nope", 2, "invalid device 'nope': expected cxiN"),
+        ("--jsn", 2, "--jsn"),
+        ("soft0 --libcxi=", 2, "--libcxi"),
+        ("soft0 --json=", 2, "--json"),
         (
-            &["soft0", "--json=/no/such/directory/file"],
+            "soft0 --json=/no/such/directory/file",
+            1,
             "/no/such/directory/file",
         ),
     ] {
-        let output = Fabric::new().run(&[&["devices"], args].concat());
-        let said = stderr(&output);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
-        assert!(said.contains(words), "{said}");
+        let output = Fabric::new().run(&format!("devices {args}"));
+        let error = assert_status(&output, status);
+        assert!(error.contains(words), "{error}");
         assert_eq!(stdout(&output), "");
     }
 }
 
 #[test]
-fn help() {
-    let output = Fabric::new().run(&["devices", "--help"]);
+fn prints_its_usage() {
+    let output = Fabric::new().run("devices --help");
     assert!(stdout(&output).contains("cxidiag devices [DEVICE...]"));
+    assert_eq!(stderr(&output), "");
 }

@@ -1,6 +1,7 @@
-//! A fixed number of hostile inputs for all that decodes what a peer sends, on the stable toolchain.
-//! `tests/fuzz` is the same without an end.
+//! A fixed number of hostile inputs for the decoders of what a peer sends, on the stable toolchain.
+//! `tests/fuzz` runs them under libFuzzer.
 
+mod harness;
 #[path = "fuzz/src/input.rs"]
 mod input;
 
@@ -9,54 +10,26 @@ use std::path::{Path, PathBuf};
 
 use cxidiag::session::dry_run::Verdict;
 use cxidiag::tools::TOOLS;
+use harness::legacy::block;
 
-/// Inputs made of each file of the corpus.
-const MUTANTS: u64 = 4000;
+/// Inputs derived from each file of the corpus.
+const MUTANTS: u64 = 1000;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus")
 }
 
-/// Option block of `cxi_write_lat` without options (wire.md 4.6): the part that is not zero.
-const OPTIONS: [(usize, &[u8]); 8] = [
-    (5, &[100]),
-    (13, &[10]),
-    (21, &[0xe8, 3]),
-    (37, &[8]),
-    (45, &[8]),
-    (77, &[6]),
-    (81, &[1]),
-    (89, &[0x2a, 0xc0, 0xff]),
-];
-
-/// What a legacy peer of each tool sends from its first byte to the ready barrier, and what a
-/// cxidiag does, as inputs for either side.
+/// What a legacy tool and cxidiag send from the first byte to the ready barrier, for each tool, as
+/// inputs for either side.
 fn exchanges() -> Vec<(String, Vec<u8>)> {
     let mut exchanges = Vec::new();
     for (number, tool) in TOOLS.iter().enumerate() {
-        let mut options = [0; 129];
-        for (at, bytes) in OPTIONS {
-            options[at..at + bytes.len()].copy_from_slice(bytes);
-        }
-        if tool.defaults.bandwidth.is_some() {
-            for (at, bytes) in [(33, [0, 1]), (37, [0, 4]), (45, [0, 4]), (69, [64, 0])] {
-                options[at..at + 2].copy_from_slice(&bytes);
-            }
-            options[57] = 1;
-        }
-        if tool.defaults.atomic.is_some() {
-            options[37] = 0;
-            options[45] = 0;
-            options[78] = 2;
-            options[80] = 7;
-            options[91] = 0;
-        }
         for (peer, more) in [("legacy", ""), ("cxidiag", " cxidiag/0.1.0 vni=10 host=x")] {
             let text = |text: &str| [text.as_bytes(), b"\0"].concat();
             let payloads = [
                 text(tool.legacy_name),
                 text(&format!("{}{more}", tool.wire_version)),
-                options.to_vec(),
+                block(tool.name, ""),
                 vec![0x13, 0, 0, 0, 1, 0, 0, 0],
                 Vec::new(),
             ];
@@ -73,9 +46,9 @@ fn exchanges() -> Vec<(String, Vec<u8>)> {
     exchanges
 }
 
-/// `CXIDIAG_UPDATE_CORPUS=1 cargo test --test hostile_bytes` writes the corpus anew.
+/// `CXIDIAG_UPDATE_CORPUS=1 cargo test --test hostile_bytes` writes the corpus.
 #[test]
-fn the_corpus_holds_real_exchanges() {
+fn corpus_holds_valid_exchanges() {
     for (name, input) in exchanges() {
         let file = corpus().join(&name);
         if std::env::var_os("CXIDIAG_UPDATE_CORPUS").is_some() {
@@ -90,7 +63,7 @@ fn the_corpus_holds_real_exchanges() {
     }
 }
 
-/// Xorshift: the same inputs in every run.
+/// A xorshift generator: the same inputs in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -101,7 +74,7 @@ impl Dice {
         (self.0 % end.max(1) as u64) as usize
     }
 
-    /// A byte, more often than not one at the edge of something.
+    /// Returns a byte, often an extreme value.
     fn byte(&mut self) -> u8 {
         let any = self.below(256) as u8;
         [0, 1, 0x7f, 0x80, 0xff, any, any, any][self.below(8)]
@@ -117,7 +90,7 @@ impl Dice {
             3 => drop(input.remove(at)),
             4 => input.truncate(at.max(2)),
             _ => {
-                // What another one has at this place.
+                // Copies what another input has at this place.
                 let other = &others[self.below(others.len())];
                 let end = (at + self.below(140)).min(other.len()).min(input.len());
                 if at < end {
@@ -132,7 +105,7 @@ impl Dice {
 }
 
 #[test]
-fn t27_no_bytes_do_harm() {
+fn t27_survives_any_bytes() {
     let files = fs::read_dir(corpus()).expect("the corpus");
     let mut paths: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
@@ -155,7 +128,7 @@ fn t27_no_bytes_do_harm() {
             }
         }
     }
-    println!("{waits} would be waited for, {refused} refused, {agreed} agreed with");
-    // Inputs that never get past the first check would prove nothing.
-    assert!([waits, refused, agreed].iter().all(|count| *count > 1000));
+    println!("{waits} incomplete, {refused} refused, {agreed} accepted");
+    // Some inputs of each kind get past the first check.
+    assert!([waits, refused, agreed].iter().all(|count| *count > 500));
 }

@@ -1,100 +1,89 @@
-//! `--use-hp`: buffers of huge pages, and what is said where there are too few.
+//! `--use-hp`: buffers of huge pages, and errors where there are too few.
 
 mod harness;
 
 use std::io::{BufRead, BufReader};
 
+use harness::legacy::{Peer, replay_client};
 use harness::machine::{HugePages, MadeUp};
-use harness::{Fabric, Server, assert_success, stderr, stdout};
+use harness::{Fabric, Server, assert_status, assert_success, finish, stderr, stdout};
 
-/// Tools with data buffers of their own: what a run takes of them on each side, and options that have the
-/// data move by DMA.
-const TOOLS: [(&str, u64, &[&str]); 5] = [
-    ("write-lat", 1, &["--no-idc"]),
-    ("read-lat", 1, &[]),
-    ("send-lat", 2, &["--no-idc"]),
-    ("send-bw", 1, &["-l", "8"]),
-    ("send-bw", 2, &["-l", "8", "-b"]),
+/// Tools with data buffers, the number of their buffers on each side, and options that have data move
+/// by DMA.
+const TOOLS: [(&str, u64, &str); 5] = [
+    ("write-lat", 1, "--no-idc"),
+    ("read-lat", 1, ""),
+    ("send-lat", 2, "--no-idc"),
+    ("send-bw", 1, "-l 8"),
+    ("send-bw", 2, "-l 8 -b"),
 ];
 
-/// Every tool with every kind of page; both sides hold all that arrives against what was sent (debug
-/// builds). Each prints its own pages.
-fn matrix(option: &[&str], sizes: &str, free: u64, shown: impl Fn(u64) -> String) {
+/// Runs every tool with `option`. Both sides compare what arrives with what was sent (debug builds),
+/// and each prints its pages.
+fn measure_with_pages(option: &str, sizes: &str, free: u64, shown: impl Fn(u64) -> String) {
     for (tool, buffers, options) in TOOLS {
         if 2 * buffers > free {
             println!("not tested here, only {free} pages: {tool} {options:?} {option:?}");
             continue;
         }
-        let fabric = Fabric::new();
-        let server = fabric.server(tool, &["-d", "soft0"]);
-        let args = ["-d", "soft1", "-n", "3", "-s", sizes];
-        let client = fabric.client(tool, &server, &[&args, options, option].concat());
-        // A server without a client would wait for one.
-        assert_success(&client);
-        let server = server.finish();
-        assert_success(&server);
+        let args = format!("-n 3 -s {sizes} {options} {option}");
         let line = format!("\nHugepages        : {}\n", shown(buffers));
-        for output in [&client, &server] {
-            assert!(stdout(output).contains(&line), "{tool}: {}", stdout(output));
+        for text in Fabric::new().pair(tool, &args) {
+            assert!(text.contains(&line), "{tool}: {text}");
         }
-        fabric.assert_nothing_left();
     }
 }
 
 #[test]
-fn system_pages() {
-    matrix(&[], "16384:65536", u64::MAX, |_| "Disabled".into());
+fn measures_with_system_pages() {
+    measure_with_pages("", "16384:65536", u64::MAX, |_| "Disabled".into());
 }
 
 #[test]
-fn pages_of_2m() {
+fn measures_with_pages_of_2m() {
     if let Some(made) = HugePages::make(2048, 4, 4) {
-        matrix(&["--use-hp=2M"], "16384:65536", made.free, |pages| {
+        measure_with_pages("--use-hp=2M", "16384:65536", made.free, |pages| {
             format!("Enabled (2M - {pages} pages)")
         });
     }
 }
 
 #[test]
-fn pages_of_1g() {
+fn measures_with_pages_of_1g() {
     if let Some(made) = HugePages::make(1_048_576, 4, 2) {
-        matrix(&["--use-hp=1G"], "65536", made.free, |pages| {
+        measure_with_pages("--use-hp=1G", "65536", made.free, |pages| {
             format!("Enabled (1G - {pages} pages)")
         });
     }
 }
 
-/// Sizes of the pages of the larger mappings of a process, in kB.
-fn sizes_of_pages(process: u32) -> Vec<String> {
+/// Counts the mappings of a process with pages of 2M.
+fn huge_mappings(process: u32) -> usize {
     let smaps = std::fs::read_to_string(format!("/proc/{process}/smaps")).expect("a process");
-    let sizes = smaps
+    smaps
         .lines()
-        .filter_map(|line| line.strip_prefix("KernelPageSize:"));
-    sizes.map(|size| size.trim().to_owned()).collect()
+        .filter_map(|line| line.strip_prefix("KernelPageSize:"))
+        .filter(|size| size.trim() == "2048 kB")
+        .count()
 }
 
-/// It is not only said.
 #[test]
-fn the_buffers_are_made_of_huge_pages() {
+fn maps_its_buffers_in_huge_pages() {
     let Some(_pages) = HugePages::make(2048, 4, 4) else {
         return;
     };
     let fabric = Fabric::new();
     for (tool, buffers) in [("write-lat", 1), ("read-lat", 1), ("send-lat", 2)] {
-        let server = fabric.server(tool, &["-d", "soft0"]);
-        let args = ["-d", "soft1", "-D", "1", "--use-hp=2M"];
-        let mut client = fabric
-            .client_command(tool, &server, &args)
-            .spawn()
-            .expect("starts");
-        // The header of the results: both sides have all that they need.
+        let server = fabric.server(tool, "-d soft0");
+        let mut client = fabric.client_command(tool, &server, "-d soft1 -D 1 --use-hp=2M");
+        let mut client = client.spawn().expect("cxidiag starts");
+        // Both sides have allocated their buffers when the client prints the header of its results.
         let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
         let mut line = || lines.next().expect("a line").expect("text");
         while !line().contains("StdDev[us]") {}
         for process in [client.id(), server.id()] {
-            let sizes = sizes_of_pages(process);
-            let huge = sizes.iter().filter(|size| *size == "2048 kB").count();
-            // Neighbours may be one mapping.
+            // The kernel may merge neighbours.
+            let huge = huge_mappings(process);
             assert!((1..=buffers).contains(&huge), "{tool}: {huge} of {buffers}");
         }
         assert!(client.wait().expect("a status").success());
@@ -102,43 +91,35 @@ fn the_buffers_are_made_of_huge_pages() {
     }
 }
 
-/// tools.md 3.6: a list that needs more than one page.
+/// tools.md 3.6
 #[test]
-fn a_buffer_is_rounded_up_to_whole_pages() {
+fn rounds_a_buffer_up_to_whole_pages() {
     let Some(_pages) = HugePages::make(2048, 6, 6) else {
         return;
     };
     let fabric = Fabric::new();
-    let args = ["send-bw", "--loopback", "-d", "soft0", "-n", "2"];
     for (options, pages, used) in [
-        (&["-s", "65536", "-l", "33"][..], 2, 4 << 20),
-        (&["-s", "65536", "-l", "32"], 1, 2 << 20),
-        (
-            &["-s", "65536", "-l", "256", "--buf-sz=5000000"],
-            3,
-            6 << 20,
-        ),
-        (&["-s", "1", "-l", "1"], 1, 2 << 20),
+        ("-s 65536 -l 33", 2, 4 << 20),
+        ("-s 65536 -l 32", 1, 2 << 20),
+        ("-s 65536 -l 256 --buf-sz=5000000", 3, 6 << 20),
+        ("-s 1 -l 1", 1, 2 << 20),
     ] {
-        let output = fabric.run(&[&args, options, &["--use-hp=2M"]].concat());
-        assert_success(&output);
-        let text = stdout(&output);
+        let text = fabric.loopback("send-bw", &format!("-n 2 {options} --use-hp=2M"));
         assert!(text.contains(&format!(" ({used} used)\n")), "{text}");
         let line = format!("\nHugepages        : Enabled (2M - {pages} pages)\n");
         assert!(text.contains(&line), "{text}");
     }
 }
 
-/// The page is named in any case, and the server's own option does not count.
+/// The name of the page size may be in lower case.
 #[test]
-fn the_client_decides() {
+fn takes_the_page_size_of_the_client() {
     let Some(_pages) = HugePages::make(2048, 2, 2) else {
         return;
     };
     let fabric = Fabric::new();
-    let server = fabric.server("write-lat", &["-d", "soft0", "--use-hp=1G"]);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "--use-hp=2m"]);
-    assert_success(&client);
+    let server = fabric.server("write-lat", "-d soft0 --use-hp=1G");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 --use-hp=2m"));
     let server = server.finish();
     assert!(stdout(&server).contains("Hugepages        : Enabled (2M - 1 pages)\n"));
     assert!(stderr(&server).contains("ignored on a server, the client decides: --use-hp\n"));
@@ -163,7 +144,7 @@ const HINT: &str = "hint: huge pages are set aside beforehand; these are too few
                     the limit of the control group; as root, write a larger number to the file named";
 
 #[test]
-fn too_few_pages_are_one_line_before_anything_is_opened() {
+fn refuses_too_few_pages_before_opening_a_device() {
     let fabric = Fabric::new();
     let machine = MadeUp::with_huge_pages([1, 0]);
     for (tool, sides, needed) in [
@@ -174,169 +155,123 @@ fn too_few_pages_are_one_line_before_anything_is_opened() {
         ("send-lat", "--loopback", Some(4)),
         ("send-bw", "--loopback", Some(16)),
     ] {
-        // The port of nobody: who has the pages comes that far.
-        let args = [tool, sides, "-d", "soft0", "--use-hp=2M", "-p", "1"];
-        let output = machine.seen_by(fabric.command(&args)).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
-        match needed {
-            Some(needed) => {
-                let line = format!("cxidiag {tool}: error: {}\n{HINT}", too_few(needed, 1));
-                assert!(
-                    said.starts_with(&line) && said.lines().count() == 2,
-                    "{said}"
-                );
-                assert!(!fabric.path().exists());
-            }
-            None => assert!(said.contains("nobody listens"), "{said}"),
+        // A client with enough pages finds no listener on port 1.
+        let command = fabric.command(&format!("{tool} {sides} -d soft0 --use-hp=2M -p 1"));
+        let error = assert_status(&finish(machine.seen_by(command)), 1);
+        if let Some(needed) = needed {
+            let start = format!("cxidiag {tool}: error: {}\n{HINT}", too_few(needed, 1));
+            assert!(error.starts_with(&start), "{error}");
+            assert_eq!(error.lines().count(), 2, "{error}");
+            assert!(!fabric.path().exists());
+        } else {
+            assert!(error.contains("nobody listens"), "{error}");
         }
     }
 }
 
 #[test]
-fn a_size_that_the_kernel_does_not_have() {
+fn refuses_a_page_size_that_the_kernel_lacks() {
     let fabric = Fabric::new();
     let machine = MadeUp::new(&[]);
-    let args = ["write-lat", "--loopback", "-d", "soft0", "--use-hp=1G"];
-    let output = machine.seen_by(fabric.command(&args)).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
+    let command = fabric.command("write-lat --loopback -d soft0 --use-hp=1G");
+    let error = assert_status(&finish(machine.seen_by(command)), 1);
     let line = format!("the kernel of {} has no huge pages of 1G\nhint: ", host());
-    assert!(said.contains(&line), "{said}");
+    assert!(error.contains(&line), "{error}");
 }
 
-/// The server finds out what it lacks when the client has told what it wants, and tells why it ends.
+/// The server learns from the client how many pages it needs.
 #[test]
-fn t33_a_client_is_told_what_its_server_lacks() {
-    // The client's own.
+fn t33_tells_a_client_what_its_server_lacks() {
+    // Those of the client.
     let Some(_pages) = HugePages::make(2048, 2, 2) else {
         return;
     };
     let fabric = Fabric::new();
     let poor = MadeUp::with_huge_pages([0, 0]);
     for (tool, options, needed) in [
-        ("write-lat", &[][..], 1),
-        ("send-lat", &[], 2),
-        ("send-bw", &["-l", "1", "-b"], 2),
+        ("write-lat", "", 1),
+        ("send-lat", "", 2),
+        ("send-bw", "-l 1 -b", 2),
     ] {
-        let args = ["-p", "0", "-d", "soft0"];
-        let server = Server::start(poor.seen_by(fabric.command(&[&[tool], &args[..]].concat())));
+        let command = fabric.command(&format!("{tool} -p 0 -d soft0"));
+        let server = Server::start(poor.seen_by(command));
         let peer = format!("127.0.0.1:{}", server.port);
-        let args = [&["-d", "soft1", "--use-hp=2M"], options].concat();
-        let client = fabric.client(tool, &server, &args);
+        let client = fabric.client(tool, &server, &format!("-d soft1 --use-hp=2M {options}"));
         let missing = too_few(needed, 0);
         assert_eq!(
-            stderr(&client),
+            assert_status(&client, 1),
             format!(
                 "cxidiag {tool}: error: the peer ({peer}) cannot take part: {missing}\n\
                  hint: see what the other side printed\n"
             )
         );
-        let server = server.finish();
-        let said = stderr(&server);
-        assert!(
-            said.starts_with(&format!("cxidiag {tool}: error: {missing}\n{HINT}")),
-            "{said}"
-        );
-        assert_eq!(
-            (client.status.code(), server.status.code()),
-            (Some(1), Some(1))
-        );
+        let error = assert_status(&server.finish(), 1);
+        let start = format!("cxidiag {tool}: error: {missing}\n{HINT}");
+        assert!(error.starts_with(&start), "{error}");
         fabric.assert_nothing_left();
     }
 }
 
-/// A legacy client may ask for them, too. One whose server has too few sees the connection end, as with a
-/// legacy server. (The stand-in without a NIC plays the control connection alone, and leaves.)
+/// A legacy client whose server has too few pages sees the connection end at the ready barrier, as with
+/// a legacy server.
 #[test]
-fn a_legacy_client_is_served_or_sees_the_end() {
+fn serves_a_legacy_client_with_huge_pages() {
     let Some(_pages) = HugePages::make(2048, 1, 1) else {
         return;
     };
     let fabric = Fabric::new();
-    let rich = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
+    let peer = Peer {
+        fields: "iters=3 flags=0x10",
+        ..Peer::of("write-lat")
+    };
+    let served = fabric.replay_client("write-lat", peer);
+    assert_eq!(served.received.len(), 5);
+    assert!(stdout(&served.cxidiag).contains("Enabled (2M - 1 pages)\n"));
+
     let poor = MadeUp::with_huge_pages([0, 0]);
-    let poor_server = fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]);
-    for (server, is_rich) in [(rich, true), (poor.seen_by(poor_server), false)] {
-        let server = Server::start(server);
-        let args = [
-            "cxi_write_lat",
-            "127.0.0.1",
-            "-p",
-            &server.port,
-            "-d",
-            "cxi1",
-        ];
-        let client = fabric.peer(&[&args[..], &["-n", "3", "--use-hp", "2M"]].concat());
-        let client = { client }.output().expect("python3 starts");
-        assert_eq!(client.status.success(), is_rich, "{}", stderr(&client));
-        let server = server.finish();
-        let said = (stderr(&client), stderr(&server));
-        match is_rich {
-            true => assert!(stdout(&server).contains("Enabled (2M - 1 pages)\n")),
-            false => assert!(said.1.contains(&too_few(1, 0)), "{said:?}"),
-        }
-    }
+    let server = Server::start(poor.seen_by(fabric.command("write-lat -p 0 -d soft0")));
+    let refused = replay_client(server, peer, |_| ());
+    assert_eq!(refused.received.len(), 4);
+    let error = stderr(&refused.cxidiag);
+    assert!(error.contains(&too_few(1, 0)), "{error}");
 }
 
-/// Pages that others have reserved are not free, and those of another node are of no use.
+/// Reserved pages are not free, and pages of another node do not help. A server counts after it has
+/// moved to its node.
 #[test]
-fn t33_pages_are_counted_where_they_are_needed() {
-    let fabric = Fabric::new();
-    let pool = "sys/kernel/mm/hugepages/hugepages-2048kB";
+fn t33_counts_the_free_pages_of_the_node() {
+    let pool = "hugepages/hugepages-2048kB";
     let node = "sys/devices/system/node/node0";
     let machine = MadeUp::new(&[
-        (&format!("{pool}/free_hugepages"), "9\n"),
-        (&format!("{pool}/resv_hugepages"), "8\n"),
+        (&format!("sys/kernel/mm/{pool}/free_hugepages"), "9\n"),
+        (&format!("sys/kernel/mm/{pool}/resv_hugepages"), "8\n"),
         (&format!("{node}/cpulist"), "0\n"),
-        (
-            &format!("{node}/hugepages/hugepages-2048kB/free_hugepages"),
-            "0\n",
-        ),
+        (&format!("{node}/{pool}/free_hugepages"), "0\n"),
         ("sys/devices/system/node/node1/cpulist", "1\n"),
     ]);
-    let args = ["write-lat", "--loopback", "-d", "soft0", "--use-hp=2M"];
-    for (options, found) in [
-        (&[][..], "need 2 of 2M, 1 are free on this machine ("),
-        (&["--cpu=0"], "need 2 of 2M, 0 are free on NUMA node 0 ("),
+    let fabric = Fabric::new();
+    for (option, found) in [
+        ("", "need 2 of 2M, 1 are free on this machine ("),
+        ("--cpu=0", "need 2 of 2M, 0 are free on NUMA node 0 ("),
     ] {
-        let command = fabric.command(&[&args, options].concat());
-        let output = machine.seen_by(command).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(found), "{}", stderr(&output));
+        let args = format!("write-lat --loopback -d soft0 --use-hp=2M {option}");
+        let error = assert_status(&finish(machine.seen_by(fabric.command(&args))), 1);
+        assert!(error.contains(found), "{error}");
     }
-}
-
-/// A server that has its place counts the pages there.
-#[test]
-fn t33_a_server_counts_the_pages_of_its_node() {
-    let fabric = Fabric::new();
-    let pool = "hugepages/hugepages-2048kB/free_hugepages";
-    let node = "sys/devices/system/node/node0";
-    let machine = MadeUp::new(&[
-        (&format!("sys/kernel/mm/{pool}"), "9\n"),
-        (&format!("{node}/cpulist"), "0\n"),
-        (&format!("{node}/{pool}"), "0\n"),
-    ]);
-    let args = ["write-lat", "-p", "0", "-d", "soft0", "--cpu=0"];
-    let server = Server::start(machine.seen_by(fabric.command(&args)));
-    // What becomes of the client depends on the pages of this machine.
+    let command = fabric.command("write-lat -p 0 -d soft0 --cpu=0");
+    let server = Server::start(machine.seen_by(command));
+    // The error of the client depends on the pages of the machine that runs this test.
     let rich = MadeUp::with_huge_pages([9, 9]);
-    let client = fabric.client_command("write-lat", &server, &["-d", "soft1", "--use-hp=2M"]);
-    assert!(!rich.seen_by(client).output().unwrap().status.success());
-    let said = stderr(&server.finish());
-    assert!(
-        said.contains("need 1 of 2M, 0 are free on NUMA node 0 ("),
-        "{said}"
-    );
+    let client = fabric.client_command("write-lat", &server, "-d soft1 --use-hp=2M");
+    assert!(!finish(rich.seen_by(client)).status.success());
+    let error = stderr(&server.finish());
+    let found = "need 1 of 2M, 0 are free on NUMA node 0 (";
+    assert!(error.contains(found), "{error}");
 }
 
-/// Somebody takes the pages between the look and the allocation.
+/// The pages go between the check and the allocation: here they never existed.
 #[test]
-fn t13_pages_that_have_gone_are_an_error_and_no_crash() {
-    let fabric = Fabric::new();
-    let machine = MadeUp::with_huge_pages([1 << 20, 1 << 20]);
-    let args = ["-n", "1", "--use-hp=1G"];
+fn t13_reports_pages_that_are_gone() {
     let Some(_no_others) = HugePages::make(1_048_576, 0, 0) else {
         return;
     };
@@ -345,43 +280,38 @@ fn t13_pages_that_have_gone_are_an_error_and_no_crash() {
         println!("not tested here: there are pages of 1G");
         return;
     }
-    let server = machine.seen_by(fabric.command(&["write-lat", "-p", "0", "-d", "soft0"]));
+    let fabric = Fabric::new();
+    let machine = MadeUp::with_huge_pages([1 << 20, 1 << 20]);
+    let server = machine.seen_by(fabric.command("write-lat -p 0 -d soft0"));
     let server = Server::start(server);
-    let client = [&["-d", "soft1"], &args[..]].concat();
-    let client = machine.seen_by(fabric.client_command("write-lat", &server, &client));
-    let client = { client }.output().expect("cxidiag starts");
-    let what = "cannot get a buffer of 8 bytes in huge pages of 1G: mmap: ";
-    let explained = |said: &String| said.contains(what) || said.contains("cannot take part");
-    assert!(explained(&stderr(&client)), "{}", stderr(&client));
-    let server = server.finish();
-    let said = [stderr(&client), stderr(&server)];
-    assert_eq!(
-        (client.status.code(), server.status.code()),
-        (Some(1), Some(1)),
-        "{said:?}"
+    let client = fabric.client_command("write-lat", &server, "-d soft1 -n 1 --use-hp=1G");
+    let client = finish(machine.seen_by(client));
+    let errors = [client, server.finish()].map(|output| assert_status(&output, 1));
+    // The first side to allocate reports the cause; the other gets it from its peer, or fails itself.
+    let cause = "cannot get a buffer of 8 bytes in huge pages of 1G: mmap: ";
+    assert!(
+        errors.iter().any(|error| error.contains(cause)),
+        "{errors:?}"
     );
-    // Whoever comes first says why; the other was told, or finds out by itself.
-    assert!(said.iter().any(|said| said.contains(what)), "{said:?}");
-    assert!(said.iter().all(explained), "{said:?}");
+    let explains = |error: &String| error.contains(cause) || error.contains("cannot take part");
+    assert!(errors.iter().all(explains), "{errors:?}");
     fabric.assert_nothing_left();
 }
 
 #[test]
-fn other_sizes_are_usage_errors() {
+fn rejects_other_page_sizes() {
     let fabric = Fabric::new();
-    for wrong in ["4K", "2", "2MB", "", "512M"] {
-        let option = format!("--use-hp={wrong}");
-        let output = fabric.run(&["write-lat", "--loopback", "-d", "soft0", &option]);
-        assert_eq!(output.status.code(), Some(2));
+    for size in ["4K", "2", "2MB", "", "512M"] {
+        let output = fabric.run(&format!("write-lat --loopback -d soft0 --use-hp={size}"));
         assert_eq!(
-            stderr(&output),
+            assert_status(&output, 2),
             format!(
-                "cxidiag write-lat: error: invalid value '{wrong}' for --use-hp: expected 2M or 1G\n"
+                "cxidiag write-lat: error: invalid value '{size}' for --use-hp: expected 2M or 1G\n"
             )
         );
-        assert!(!fabric.path().exists());
     }
-    // Atomic operations have no buffers to speak of.
-    let output = fabric.run(&["atomic-lat", "--loopback", "-d", "soft0", "--use-hp=2M"]);
-    assert_eq!(output.status.code(), Some(2));
+    // atomic-lat has no data buffers.
+    let output = fabric.run("atomic-lat --loopback -d soft0 --use-hp=2M");
+    assert_status(&output, 2);
+    assert!(!fabric.path().exists());
 }

@@ -1,317 +1,223 @@
-//! The control connection between cxidiag and legacy tools (wire.md), for which a stand-in
-//! written from that document plays them. It has no NIC here: the runs end behind the handshake.
+//! The handshake between cxidiag and legacy tools (wire.md), whose messages a thread replays. It has
+//! no NIC: the runs end after the handshake.
 
 mod harness;
 
-use harness::legacy::{Ended, all, course, payloads};
-use harness::{Fabric, stderr, stdout};
+use std::process::Output;
 
-/// What cxidiag says when the stand-in has come to its end.
+use harness::legacy::{Peer, Replayed, all, block, legacy};
+use harness::{Fabric, assert_status, stdout};
+
+/// The error of cxidiag when the replay has come to its end.
 const GONE: &str = "closed the connection";
 
-/// Ends a legacy server where its NIC would be needed next.
-const NO_FURTHER: [&str; 2] = ["--at", "Client=close"];
+/// Ends a server before its answer at the ready barrier.
+const NO_FURTHER: &str = "ready=close";
 
-/// Options that the option block carries, for each tool in turns.
-const OPTIONS: [(&str, &[&str]); 16] = [
-    ("write-lat", &[]),
-    ("write-lat", &["-n", "7", "--warmup", "0", "-s", "3"]),
+/// Options that the option block carries, and its fields.
+const OPTIONS: [(&str, &str, &str); 16] = [
+    ("write-lat", "", ""),
     (
         "write-lat",
-        &["-D", "9", "--latency-gap", "123456789012", "-s", "1:65536"],
+        "-n 7 --warmup 0 -s 3",
+        "iters=7 warmup=0 min=3 max=3",
     ),
     (
         "write-lat",
-        &[
-            "-n",
-            "18446744073709551615",
-            "--no-idc",
-            "--no-ll",
-            "--unrestricted",
-        ],
+        "-D 9 --latency-gap 123456789012 -s 1:65536",
+        "duration=9 gap=123456789012 min=1 max=65536",
     ),
-    ("write-lat", &["--report-all", "-s", "100000"]),
-    ("read-lat", &[]),
+    (
+        "write-lat",
+        "-n 18446744073709551615 --no-idc --no-ll --unrestricted",
+        "iters=0xffffffffffffffff use=0x40",
+    ),
+    (
+        "write-lat",
+        "--report-all -s 100000",
+        "flags=0x02 min=100000 max=100000",
+    ),
+    ("read-lat", "", ""),
     (
         "read-lat",
-        &[
-            "--no-ll",
-            "--unrestricted",
-            "-D",
-            "4294967295",
-            "--report-all",
-        ],
+        "--no-ll --unrestricted -D 4294967295 --report-all",
+        "duration=4294967295 use=0x40",
     ),
-    ("send-lat", &[]),
-    ("send-lat", &["-R", "-s", "8:16"]),
+    ("send-lat", "", ""),
+    ("send-lat", "-R -s 8:16", "max=16 use=0x0c"),
     (
         "send-lat",
-        &["--no-idc", "--no-ll", "--report-all", "-n", "65536"],
+        "--no-idc --no-ll --report-all -n 65536",
+        "iters=65536 flags=0x02 use=0",
     ),
-    ("atomic-lat", &[]),
+    ("atomic-lat", "", ""),
     (
         "atomic-lat",
-        &[
-            "-A",
-            "cswap",
-            "-C",
-            "ge",
-            "-T",
-            "double",
-            "--fetching",
-            "--matching",
-            "--no-idc",
-        ],
+        "-A cswap -C ge -T double --fetching --matching --no-idc",
+        "use=0x34 op=11 cswap=4 type=10",
     ),
     (
         "atomic-lat",
-        &["-A", "bxor", "-T", "int8", "--unrestricted", "--report-all"],
+        "-A bxor -T int8 --unrestricted --report-all",
+        "flags=0x02 use=0x46 op=9 type=0",
     ),
-    ("send-bw", &[]),
+    ("send-bw", "", ""),
     (
         "send-bw",
-        &[
-            "-b",
-            "-R",
-            "-l",
-            "16",
-            "--buf-sz",
-            "1048576",
-            "--buf-align",
-            "128",
-            "-s",
-            "1024:65536",
-        ],
+        "-b -R -l 16 --buf-sz 1048576 --buf-align 128 -s 1024:65536",
+        "list=16 flags=0x01 min=1024 max_buf=1048576 align=128 use=0x08",
     ),
     (
         "send-bw",
-        &["-D", "5", "-l", "1000", "--no-idc", "-s", "1:8"],
+        "-D 5 -l 1000 --no-idc -s 1:8",
+        "duration=5 list=1000 min=1 max=8 use=0",
     ),
 ];
 
+/// Fails unless cxidiag failed with all of `texts` in a line and at most a hint.
 #[track_caller]
-fn assert_refused(ended: &Ended, texts: &[&str]) {
-    let said = stderr(&ended.cxidiag);
-    assert_eq!(ended.cxidiag.status.code(), Some(1), "{said}");
+fn assert_fails(output: &Output, texts: &[&str]) {
+    let error = assert_status(output, 1);
     for text in texts {
-        assert!(said.contains(text), "{text:?} is not in {said:?}");
+        assert!(error.contains(text), "{text:?} is not in {error:?}");
     }
-    let lines = said.lines().count();
-    assert!(lines <= 2, "more than a line and its hint: {said}");
+    assert!(error.lines().count() <= 2, "{error}");
 }
 
-/// The server said why in one line, and served the next client.
+/// Fails unless a server gave its reason in one line and served the next client.
 #[track_caller]
-fn assert_only_refused(ended: &Ended, texts: &[&str]) {
-    let said = stderr(&ended.cxidiag);
-    assert!(ended.cxidiag.status.success(), "{said}");
+fn assert_refuses(output: &Output, texts: &[&str]) {
+    let error = assert_status(output, 0);
     for text in texts {
-        assert!(said.contains(text), "{text:?} is not in {said:?}");
+        assert!(error.contains(text), "{text:?} is not in {error:?}");
     }
-    assert!(said.contains(": refused a client: "), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(error.contains(": refused a client: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-/// The stand-in itself is what wire.md says: the vectors of 4.6.
-#[test]
-fn the_stand_in_sends_the_documented_bytes() {
-    let block = |args: &[&str]| {
-        let output = Fabric::new()
-            .peer(&[args, &["--show-block"]].concat())
-            .output();
-        stdout(&output.expect("python3 starts"))
+/// Runs cxidiag in both roles against a replay.
+fn both_roles(fabric: &Fabric, tool: &str, peer: Peer) -> [Replayed; 2] {
+    let server = Peer {
+        deviation: NO_FURTHER,
+        ..peer
     };
-    let vector = |text: &str| text.replace(char::is_whitespace, "") + "\n";
-    assert_eq!(
-        block(&["cxi_write_lat"]),
-        vector(
+    [
+        fabric.replay_server(tool, "", server),
+        fabric.replay_client(tool, peer),
+    ]
+}
+
+/// The vectors of wire.md 4.6.
+#[test]
+fn replays_the_documented_option_blocks() {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let send_bw = "iters=20 duration=5 list=16 flags=0x11 min=1024 max_buf=1048576 align=128 use=0x08 \
+                   service=7 device=3 gpu_type=1";
+    let write_lat = "warmup=2 gap=77 flags=0x2a min=64 max=64 use=0x40 gpu_type=2 gpus=0x39103";
+    for (tool, fields, vector) in [
+        (
+            "write-lat",
+            "",
             "00000000 00 6400000000000000 0a00000000000000 e803000000000000 00000000 0000 0000
              0800000000000000 0800000000000000 0000000000000000 0000000000000000 0000000000000000
              06 00 00 00
              01000000 00000000 2ac0 ff 00 00000000 0000000000000000
-             00000000 00000000 0000 00 00 00000000 0000000000000000"
-        )
-    );
-    let send_bw = [
-        "cxi_send_bw",
-        "-d",
-        "cxi3",
-        "-v",
-        "7",
-        "-n",
-        "20",
-        "-D",
-        "5",
-        "-s",
-        "1024:65536",
-        "-l",
-        "16",
-        "-b",
-        "-R",
-        "--buf-sz",
-        "1048576",
-        "--buf-align",
-        "128",
-        "--use-hp",
-        "2M",
-        "-g",
-        "nvidia",
-    ];
-    assert_eq!(
-        block(&send_bw),
-        vector(
+             00000000 00000000 0000 00 00 00000000 0000000000000000",
+        ),
+        (
+            "send-bw",
+            send_bw,
             "00 00 00 00 00 14 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 05 00 00
              00 10 00 11 00 00 04 00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00 10 00 00 00 00 00 00 00 00
              00 00 00 00 00 80 00 00 00 00 00 00 00 08 00 00 00 07 00 00 00 03 00 00 00 2a c0 01 00 00 00 00
              00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
-             00"
-        )
-    );
-    let write_lat = [
-        "cxi_write_lat",
-        "-t",
-        "3",
-        "-r",
-        "200",
-        "-g",
-        "intel",
-        "--unrestricted",
-        "--no-ll",
-        "--report-all",
-        "--warmup",
-        "2",
-        "--latency-gap",
-        "77",
-        "--use-hp",
-        "1G",
-        "-s",
-        "64",
-        "--emu-mode",
-    ];
-    assert_eq!(
-        block(&write_lat),
-        vector(
+             00",
+        ),
+        (
+            "write-lat",
+            write_lat,
             "00 00 00 00 00 64 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00 4d 00 00 00 00 00 00 00 00 00 00
              00 00 00 2a 00 40 00 00 00 00 00 00 00 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
              00 00 00 00 00 00 00 00 00 00 00 00 00 40 00 00 00 01 00 00 00 00 00 00 00 2a c0 02 00 00 00 00
              00 03 91 03 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
-             00"
-        )
-    );
-    let bytes = |args: &[&str], at: usize, end: usize| block(args)[2 * at..2 * end].to_owned();
-    let atomic = [
-        "cxi_atomic_lat",
-        "-A",
-        "cswap",
-        "-C",
-        "ge",
-        "-T",
-        "double",
-        "--fetching",
-        "--matching",
-        "--no-idc",
-    ];
-    assert_eq!(bytes(&atomic, 77, 81), "340b040a");
-    let clock = ["cxi_send_lat", "-c", "cycles", "--ignore-cpu-freq-mismatch"];
-    assert_eq!(bytes(&clock, 0, 5), "0100000001");
-    for (tool, used, gpu_type) in [
-        ("cxi_read_lat", "04000000", "ff"),
-        ("cxi_send_lat", "06000000", "ff"),
-        ("cxi_atomic_lat", "06020007", "00"),
-        ("cxi_send_bw", "02000000", "ff"),
+             00",
+        ),
     ] {
-        assert_eq!(bytes(&[tool], 77, 81), used, "{tool}");
-        assert_eq!(bytes(&[tool], 91, 92), gpu_type, "{tool}");
+        let vector = vector.replace(char::is_whitespace, "");
+        assert_eq!(hex(&block(tool, fields)), vector, "{tool}");
+    }
+    for (tool, used, gpu_type) in [
+        ("read-lat", "04000000", 0xff),
+        ("send-lat", "06000000", 0xff),
+        ("atomic-lat", "06020007", 0),
+        ("send-bw", "02000000", 0xff),
+    ] {
+        assert_eq!(hex(&block(tool, "")[77..81]), used, "{tool}");
+        assert_eq!(block(tool, "")[91], gpu_type, "{tool}");
     }
 }
 
-/// A cxidiag client sends, byte for byte, what the legacy tool sends for the same options, and
-/// all of its handshake is where a legacy server expects it.
 #[test]
-fn a_client_sends_what_the_legacy_tool_sends() {
-    all(&OPTIONS, |fabric, (tool, options)| {
-        let ended = fabric.against_server(
-            tool,
-            options,
-            &[&["-d", "cxi1"], &NO_FURTHER[..], *options].concat(),
-        );
-        let sent = |label| payloads(&ended.peer, label, '<').concat();
-        let expected = |label| payloads(&ended.peer, label, '>').concat();
-        assert_eq!(sent("name"), expected("name"), "{tool} {options:?}");
-        assert_eq!(sent("options"), expected("options"), "{tool} {options:?}");
-        assert_eq!(sent("options").len(), 2 * 129);
-        // NIC 0x13, PID 0
-        assert_eq!(sent("address"), "1300000000000000", "{tool}");
-        let version = expected("version");
-        let (numbers, _nul) = version.split_at(version.len() - 2);
+fn client_sends_what_the_legacy_tool_sends() {
+    all(&OPTIONS, |fabric, (tool, options, fields)| {
+        let ended = fabric.replay_server(tool, options, Peer::deviating(tool, NO_FURTHER));
+        let (name, version) = legacy(tool);
+        let [our_name, our_version, our_block, address, ready] = &ended.received[..] else {
+            panic!("{tool} {options:?}: {:?}", ended.cxidiag);
+        };
+        assert_eq!(*our_name, [name.as_bytes(), b"\0"].concat());
         assert!(
-            sent("version").starts_with(numbers),
-            "{tool}: {}",
-            sent("version")
+            our_version.starts_with(version.as_bytes()),
+            "{our_version:?}"
         );
-        assert_eq!(
-            course(&ended.peer),
-            ["name", "version", "options", "address", "Client"],
-            "{tool} {options:?}: {}",
-            stderr(&ended.cxidiag)
-        );
-        assert!(ended.peer.status.success(), "{}", stderr(&ended.peer));
-        assert_refused(&ended, &[GONE]);
+        let fields = format!("device=1 port={} {fields}", ended.port);
+        assert_eq!(*our_block, block(tool, &fields), "{tool} {options:?}");
+        // NIC 0x13, PID 0
+        assert_eq!(*address, [0x13, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(ready.is_empty());
+        assert_fails(&ended.cxidiag, &[GONE]);
     });
 }
 
-/// A cxidiag server answers with the defaults of the tool, as the legacy one does, and takes the
-/// client's options over.
+/// The server answers with the defaults of the tool, as the legacy one does, and follows the client's
+/// options.
 #[test]
-fn a_server_answers_as_the_legacy_tool_does() {
-    all(&OPTIONS, |fabric, (tool, options)| {
-        let ended = fabric.against_client(tool, options);
-        let said = stderr(&ended.cxidiag);
-        let received = payloads(&ended.peer, "options", '<').concat();
-        let port = &payloads(&ended.peer, "options", '>').concat()[2 * 89..2 * 91];
-        let port = u16::from_str_radix(port, 16)
-            .expect("hexadecimal")
-            .swap_bytes()
-            .to_string();
-        let legacy = harness::legacy::legacy(tool);
-        let defaults = fabric.peer(&[legacy, "-p", &port, "--show-block"]).output();
-        assert_eq!(
-            received + "\n",
-            stdout(&defaults.expect("python3 starts")),
-            "{tool}"
-        );
-        assert_eq!(
-            payloads(&ended.peer, "address", '<'),
-            ["1200000000000000"],
-            "{tool}"
-        );
-        assert_eq!(
-            course(&ended.peer),
-            ["name", "version", "options", "address", "Server"],
-            "{tool} {options:?}: {said}"
-        );
-        assert!(ended.peer.status.success(), "{}", stderr(&ended.peer));
-        assert_refused(&ended, &[GONE]);
+fn server_answers_as_the_legacy_tool_does() {
+    all(&OPTIONS, |fabric, (tool, options, fields)| {
+        let peer = Peer {
+            fields,
+            ..Peer::of(tool)
+        };
+        let ended = fabric.replay_client(tool, peer);
+        let [_, _, our_block, address, ready] = &ended.received[..] else {
+            panic!("{tool} {options:?}: {:?}", ended.cxidiag);
+        };
+        let defaults = block(tool, &format!("port={}", ended.port));
+        assert_eq!(*our_block, defaults, "{tool}");
+        assert_eq!(*address, [0x12, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(ready.is_empty());
+        assert_fails(&ended.cxidiag, &[GONE]);
         let summary = stdout(&ended.cxidiag);
-        for pair in options.windows(2) {
-            let shown = match pair[0] {
+        let words: Vec<&str> = options.split(' ').collect();
+        for pair in words.windows(2) {
+            let line = match pair[0] {
                 "-n" => format!("Iterations       : {}\n", pair[1]),
                 "-D" => format!("Duration         : {} seconds\n", pair[1]),
                 "-l" => format!("List Size        : {}\n", pair[1]),
                 "--latency-gap" => format!("Inter-Iter Gap   : {} microseconds\n", pair[1]),
                 "--warmup" => format!("Warmup Iters     : {}\n", pair[1]),
                 "-T" => format!("Atomic Type      : {}\n", pair[1].to_uppercase()),
-                "-s" => format!(": {}\n", pair[1].split(':').next_back().unwrap()),
+                "-s" => format!(": {}\n", pair[1].split(':').next_back().expect("a size")),
                 _ => continue,
             };
-            assert!(summary.contains(&shown), "{shown:?} is not in {summary}");
+            assert!(summary.contains(&line), "{line:?} is not in {summary}");
         }
     });
 }
 
 /// Only major and minor number count.
 #[test]
-fn versions_that_match() {
+fn accepts_versions_of_the_same_release() {
     let cases = [
         ("write-lat", "2.4"),
         ("read-lat", "2.4.0"),
@@ -320,140 +226,141 @@ fn versions_that_match() {
         ("send-bw", "2.4 with words"),
     ];
     all(&cases, |fabric, (tool, version)| {
-        for ended in [
-            fabric.against_server(
-                tool,
-                &[],
-                &[&NO_FURTHER[..], &["--announce", version]].concat(),
-            ),
-            fabric.against_client(tool, &["--announce", version]),
-        ] {
-            assert!(
-                ended.peer.status.success(),
-                "{version}: {}",
-                stderr(&ended.peer)
-            );
-            assert_refused(&ended, &[GONE]);
+        let peer = Peer {
+            version,
+            ..Peer::of(tool)
+        };
+        for ended in both_roles(fabric, tool, peer) {
+            assert_eq!(ended.received.len(), 5, "{version}");
+            assert_fails(&ended.cxidiag, &[GONE]);
         }
     });
 }
 
-/// Both versions are named, and what to do; the legacy side reports the mismatch in its words.
+/// The error has both versions and a remedy; the peer gets our version and can report the mismatch.
 #[test]
-fn versions_that_do_not_match() {
+fn rejects_versions_of_other_releases() {
     let cases = [
-        ("write-lat", "2.4.0", "2.2.0", "SHS 12.0 or older"),
-        ("write-lat", "2.4.0", "2.3.0", "between SHS 12.0 and 13.0"),
-        ("read-lat", "2.4.0", "3.0.0", "same release of the tool"),
-        ("atomic-lat", "2.4.0", "2.1.0", "SHS 12.0 or older"),
-        ("send-bw", "2.4.0", "2.40.0", "same release of the tool"),
-        ("send-bw", "2.4.0", "12.4", "same release of the tool"),
-        ("send-lat", "2.3.0", "2.2.0", "SHS 12.0 or older"),
-        ("send-lat", "2.3.0", "2.4.0", "same release of the tool"),
+        ("write-lat", "2.2.0", "SHS 12.0 or older"),
+        ("write-lat", "2.3.0", "between SHS 12.0 and 13.0"),
+        ("read-lat", "3.0.0", "same release of the tool"),
+        ("atomic-lat", "2.1.0", "SHS 12.0 or older"),
+        ("send-bw", "2.40.0", "same release of the tool"),
+        ("send-bw", "12.4", "same release of the tool"),
+        ("send-lat", "2.2.0", "SHS 12.0 or older"),
+        ("send-lat", "2.4.0", "same release of the tool"),
     ];
-    all(&cases, |fabric, (tool, ours, theirs, hint)| {
-        let words = format!("different versions of cxi_{}", tool.replace('-', "_"));
-        let words = [&words, *ours, *theirs, *hint];
-        let as_server = fabric.against_server(tool, &[], &["--announce", theirs]);
-        assert_refused(&as_server, &words);
-        let as_client = fabric.refused_client(tool, &["--announce", theirs]);
-        assert_only_refused(&as_client, &words);
-        for ended in [as_server, as_client] {
-            let said = stderr(&ended.peer);
-            assert_eq!(ended.peer.status.code(), Some(1), "{said}");
-            assert!(said.contains("program versions do not match!"), "{said}");
+    all(&cases, |fabric, (tool, version, hint)| {
+        let peer = Peer {
+            version,
+            ..Peer::of(tool)
+        };
+        let (name, ours) = legacy(tool);
+        let words = format!("different versions of {name}");
+        let words = [&words, ours, version, hint];
+        let as_client = fabric.replay_server(tool, "", peer);
+        assert_fails(&as_client.cxidiag, &words);
+        let as_server = fabric.replay_refused_client(tool, peer);
+        assert_refuses(&as_server.cxidiag, &words);
+        for ended in [as_client, as_server] {
+            assert!(ended.received[1].starts_with(ours.as_bytes()), "{tool}");
         }
     });
 }
 
 #[test]
-fn another_tool() {
-    let cases = [
+fn rejects_other_tools() {
+    let names = [
         "cxi_read_lat",
         "cxi_write_bw",
         "cxi_write_la",
         "cxi_write_lat2",
     ];
-    all(&cases, |fabric, name| {
+    all(&names, |fabric, name| {
         let words = ["different tools: cxi_write_lat here", name];
-        let as_server = fabric.against_server("write-lat", &[], &["--name", name]);
-        assert_refused(&as_server, &words);
-        let as_client = fabric.refused_client("write-lat", &["--name", name]);
-        assert_only_refused(&as_client, &words);
-        for ended in [as_server, as_client] {
-            let said = stderr(&ended.peer);
-            assert!(said.contains("program names do not match!"), "{said}");
+        let peer = Peer {
+            name,
+            ..Peer::of("write-lat")
+        };
+        let as_client = fabric.replay_server("write-lat", "", peer);
+        assert_fails(&as_client.cxidiag, &words);
+        let as_server = fabric.replay_refused_client("write-lat", peer);
+        assert_refuses(&as_server.cxidiag, &words);
+        for ended in [as_client, as_server] {
+            assert_eq!(ended.received[0], b"cxi_write_lat\0");
         }
     });
 }
 
-/// What a peer does in the handshake instead of what it should, what a client says to it, and what a server
-/// says.
-const IN_THE_HANDSHAKE: [(&str, &str, &str); 16] = [
-    ("version=close", GONE, GONE),
-    (
-        "version=silence",
-        "did not answer during the handshake (version) within 5 s",
-        "failed during the handshake (version): it said nothing for 5 s",
-    ),
-    (
-        "version=stall",
-        "did not answer during the handshake (version) within 5 s",
-        "failed during the handshake (version): it said nothing for 5 s",
-    ),
-    ("version=empty", "different versions", "different versions"),
+const NO_VERSION: [&str; 2] = [
+    "did not answer during the handshake (version) within 5 s",
+    "failed during the handshake (version): it said nothing for 5 s",
+];
+
+/// What a peer does instead of sending a message, and the errors of a client and of a server.
+const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
+    ("version=close", [GONE; 2]),
+    ("version=silence", NO_VERSION),
+    ("version=stall", NO_VERSION),
+    ("version=empty", ["different versions"; 2]),
     (
         "version=huge",
-        "announced 4294967294 bytes during the handshake (version)",
-        "failed during the handshake (version): it speaks another protocol",
+        [
+            "announced 4294967294 bytes during the handshake (version)",
+            "failed during the handshake (version): it speaks another protocol",
+        ],
     ),
-    ("options=close", GONE, GONE),
-    ("options=cut", GONE, GONE),
+    ("options=close", [GONE; 2]),
+    ("options=cut", [GONE; 2]),
     (
         "options=silence",
-        "did not answer during the handshake (options) within 5 s",
-        "failed during the handshake (options): it said nothing for 5 s",
+        [
+            "did not answer during the handshake (options) within 5 s",
+            "failed during the handshake (options): it said nothing for 5 s",
+        ],
     ),
     (
         "options=empty",
-        "sent 0 bytes as its options, where 129 are expected",
-        "sent 0 bytes as its options, where 129 are expected",
+        ["sent 0 bytes as its options, where 129 are expected"; 2],
     ),
     (
         "options=shorter",
-        "sent 128 bytes as its options, where 129 are expected",
-        "sent 128 bytes as its options, where 129 are expected",
+        ["sent 128 bytes as its options, where 129 are expected"; 2],
     ),
     (
         "options=huge",
-        "announced 4294967294 bytes during the handshake (options)",
-        "failed during the handshake (options): it speaks another protocol",
+        [
+            "announced 4294967294 bytes during the handshake (options)",
+            "failed during the handshake (options): it speaks another protocol",
+        ],
     ),
-    ("address=close", GONE, GONE),
+    ("address=close", [GONE; 2]),
     (
         "address=silence",
-        "did not answer during the handshake (address) within 5 s",
-        "failed during the handshake (address): it said nothing for 5 s",
+        [
+            "did not answer during the handshake (address) within 5 s",
+            "failed during the handshake (address): it said nothing for 5 s",
+        ],
     ),
     (
         "address=shorter",
-        "sent 7 bytes as its address, where 8 are expected",
-        "sent 7 bytes as its address, where 8 are expected",
+        ["sent 7 bytes as its address, where 8 are expected"; 2],
     ),
     (
         "address=longer",
-        "sent 9 bytes as its address, where 8 are expected",
-        "sent 9 bytes as its address, where 8 are expected",
+        ["sent 9 bytes as its address, where 8 are expected"; 2],
     ),
     (
         "address=huge",
-        "announced 4294967294 bytes during the handshake (address)",
-        "failed during the handshake (address): it speaks another protocol",
+        [
+            "announced 4294967294 bytes during the handshake (address)",
+            "failed during the handshake (address): it speaks another protocol",
+        ],
     ),
 ];
 
-/// The same where both sides have agreed: either of them ends.
-const BEHIND_THE_HANDSHAKE: [(&str, &str); 4] = [
+/// The same after both sides have agreed: either of them ends.
+const AFTER_THE_HANDSHAKE: [(&str, &str); 4] = [
     (
         "address=twice",
         "announced 8 bytes at the ready barrier, where 0 are the most",
@@ -466,48 +373,42 @@ const BEHIND_THE_HANDSHAKE: [(&str, &str); 4] = [
     ),
 ];
 
-/// A client that goes wrong in the handshake is refused, and the server says why.
 #[test]
-fn clients_that_go_wrong() {
-    all(&IN_THE_HANDSHAKE, |fabric, (deviation, _, text)| {
-        let ended = fabric.refused_client("write-lat", &["--at", deviation]);
-        assert_only_refused(&ended, &[text]);
-    });
-    all(&BEHIND_THE_HANDSHAKE, |fabric, (deviation, text)| {
-        let deviation = deviation.replace("ready", "Server");
-        let ended = fabric.against_client("write-lat", &["--at", &deviation]);
-        assert_refused(&ended, &[text]);
-    });
+fn server_refuses_a_client_that_deviates() {
     let out_of_order = [
         (
             "options=skip",
-            "sent 8 bytes as its options, where 129 are expected",
+            ["", "sent 8 bytes as its options, where 129 are expected"],
         ),
         (
             "address=skip",
-            "sent 0 bytes as its address, where 8 are expected",
+            ["", "sent 0 bytes as its address, where 8 are expected"],
         ),
     ];
-    all(&out_of_order, |fabric, (deviation, text)| {
-        let ended = fabric.refused_client("write-lat", &["--at", deviation]);
-        assert_only_refused(&ended, &[text]);
+    let cases = [&IN_THE_HANDSHAKE[..], &out_of_order].concat();
+    all(&cases, |fabric, (deviation, [_, text])| {
+        let peer = Peer::deviating("write-lat", deviation);
+        let ended = fabric.replay_refused_client("write-lat", peer);
+        assert_refuses(&ended.cxidiag, &[text]);
+    });
+    all(&AFTER_THE_HANDSHAKE, |fabric, (deviation, text)| {
+        let peer = Peer::deviating("write-lat", deviation);
+        let ended = fabric.replay_client("write-lat", peer);
+        assert_fails(&ended.cxidiag, &[text]);
     });
 }
 
-/// A server that goes wrong ends its client.
 #[test]
-fn servers_that_go_wrong() {
-    all(&IN_THE_HANDSHAKE, |fabric, (deviation, text, _)| {
-        let ended = fabric.against_server("write-lat", &[], &["--at", deviation]);
-        assert_refused(&ended, &[text]);
-    });
-    all(&BEHIND_THE_HANDSHAKE, |fabric, (deviation, text)| {
-        let deviation = deviation.replace("ready", "Client");
-        let ended = fabric.against_server("write-lat", &[], &["--at", &deviation]);
-        assert_refused(&ended, &[text]);
+fn client_fails_if_its_server_deviates() {
+    let in_the_handshake = IN_THE_HANDSHAKE.map(|(deviation, [text, _])| (deviation, text));
+    let cases = [&in_the_handshake[..], &AFTER_THE_HANDSHAKE].concat();
+    all(&cases, |fabric, (deviation, text)| {
+        let peer = Peer::deviating("write-lat", deviation);
+        let ended = fabric.replay_server("write-lat", "", peer);
+        assert_fails(&ended.cxidiag, &[text]);
     });
     let first = [
-        ("name=close", "closed the connection"),
+        ("name=close", GONE),
         ("name=silence", "said nothing for 5 s"),
         ("name=stall", "said nothing for 5 s"),
         ("name=empty", "did not name a benchmark"),
@@ -516,108 +417,83 @@ fn servers_that_go_wrong() {
         ("name=skip", "did not name a benchmark"),
     ];
     all(&first, |fabric, (deviation, text)| {
-        let ended = fabric.against_server("read-lat", &[], &["--at", deviation]);
-        assert_refused(&ended, &["did not answer as a cxi_read_lat server", text]);
+        let ended = fabric.replay_server("read-lat", "", Peer::deviating("read-lat", deviation));
+        let texts = ["did not answer as a cxi_read_lat server", text];
+        assert_fails(&ended.cxidiag, &texts);
     });
 }
 
-/// Before SHS 13.0 the server began to speak. It is recognised and told apart.
+/// The server sends first, which the client does not wait for (wire.md 9.1).
 #[test]
-fn servers_that_speak_first() {
-    all(&["cxi_write_lat", "cxi_send_bw"], |fabric, name| {
-        let tool = name[4..].replace('_', "-");
-        let old = ["--generation", "1", "--announce", "2.2.0"];
-        let ended = fabric.against_server(&tool, &[], &old);
-        assert_refused(
-            &ended,
-            &["2.4.0 here, 2.2.0 at the peer", "SHS 12.0 or older"],
-        );
-        let said = stderr(&ended.peer);
-        assert!(said.contains("program versions do not match!"), "{said}");
+fn client_recognises_servers_before_shs_13() {
+    all(&["write-lat", "send-bw"], |fabric, tool| {
+        let peer = Peer {
+            version: "2.2.0",
+            server_sends_first: true,
+            ..Peer::of(tool)
+        };
+        let ended = fabric.replay_server(tool, "", peer);
+        let texts = ["2.4.0 here, 2.2.0 at the peer", "SHS 12.0 or older"];
+        assert_fails(&ended.cxidiag, &texts);
+        assert!(ended.received[1].starts_with(b"2.4.0"));
     });
 }
 
-/// What a client asks for and cannot be: the server says why, and the client sees what it sees
-/// when a legacy server gives up (T27 of tools.md).
+/// The server prints the reason, and the client sees what it sees when a legacy server gives up: the
+/// connection ends at the ready barrier (T27 of tools.md).
 #[test]
-fn clients_that_ask_for_too_much() {
-    let cases: [(&str, &[&str], &str); 15] = [
-        (
-            "write-lat",
-            &["--block", "35=30"],
-            "hugepages is none that exists",
-        ),
-        (
-            "send-lat",
-            &["--block", "0=02"],
-            "clock is none that exists",
-        ),
-        ("write-lat", &["-n", "0"], "iters 0: "),
-        ("read-lat", &["-s", "0"], "size 0:0: "),
-        ("read-lat", &["-s", "8:4"], "size 8:4: "),
-        ("read-lat", &["-s", "3:48"], "size 3:48: "),
+fn t27_server_refuses_invalid_options() {
+    let cases = [
+        ("write-lat", "flags=0x30", "hugepages is none that exists"),
+        ("send-lat", "clock=2", "clock is none that exists"),
+        ("write-lat", "iters=0", "iters 0: "),
+        ("read-lat", "min=0 max=0", "size 0:0: "),
+        ("read-lat", "min=8 max=4", "size 8:4: "),
+        ("read-lat", "min=3 max=48", "size 3:48: "),
         (
             "read-lat",
-            &["-s", "1125899906842624"],
+            "min=1125899906842624 max=1125899906842624",
             "size 1125899906842624:1125899906842624: ",
         ),
-        ("send-bw", &["-l", "0"], "list-size 0: "),
-        ("send-bw", &["-l", "16383"], "list-size 16383: "),
-        ("send-bw", &["--buf-align", "0"], "buf-align 0: "),
-        ("send-bw", &["--buf-sz", "8"], "buf-sz 8: "),
-        (
-            "atomic-lat",
-            &["--block", "80=c8"],
-            "atomic type is none that exists",
-        ),
-        (
-            "atomic-lat",
-            &["--block", "78=03"],
-            "atomic operation is none that exists",
-        ),
-        (
-            "atomic-lat",
-            &["-A", "bor", "-T", "float"],
-            "with FLOAT only",
-        ),
-        (
-            "write-lat",
-            &["--block", "91=03"],
-            "GPU type is none that exists",
-        ),
+        ("send-bw", "list=0", "list-size 0: "),
+        ("send-bw", "list=16383", "list-size 16383: "),
+        ("send-bw", "align=0", "buf-align 0: "),
+        ("send-bw", "max_buf=8", "buf-sz 8: "),
+        ("atomic-lat", "type=0xc8", "atomic type is none that exists"),
+        ("atomic-lat", "op=3", "atomic operation is none that exists"),
+        ("atomic-lat", "op=6 type=8", "with FLOAT only"),
+        ("write-lat", "gpu_type=3", "GPU type is none that exists"),
     ];
-    all(&cases, |fabric, (tool, options, text)| {
-        let ended = fabric.refused_client(tool, options);
-        assert_only_refused(&ended, &["asks for what cannot be", text]);
-        let said = stderr(&ended.peer);
-        assert_eq!(ended.peer.status.code(), Some(1), "{said}");
-        assert!(said.contains("Server handshake failed: "), "{said}");
+    all(&cases, |fabric, (tool, fields, text)| {
+        let peer = Peer {
+            fields,
+            ..Peer::of(tool)
+        };
+        let ended = fabric.replay_refused_client(tool, peer);
+        assert_refuses(&ended.cxidiag, &["asks for what cannot be", text]);
+        // All of the handshake.
+        assert_eq!(ended.received.len(), 4, "{fields}");
     });
 }
 
-/// Reserved bits, and what concerns only the client's own host, change nothing.
+/// Reserved bits and the fields of the client's host.
 #[test]
-fn what_does_not_concern_the_server() {
-    let cases: [&[&str]; 6] = [
-        &["-t", "3", "-r", "200", "-g", "nvidia"],
-        &["-c", "cycles", "--ignore-cpu-freq-mismatch"],
-        &["--block", "35=c4", "--block", "36=ff"],
-        &["--block", "77=84"],
-        &[
-            "--block",
-            "92=ffffffffff",
-            "--block",
-            "105=ffffffffffffffff",
-        ],
-        &["-v", "7", "-d", "cxi3"],
+fn server_ignores_what_concerns_the_client_only() {
+    let cases = [
+        "gpus=0x39103 gpu_type=1",
+        "clock=1 ignore_mismatch=1",
+        "flags=0xc4 reserved=0xff",
+        "use=0x84",
+        "padding=0xffffffffff server=0xffffffffffffffff",
+        "service=7 device=3",
     ];
-    all(&cases, |fabric, options| {
-        let ended = fabric.against_client("send-lat", options);
-        assert!(
-            ended.peer.status.success(),
-            "{options:?}: {}",
-            stderr(&ended.peer)
-        );
-        assert_refused(&ended, &[GONE]);
+    all(&cases, |fabric, fields| {
+        let peer = Peer {
+            fields,
+            ..Peer::of("send-lat")
+        };
+        let ended = fabric.replay_client("send-lat", peer);
+        assert_eq!(ended.received.len(), 5, "{fields}");
+        assert_fails(&ended.cxidiag, &[GONE]);
     });
 }

@@ -1,5 +1,5 @@
-//! The software NIC as a `libcxi.so.1`: a suite in C, compiled against our header as a foreign program is against HPE's,
-//! and the names and versions that the library exports.
+//! The software NIC as a `libcxi.so.1`: programs in C, compiled against our header as foreign programs are
+//! against HPE's, and the functions and versions that the library exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,35 +26,18 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             // The settings of the cargo that runs the tests are not those of this build.
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
-    compile(
-        &directory,
-        "suite",
-        &[
-            "suite.c",
-            "rig.c",
-            "control.c",
-            "queues.c",
-            "operations.c",
-            "life.c",
-        ],
-    );
-    compile(&directory, "ping_pong", &["ping_pong.c", "rig.c"]);
-    compile(&directory, "writer", &["writer.c", "rig.c"]);
+    for program in ["smoke", "life", "ping_pong", "writer"] {
+        compile(&directory, program);
+    }
     directory
 });
 
-fn compile(directory: &Path, program: &str, sources: &[&str]) {
-    let sources = sources.iter().map(|source| Path::new(SOURCES).join(source));
+fn compile(directory: &Path, program: &str) {
+    let sources = [program, "rig"].map(|source| Path::new(SOURCES).join(format!("{source}.c")));
     succeed(
         Command::new("cc")
-            .args([
-                "-std=gnu11",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-O2",
-                "-pthread",
-            ])
+            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
+            .arg("-pthread")
             .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
             .arg("-o")
             .arg(directory.join(program))
@@ -71,9 +54,9 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a program on the library, as users do, on a fabric of its own.
+/// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
-    // Where fabrics are by default: files of other file systems are slow to make.
+    // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
         Command::new(Path::new(PACKAGING).join("cxi-softnic"))
@@ -86,35 +69,83 @@ fn run(program: &str, argument: &str) -> Output {
     output
 }
 
-/// Tests of the suite, each of which is a test here.
-macro_rules! suite {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                run("suite", stringify!($name));
-            }
-        )*
-
-        #[test]
-        fn every_test_of_the_suite_is_run() {
-            let listed = String::from_utf8(run("suite", "list").stdout).expect("text");
-            let listed: BTreeSet<&str> = listed.lines().collect();
-            assert_eq!(listed, BTreeSet::from([$(stringify!($name)),*]));
-        }
-    };
+/// Names of the functions that a program imports from the library.
+fn imports(program: &str) -> BTreeSet<String> {
+    let symbols = succeed(
+        Command::new("nm")
+            .args(["-D", "--undefined-only"])
+            .arg(BUILT.join(program)),
+    );
+    let symbols = String::from_utf8(symbols.stdout).expect("text");
+    let names = symbols
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("U "));
+    let names = names.map(|symbol| symbol.split('@').next().expect("a name"));
+    names
+        .filter(|name| name.starts_with("cxil_"))
+        .map(str::to_owned)
+        .collect()
 }
 
-suite! {
-    devices device_environment services_read services_admin services_shared interfaces memory fork_safe
-    event_queues resize resize_full wait_objects command_queues submission registers telemetry absent_parts
-    puts_and_gets failures command_failure atomics messages rendezvous counters profiles_and_fences portals
-    forks threads several_devices several_processes cycles
-}
-
-/// Both print figures; what they check is that all arrives.
 #[test]
-fn ping_pong_and_writer() {
+fn c_program_calls_every_function() {
+    run("smoke", "");
+    let functions: BTreeSet<String> = facts().into_keys().collect();
+    assert_eq!(imports("smoke"), functions);
+}
+
+/// Sizes, alignments and offsets of the header's structures on this machine, checked by the C compiler.
+#[test]
+fn c_structures_agree_with_facts() {
+    let mut checks = String::from("#include <stddef.h>\n#include \"cxi.h\"\n");
+    let header = include_str!("../ffi/cxi-sys/cxi.h");
+    let mut count = 0;
+    for structure in ABI["structs"].as_array().expect("structures") {
+        let (name, kind) = (text(&structure["name"]), text(&structure["kind"]));
+        if !header.contains(&format!("{kind} {name} {{")) {
+            continue;
+        }
+        count += 1;
+        let size = &structure["size"];
+        checks += &format!("_Static_assert(sizeof({kind} {name}) == {size}, \"{name}\");\n");
+        for field in structure["fields"].as_array().expect("fields") {
+            let (Some(member), Some(at)) = (field["name"].as_str(), field["byte_offset"].as_u64())
+            else {
+                continue;
+            };
+            if !member.is_empty() && field.get("bit_width").is_none() {
+                checks += &format!(
+                    "_Static_assert(offsetof({kind} {name}, {member}) == {at}, \"{name}.{member}\");\n"
+                );
+            }
+        }
+    }
+    assert!(
+        count >= 25,
+        "only {count} structures of the header are known"
+    );
+    let path = BUILT.join("structures.c");
+    std::fs::write(&path, checks).expect("a writable directory");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-fsyntax-only"]).arg(&path);
+    succeed(compiler.arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys")));
+}
+
+/// Tests of the program `life`.
+macro_rules! life {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            run("life", stringify!($name));
+        }
+    )*};
+}
+
+life! { forks threads several_devices several_processes cycles }
+
+/// Both programs check that their data arrives; their figures are not judged.
+#[test]
+fn foreign_programs_exchange_data() {
     let ping_pong = String::from_utf8(run("ping_pong", "200").stdout).expect("text");
     assert!(
         ping_pong.starts_with("round trip [us]: min "),
@@ -127,10 +158,13 @@ fn ping_pong_and_writer() {
     );
 }
 
+fn text(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}
+
 /// Functions and their version nodes, from the facts.
 fn facts() -> BTreeMap<String, String> {
     let functions = ABI["functions"].as_array().expect("functions");
-    let text = |value: &Value| value.as_str().expect("text").to_owned();
     functions
         .iter()
         .map(|function| (text(&function["name"]), text(&function["version"])))
@@ -138,7 +172,7 @@ fn facts() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn exported_functions_and_their_versions() {
+fn exports_functions_with_their_versions() {
     let library = BUILT.join("libcxi.so.1");
     let symbols = succeed(
         Command::new("nm")
@@ -155,7 +189,7 @@ fn exported_functions_and_their_versions() {
         })
         .collect();
     assert_eq!(exported, facts());
-    // And nothing else but the names of the nodes.
+    // The only other symbols are the names of the nodes.
     let nodes = symbols
         .lines()
         .filter(|line| line.contains(" A LIBCXI_"))
@@ -177,9 +211,9 @@ fn exported_functions_and_their_versions() {
     );
 }
 
-/// The nodes form a chain: each has the one before it as its parent.
+/// Each node has the one before it as its parent.
 #[test]
-fn the_chain_of_version_nodes() {
+fn version_nodes_form_a_chain() {
     let map = std::fs::read_to_string(Path::new(PACKAGING).join("libcxi.map")).expect("a file");
     let opened = map.lines().filter_map(|line| line.strip_suffix(" {"));
     let names: Vec<&str> = opened.collect();
@@ -206,7 +240,7 @@ fn the_chain_of_version_nodes() {
 }
 
 #[test]
-fn the_wrapper_needs_a_program_and_a_library() {
+fn wrapper_needs_program_and_library() {
     let wrapper = Path::new(PACKAGING).join("cxi-softnic");
     let none = Command::new(&wrapper).output().expect("the wrapper starts");
     assert_eq!(none.status.code(), Some(2));
@@ -220,7 +254,7 @@ fn the_wrapper_needs_a_program_and_a_library() {
         String::from_utf8_lossy(&missing.stderr),
         "cxi-softnic: error: no libcxi.so.1 in /nowhere\n"
     );
-    // The program's own path of libraries comes second, and its status is the wrapper's.
+    // The program's own library path comes second, and the wrapper exits with its status.
     let output = Command::new(&wrapper)
         .args(["sh", "-c", "echo $LD_LIBRARY_PATH; exit 7"])
         .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())

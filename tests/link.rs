@@ -1,40 +1,45 @@
-//! The link model and the faults of the software NIC, as the tools meet them.
+//! The link model and the faults of the software NIC, as the tools see them.
 
 mod harness;
 
-use cxidiag::advice::{EXPLANATIONS, What};
-use harness::{Fabric, Server, assert_success, stderr, stdout, tools};
+use std::process::Output;
 
-/// A run of `tool` in one command, with an environment variable.
-fn run(tool: &str, (variable, value): (&str, &str), options: &[&str]) -> std::process::Output {
+use cxidiag::advice::{EXPLANATIONS, What};
+use harness::{Fabric, Server, assert_status, assert_success, finish, stdout, tools};
+
+const NO_GAP: &str = "-n 20 --latency-gap 0";
+
+/// Runs both sides of `tool` in one command with an environment variable.
+fn run(tool: &str, (variable, value): (&str, &str), options: &str) -> Output {
     let fabric = Fabric::new();
-    let args = [&[tool, "--loopback", "-d", "soft0"], options].concat();
-    let output = fabric
-        .command(&args)
-        .env(variable, value)
-        .output()
-        .expect("cxidiag starts");
+    let mut command = fabric.command(&format!("{tool} --loopback -d soft0 {options}"));
+    command.env(variable, value);
+    let output = finish(command);
     fabric.assert_nothing_left();
     output
 }
 
-/// The columns of the only row.
-fn row(output: &std::process::Output) -> Vec<f64> {
+/// Runs both sides with a fault that ends the run, and returns the error.
+#[track_caller]
+fn error_of(tool: &str, faults: &str, options: &str) -> String {
+    assert_status(&run(tool, ("CXIDIAG_FAULTS", faults), options), 1)
+}
+
+/// Returns the columns of the only row.
+fn row(output: &Output) -> Vec<f64> {
+    assert_success(output);
     let text = stdout(output);
     let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
-    let row = text
-        .lines()
-        .find(is_row)
-        .unwrap_or_else(|| panic!("no row in {text}"));
+    let row = text.lines().find(is_row).expect("a row");
     let columns = row.split_whitespace();
     columns
         .map(|column| column.parse().expect("a number"))
         .collect()
 }
 
-/// What the model asks for is the least that is measured; how much is on top is the cost of NIC and tool.
+/// The model adds its latency to the cost of NIC and tool.
 #[test]
-fn latencies_contain_that_of_the_link() {
+fn measures_at_least_the_latency_of_the_link() {
     let link = ("CXIDIAG_LINK", "latency=2000ns");
     for (tool, trips) in [
         ("write-lat", 2.0),
@@ -42,72 +47,59 @@ fn latencies_contain_that_of_the_link() {
         ("atomic-lat", 2.0),
         ("send-lat", 1.0),
     ] {
-        let output = run(tool, link, &["-n", "50", "--latency-gap", "0"]);
-        assert_success(&output);
-        let columns = row(&output);
+        let columns = row(&run(tool, link, "-n 50 --latency-gap 0"));
         let [.., min, max, mean, _] = columns[..] else {
             panic!("{columns:?}")
         };
-        // A tenth of a microsecond is what is not printed, and not rounded away.
+        // The column has two decimals.
         assert!(min >= 2.0 * trips - 0.01, "{tool}: {columns:?}");
         assert!(min <= mean && mean <= max, "{tool}: {columns:?}");
     }
 }
 
 #[test]
-fn bandwidth_is_that_of_the_link_at_most() {
+fn measures_at_most_the_bandwidth_of_the_link() {
     let link = ("CXIDIAG_LINK", "bandwidth=200MB/s");
-    let output = run("send-bw", link, &["-n", "3", "-l", "64", "-s", "32768"]);
-    assert_success(&output);
-    let columns = row(&output);
-    // A packet of 2048 bytes takes 2112 on the link; both directions have a link of their own.
+    let columns = row(&run("send-bw", link, "-n 3 -l 64 -s 32768"));
+    // A packet of 2048 bytes takes 2112 on the link; each direction has a link.
     assert!(columns[2] <= 200.0 * 2048.0 / 2112.0 + 0.01, "{columns:?}");
 }
 
-/// Each return code on an operation in the middle of a run reaches the user by name, with the explanation of the table.
+/// An operation in the middle of a run fails with each return code.
 #[test]
-fn every_return_code_is_told_and_explained() {
+fn names_and_explains_each_return_code() {
     for row in EXPLANATIONS {
         let What::Code(names) = row.what else {
             continue;
         };
         for name in names {
-            let fault = format!("error={name}@5");
-            let output = run(
-                "write-lat",
-                ("CXIDIAG_FAULTS", &fault),
-                &["-n", "20", "--latency-gap", "0"],
-            );
-            let said = stderr(&output);
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(
-                said.contains(&format!(" reported {name} (return code ")),
-                "{said}"
-            );
-            assert!(
-                said.contains(&format!("\nhint: {}\n", row.hint())),
-                "{said}"
-            );
+            let error = error_of("write-lat", &format!("error={name}@5"), NO_GAP);
+            for words in [
+                format!(" reported {name} (return code "),
+                format!("\nhint: {}\n", row.hint()),
+            ] {
+                assert!(error.contains(&words), "{error}");
+            }
         }
     }
 }
 
-/// A code that the specification does not know is told by its number, and explained by nobody.
 #[test]
-fn a_return_code_without_a_name_is_told_by_its_number() {
-    let output = run("write-lat", ("CXIDIAG_FAULTS", "error=63@5"), &["-n", "20"]);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the NIC reported 63 "), "{said}");
-    assert!(!said.contains("hint:"), "{said}");
+fn prints_the_number_of_an_unknown_return_code() {
+    let error = error_of("write-lat", "error=63@5", NO_GAP);
+    assert!(error.contains("the NIC reported 63 "), "{error}");
+    assert!(!error.contains("hint:"), "{error}");
 }
 
 #[test]
-fn the_same_seed_fails_the_same_runs() {
+fn repeats_random_faults_with_the_same_seed() {
     let fails = |seed| {
         let faults = format!("seed={seed},error=NO_SPACE:0.03");
-        let options = ["-n", "10", "--latency-gap", "0"];
-        let output = run("write-lat", ("CXIDIAG_FAULTS", &faults), &options);
+        let output = run(
+            "write-lat",
+            ("CXIDIAG_FAULTS", &faults),
+            "-n 10 --latency-gap 0",
+        );
         output.status.code() == Some(1)
     };
     let all = || (1..9).map(fails).collect::<Vec<_>>();
@@ -116,117 +108,82 @@ fn the_same_seed_fails_the_same_runs() {
     assert!(first.contains(&true) && first.contains(&false), "{first:?}");
 }
 
-/// The NIC of the server makes gets, and one of them fails. Both sides come to an end.
+/// The server's NIC fails: it loses a get of a rendezvous message, or its answer for good.
 #[test]
-fn a_rendezvous_whose_get_fails_ends_both_sides() {
-    for tool in ["send-lat", "send-bw"] {
+fn ends_both_sides_if_the_nic_of_the_server_fails() {
+    for (tool, fault, options) in [
+        ("send-lat", "PT_DISABLED@1", "--rdzv"),
+        ("send-bw", "PT_DISABLED@1", "--rdzv"),
+        ("send-lat", "UNDELIVERABLE@3", ""),
+    ] {
         let fabric = Fabric::new();
-        let mut server = fabric.command(&[tool, "-p", "0", "-d", "soft0"]);
-        server.env("CXIDIAG_FAULTS", "error=PT_DISABLED@1");
-        let server = harness::Server::start(server);
-        let client = fabric.client(tool, &server, &["-d", "soft1", "--rdzv", "-n", "20"]);
-        assert_eq!(client.status.code(), Some(1), "{}", stderr(&client));
-        let server = server.finish();
-        let said = stderr(&server);
-        assert_eq!(server.status.code(), Some(1), "{said}");
-        assert!(said.contains("PT_DISABLED"), "{tool}: {said}");
+        let mut server = fabric.command(&format!("{tool} -p 0 -d soft0"));
+        server.env("CXIDIAG_FAULTS", format!("error={fault}"));
+        let server = Server::start(server);
+        let client = fabric.client(tool, &server, &format!("-d soft1 -n 20 {options}"));
+        let error = assert_status(&client, 1);
+        assert!(error.contains("closed the connection"), "{error}");
+        let error = assert_status(&server.finish(), 1);
+        let (code, _) = fault.split_once('@').expect("a code");
+        assert!(error.contains(code), "{tool}: {error}");
         fabric.assert_nothing_left();
     }
 }
 
 #[test]
-fn every_tool_ends_with_the_failure_of_an_operation() {
+fn ends_each_tool_if_an_operation_or_the_link_fails() {
     for tool in tools() {
-        let output = run(
-            tool,
-            ("CXIDIAG_FAULTS", "error=PT_DISABLED@3"),
-            &["-n", "20"],
-        );
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{tool}: {said}");
-        assert!(said.contains("PT_DISABLED"), "{tool}: {said}");
+        for (fault, options, code) in [
+            ("error=PT_DISABLED@3", "-n 20", "PT_DISABLED"),
+            ("down=0.2s", "-D 20", "UNDELIVERABLE"),
+        ] {
+            let error = error_of(tool, fault, options);
+            assert!(error.contains(code), "{tool}: {error}");
+        }
     }
 }
 
 #[test]
-fn a_link_that_goes_down_ends_every_tool() {
-    for tool in tools() {
-        let output = run(tool, ("CXIDIAG_FAULTS", "down=0.2s"), &["-D", "20"]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{tool}: {said}");
-        assert!(said.contains("UNDELIVERABLE"), "{tool}: {said}");
-    }
-}
-
-/// An answer that is lost for good is reported to who sent it, who waits for the next round trip by then.
-#[test]
-fn an_answer_that_is_lost_ends_both_sides() {
-    let fabric = Fabric::new();
-    let mut server = fabric.command(&["send-lat", "-d", "soft0", "-p", "0"]);
-    server.env("CXIDIAG_FAULTS", "error=UNDELIVERABLE@3");
-    let server = Server::start(server);
-    let client = fabric.client("send-lat", &server, &["-d", "soft1", "-n", "20"]);
-    assert_eq!(client.status.code(), Some(1), "{client:?}");
-    let said = stderr(&client);
-    assert!(said.contains("closed the connection"), "{said}");
-    let server = server.finish();
-    assert_eq!(server.status.code(), Some(1), "{server:?}");
-    assert!(stderr(&server).contains("UNDELIVERABLE"), "{server:?}");
+fn refuses_to_run_on_a_link_that_is_down() {
+    let error = error_of("write-lat", "down=0s", "");
+    assert!(
+        error.contains("the link of soft0 is down\nhint: "),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_link_that_is_down_is_said_before_the_run() {
-    let output = run("write-lat", ("CXIDIAG_FAULTS", "down=0s"), &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert!(said.contains("the link of soft0 is down\nhint: "), "{said}");
-}
-
-/// Late packets and repeated ones are slow, and no failure.
-#[test]
-fn late_and_lost_packets_arrive() {
+fn measures_with_late_and_repeated_packets() {
     for fault in ["delay=0.5:20us", "loss=0.01,retry=20us,seed=5"] {
         for tool in tools() {
-            let options = ["-n", "20", "--latency-gap", "0"];
-            let options = if tool == "send-bw" {
-                &options[..2]
-            } else {
-                &options[..]
-            };
+            let options = if tool == "send-bw" { "-n 20" } else { NO_GAP };
             assert_success(&run(tool, ("CXIDIAG_FAULTS", fault), options));
         }
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_starts() {
+fn rejects_invalid_variables_before_anything_starts() {
     for (variable, value, line) in [
         (
-            "CXIDIAG_LINK",
+            "LINK",
             "latency=fast",
             "CXIDIAG_LINK: 'latency=fast': expected ",
         ),
+        ("FAULTS", "loss=2", "CXIDIAG_FAULTS: 'loss=2': expected "),
         (
-            "CXIDIAG_FAULTS",
-            "loss=2",
-            "CXIDIAG_FAULTS: 'loss=2': expected ",
-        ),
-        (
-            "CXIDIAG_LINK",
+            "LINK",
             "latency=1us,latency=2us",
             "CXIDIAG_LINK: 'latency=2us': latency is given twice",
         ),
-        ("CXIDIAG_NICS", "many", "CXIDIAG_NICS=many: expected "),
-        ("CXIDIAG_NIDS", "0", "CXIDIAG_NIDS=0: expected "),
+        ("NICS", "many", "CXIDIAG_NICS=many: expected "),
+        ("NIDS", "0", "CXIDIAG_NIDS=0: expected "),
     ] {
-        let output = run("write-lat", (variable, value), &[]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.starts_with(&format!("cxidiag write-lat: error: {line}")),
-            "{said}"
-        );
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let output = run("write-lat", (&format!("CXIDIAG_{variable}"), value), "");
+        let error = assert_status(&output, 2);
+        let start = format!("cxidiag write-lat: error: {line}");
+        assert!(error.starts_with(&start), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
         assert_eq!(stdout(&output), "");
     }
 }

@@ -1,5 +1,4 @@
-//! Rules of the packages that hold without building them. `packaging/test-packages` installs and
-//! uses them.
+//! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,16 +21,16 @@ fn run(command: &mut Command) -> String {
     let output: Output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && errors.is_empty(),
-        "{command:?}: {errors}"
+        output.status.success() && said.is_empty(),
+        "{command:?}: {said}"
     );
     String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
-fn uses_one_version_everywhere() {
+fn all_files_name_the_version() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = spec.lines().find_map(|line| line.strip_prefix("Version:"));
     assert_eq!(in_spec.map(str::trim), Some(VERSION));
@@ -51,9 +50,9 @@ fn uses_one_version_everywhere() {
     assert_eq!(newest, Some(VERSION));
 }
 
-/// RPM and Debian packages have the same names and descriptions, which contain each legacy name.
+/// Both kinds of packages have the same names and descriptions, with each legacy name.
 #[test]
-fn describes_same_packages_in_spec_and_control_files() {
+fn spec_and_control_files_describe_the_same_packages() {
     let spec = read("packaging/cxidiag.spec");
     for (package, section) in [
         ("cxidiag", "%description\n"),
@@ -87,9 +86,9 @@ fn describes_same_packages_in_spec_and_control_files() {
     assert_eq!(count, 3);
 }
 
-/// The library is installed where its wrapper looks for it and where the manual says.
+/// The library is installed where its wrapper looks for it.
 #[test]
-fn uses_one_private_directory_everywhere() {
+fn all_files_name_the_private_directory() {
     let directory = "usr/lib/cxidiag/softnic";
     for file in [
         "packaging/install",
@@ -101,16 +100,15 @@ fn uses_one_private_directory_everywhere() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = directory.replace("usr/", "%{_prefix}/");
     assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
-    // The package does not provide libcxi to other packages.
+    // RPM must not offer the library to packages that need a libcxi.
     assert!(spec.contains(&format!(
         "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
     )));
 }
 
-/// The spec lists each installed file, in its own package and no other. Empty files stand in for
-/// those that a build makes.
+/// Empty files stand in for those that a build makes.
 #[test]
-fn lists_each_installed_file_in_spec() {
+fn spec_lists_the_installed_files() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let built = directory.path().join("target/package");
     for page in pages() {
@@ -131,7 +129,7 @@ fn lists_each_installed_file_in_spec() {
         .arg(env!("CARGO_BIN_EXE_cxidiag"))
         .arg(&built));
 
-    // RPM installs the files of all packages into one directory.
+    // RPM sees the files of all packages in one place: a file must be in the list of its package only.
     let mut files = Vec::new();
     let mut patterns = Vec::new();
     let spec = read("packaging/cxidiag.spec");
@@ -168,7 +166,7 @@ fn lists_each_installed_file_in_spec() {
     }
     for (package, pattern) in &patterns {
         let found = files.iter().any(|(_, file)| matches(pattern, file));
-        assert!(found, "{package}: there is no {pattern}");
+        assert!(found, "{package}: no file matches {pattern}");
     }
     let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
     assert!(files.iter().any(|(_, file)| file == library));
@@ -210,8 +208,7 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Whether a line of `%files` matches this file: by its name, by a pattern with `*`, or by a
-/// directory above it.
+/// Whether a line of `%files` matches a file: by name, by a pattern with `*`, or by its directory.
 fn matches(pattern: &str, file: &str) -> bool {
     if file
         .strip_prefix(pattern)
@@ -243,10 +240,10 @@ fn matches(pattern: &str, file: &str) -> bool {
 
 /// `tests/run` installs rpmspec.
 #[test]
-fn writes_spec_that_rpm_reads() {
+fn rpm_parses_the_spec() {
     let is_installed = Command::new("rpmspec").arg("--version").output().is_ok();
     if !is_installed {
-        eprintln!("rpmspec is not installed: not tested with it");
+        eprintln!("not tested here: rpmspec is not installed");
         return;
     }
     let query = [
@@ -265,7 +262,7 @@ fn writes_spec_that_rpm_reads() {
 }
 
 #[test]
-fn writes_scripts_that_bash_reads() {
+fn bash_parses_the_scripts() {
     for script in [
         ".ci/run",
         "tests/run",
@@ -284,7 +281,7 @@ fn writes_scripts_that_bash_reads() {
 }
 
 #[test]
-fn includes_licences_that_manifest_names() {
+fn licence_files_match_the_manifest() {
     assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
     assert!(read("LICENSE-MIT").starts_with("MIT License\n"));
     assert!(

@@ -1,32 +1,33 @@
-//! `--cpu`: where the measuring thread runs and its memory lies, and who is told to use it.
+//! `--cpu`: the CPU of the measuring thread and the node of its memory.
 
 mod harness;
 
 use std::fs;
 
 use harness::machine::MadeUp;
-use harness::{Fabric, Server, assert_success, named, stderr};
+use harness::{Fabric, Server, assert_status, assert_success, finish, named, stderr};
 
-/// CPUs that each thread of a process may use, by the name of the thread.
-fn allowed(process: u32) -> Vec<(String, String)> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
-    let task = |entry: fs::DirEntry| {
-        let read = |file| fs::read_to_string(entry.path().join(file)).ok();
-        let (name, status) = (read("comm")?, read("status")?);
-        let mut lines = status.lines();
-        let cpus = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        Some((name.trim().to_owned(), cpus.trim().to_owned()))
-    };
-    tasks.flatten().filter_map(task).collect()
+/// The CPUs that a thread of a process may use.
+fn allowed(process: u32, thread: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/task/{thread}/status")).ok()?;
+    let mut lines = status.lines();
+    let cpus = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(cpus.trim().to_owned())
 }
 
-/// The same of the thread that measures.
+/// The CPUs that the measuring thread may use.
 fn allowed_to_measure(process: u32) -> String {
-    let status = fs::read_to_string(format!("/proc/{process}/task/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    line.expect("a list").trim().to_owned()
+    allowed(process, &process.to_string()).expect("a process")
+}
+
+/// How many threads of a process may use only `cpu`.
+fn confined(process: u32, cpu: u32) -> usize {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
+    threads
+        .flatten()
+        .filter_map(|thread| allowed(process, thread.file_name().to_str()?))
+        .filter(|cpus| *cpus == cpu.to_string())
+        .count()
 }
 
 /// The CPUs of this test.
@@ -34,190 +35,159 @@ fn cpus() -> Vec<u32> {
     cxi::placement::cpus().expect("CPUs")
 }
 
+/// CPU 0 and another one, which tests of the choice of CPUs need.
+fn first_two_cpus() -> Option<[u32; 2]> {
+    let cpus = cpus();
+    let two = cpus.first_chunk().filter(|two| two[0] == 0).copied();
+    if two.is_none() {
+        println!("not tested here: the CPUs are {cpus:?}");
+    }
+    two
+}
+
+/// Each run of a persistent server places its thread again.
 #[test]
-fn the_measuring_thread_and_no_other_is_confined() {
+fn confines_the_measuring_thread_and_no_other() {
     let fabric = Fabric::new();
+    let assert_confined = |server: &Server, cpu: u32| {
+        assert_eq!(allowed_to_measure(server.id()), cpu.to_string());
+        if cpus().len() > 1 {
+            assert_eq!(confined(server.id(), cpu), 1);
+        }
+    };
     for cpu in cpus() {
         let option = format!("--cpu={cpu}");
-        let server = fabric.server("write-lat", &["-d", "soft0", &option]);
-        assert_eq!(allowed_to_measure(server.id()), cpu.to_string());
-        let others: Vec<_> = allowed(server.id())
-            .into_iter()
-            .filter(|(_, allowed)| cpus().len() > 1 && *allowed == cpu.to_string())
-            .collect();
-        assert_eq!(others.len(), usize::from(cpus().len() > 1), "{others:?}");
-        assert_success(&fabric.client("write-lat", &server, &["-d", "soft1", &option]));
-        assert_success(&server.finish());
+        let mut server = fabric.server("write-lat", &format!("-d soft0 --persist {option}"));
+        for _ in 0..2 {
+            assert_confined(&server, cpu);
+            let client = format!("-d soft1 -n 1 {option}");
+            assert_success(&fabric.client("write-lat", &server, &client));
+            server.wait_for_line("Listening");
+        }
+        assert_confined(&server, cpu);
     }
 }
 
-/// The NIC's node has CPU 0 and another one.
+/// CPU 0 is the last choice.
 #[test]
-fn auto_takes_a_cpu_near_the_nic_and_not_cpu_0() {
-    let cpus = cpus();
-    let [0, second, ..] = cpus[..] else {
-        println!("not tested here: the CPUs are {cpus:?}");
+fn auto_takes_a_cpu_near_the_nic() {
+    let Some([_, second]) = first_two_cpus() else {
         return;
     };
-    let fabric = Fabric::new();
-    let machine = |node: &str, list: &str| {
-        MadeUp::new(&[
-            ("sys/class/cxi/soft0/device/numa_node", node),
-            ("sys/devices/system/node/node0/cpulist", list),
-            ("sys/devices/system/node/node1/cpulist", "0\n"),
-        ])
-    };
     let both = format!("0,{second}\n");
-    for (node, list, taken) in [
-        ("0\n", both.as_str(), second),
-        // No choice.
-        ("1\n", &both, 0),
-        // The kernel does not know.
-        ("-1\n", &both, second),
+    for (nic_node, expected) in [
+        ("0\n", second),
+        // CPU 0 is the only one of that node.
+        ("1\n", 0),
+        // The kernel does not know the node.
+        ("-1\n", second),
     ] {
-        let args = ["write-lat", "-p", "0", "-d", "soft0", "--cpu=auto"];
-        let machine = machine(node, list);
-        let server = Server::start(machine.seen_by(fabric.command(&args)));
-        assert_eq!(allowed_to_measure(server.id()), taken.to_string(), "{node}");
-    }
-}
-
-/// On a node that this machine has.
-#[test]
-fn memory_is_preferred_on_the_node() {
-    let fabric = Fabric::new();
-    let server = fabric.server("write-lat", &["-d", "soft0", "--cpu=0"]);
-    let policies = fs::read_to_string(format!("/proc/{}/numa_maps", server.id()));
-    match policies {
-        Ok(policies) => {
-            let preferred = policies.lines().filter(|line| line.contains(" prefer"));
-            assert!(preferred.count() > 0, "{policies}");
-        }
-        Err(error) => println!("not tested here: {error}"),
-    }
-}
-
-/// Each run takes the place anew, and the threads of the next NIC are not confined.
-#[test]
-fn a_persistent_server_takes_its_place_for_each_client() {
-    let fabric = Fabric::new();
-    let args = ["-d", "soft0", "--cpu=0", "--persist"];
-    let mut server = fabric.server("write-lat", &args);
-    for _ in 0..2 {
-        assert_success(&fabric.client("write-lat", &server, &["-d", "soft1", "-n", "1"]));
-        while !server.next_line().starts_with("Listening") {}
-        assert_eq!(allowed_to_measure(server.id()), "0");
-        let confined = allowed(server.id())
-            .into_iter()
-            .filter(|(_, cpus)| cpus == "0");
+        let fabric = Fabric::new();
+        let machine = MadeUp::new(&[
+            ("sys/class/cxi/soft0/device/numa_node", nic_node),
+            ("sys/devices/system/node/node0/cpulist", &both),
+            ("sys/devices/system/node/node1/cpulist", "0\n"),
+        ]);
+        let command = fabric.command("write-lat -p 0 -d soft0 --cpu=auto");
+        let server = Server::start(machine.seen_by(command));
         assert_eq!(
-            confined.count(),
-            if cpus().len() > 1 {
-                1
-            } else {
-                allowed(server.id()).len()
-            }
+            allowed_to_measure(server.id()),
+            expected.to_string(),
+            "{nic_node}"
         );
     }
 }
 
-/// As a loopback run starts it.
 #[test]
-fn the_server_of_a_loopback_run_leaves_the_first_cpu_to_its_client() {
-    let cpus = cpus();
-    let [0, _, ..] = cpus[..] else {
-        println!("not tested here: the CPUs are {cpus:?}");
+fn prefers_memory_of_the_node() {
+    let fabric = Fabric::new();
+    let server = fabric.server("write-lat", "-d soft0 --cpu=0");
+    match fs::read_to_string(format!("/proc/{}/numa_maps", server.id())) {
+        Ok(policies) => assert!(policies.contains(" prefer"), "{policies}"),
+        Err(error) => println!("not tested here: {error}"),
+    }
+}
+
+#[test]
+fn leaves_the_first_cpu_to_the_client_of_a_loopback_run() {
+    if first_two_cpus().is_none() {
         return;
-    };
+    }
     let fabric = Fabric::new();
     for (parent, place) in [(None, 1), (Some(std::process::id()), 2)] {
-        let mut command = fabric.command(&["write-lat", "-p", "0", "-d", "soft0", "--cpu=auto"]);
+        let mut command = fabric.command("write-lat -p 0 -d soft0 --cpu=auto");
         if let Some(parent) = parent {
             command.env("CXIDIAG_LOOPBACK_PARENT", parent.to_string());
         }
         let server = Server::start(command);
-        // CPU 0 is the last resort.
-        let expected = cpus.get(place).unwrap_or(&0);
+        let expected = cpus().get(place).copied().unwrap_or(0);
         assert_eq!(allowed_to_measure(server.id()), expected.to_string());
     }
 }
 
 #[test]
-fn both_sides_of_a_loopback_run_are_confined() {
+fn confines_both_sides_of_a_loopback_run() {
     let fabric = Fabric::new();
     for tool in ["write-lat", "send-bw"] {
-        for list in ["auto", "0"] {
-            let option = format!("--cpu={list}");
-            let args = [tool, "--loopback", "-d", "soft0", "-n", "2", &option];
-            assert_success(&fabric.run(&args));
+        for cpus in ["auto", "0"] {
+            fabric.loopback(tool, &format!("-n 2 --cpu={cpus}"));
         }
     }
 }
 
-/// All CPUs are on one node, the NIC on another.
+/// All CPUs are on node 0, the NIC is on node 1.
 #[test]
-fn who_measures_across_nodes_is_told() {
+fn hints_at_a_measurement_across_nodes() {
     let fabric = Fabric::new();
     let machine = MadeUp::new(&[
         ("sys/class/cxi/soft0/device/numa_node", "1\n"),
         ("sys/devices/system/node/node0/cpulist", "0-8191\n"),
         ("sys/devices/system/node/node1/cpulist", "\n"),
     ]);
-    let server = fabric.server("write-lat", &["-d", "soft1"]);
-    let args = ["-d", "soft0", "-n", "1"];
-    let command = fabric.client_command("write-lat", &server, &args);
-    let output = machine.seen_by(command).output().unwrap();
-    assert!(output.status.success());
-    let said = stderr(&output);
-    let (begin, end) = (
-        "cxidiag write-lat: hint: the measuring thread runs on CPU ",
-        named(" of NUMA node 0, soft0 is on node 1: --cpu=auto takes it there\n"),
-    );
-    assert!(said.starts_with(begin) && said.ends_with(&end), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    // Whoever has asked for a near one is told that there is none.
-    let server = fabric.server("write-lat", &["-d", "soft1"]);
-    let args = [&args[..], &["--cpu=auto", "--json"]].concat();
-    let command = fabric.client_command("write-lat", &server, &args);
-    let output = machine.seen_by(command).output().unwrap();
-    let said = stderr(&output);
+    let run = |options: &str| {
+        let server = fabric.server("write-lat", "-d soft1");
+        let args = format!("-d soft0 -n 1 {options}");
+        let output = finish(machine.seen_by(fabric.client_command("write-lat", &server, &args)));
+        assert_status(&output, 0);
+        output
+    };
+    let hint = stderr(&run(""));
+    let start = "cxidiag write-lat: hint: the measuring thread runs on CPU ";
+    let end = named(" of NUMA node 0, soft0 is on node 1: --cpu=auto takes it there\n");
+    assert!(hint.starts_with(start) && hint.ends_with(&end), "{hint}");
+    assert_eq!(hint.lines().count(), 1, "{hint}");
+
+    let output = run("--cpu=auto --json");
+    let hint = stderr(&output);
     assert!(
-        said.contains(": none of the CPUs there may be used\n"),
-        "{said}"
+        hint.contains(": none of the CPUs there may be used\n"),
+        "{hint}"
     );
-    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let cpu = run["options"]["cpu"].as_str().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cpu = document["options"]["cpu"].as_str().expect("text");
     assert!(cpu.parse::<u32>().is_ok(), "{cpu}");
-    let args = ["-d", "soft0", "-n", "1"];
-    // Whoever has chosen knows.
-    let server = fabric.server("write-lat", &["-d", "soft1"]);
-    let args = [&args[..], &["--cpu=0"]].concat();
-    let command = fabric.client_command("write-lat", &server, &args);
-    let output = machine.seen_by(command).output().unwrap();
-    assert_success(&output);
+
+    // A choice by the user is not commented.
+    assert_success(&run("--cpu=0"));
 }
 
 #[test]
-fn what_is_no_list_of_cpus_is_a_usage_error() {
+fn rejects_invalid_lists_of_cpus() {
     let fabric = Fabric::new();
-    let run = |value: &str| {
-        let option = format!("--cpu={value}");
-        let output = fabric.run(&["write-lat", "--loopback", "-d", "soft0", &option]);
-        assert_eq!(output.status.code(), Some(2));
+    let error_of = |value: &str| {
+        let output = fabric.run(&format!("write-lat --loopback -d soft0 --cpu={value}"));
         assert!(!fabric.path().exists());
-        stderr(&output)
+        assert_status(&output, 2)
     };
-    for wrong in ["", "x", "1-", "3-1", "-1", "AUTO"] {
-        assert_eq!(
-            run(wrong),
-            format!(
-                "cxidiag write-lat: error: invalid value '{wrong}' for --cpu: expected auto, or CPU numbers \
-                 such as 2 or 0-3,8\n"
-            )
-        );
+    let start = |value| format!("cxidiag write-lat: error: invalid value '{value}' for --cpu: ");
+    for value in ["", "x", "1-", "3-1", "-1", "AUTO"] {
+        let expected = "expected auto, or CPU numbers such as 2 or 0-3,8\n";
+        assert_eq!(error_of(value), start(value) + expected);
     }
-    let said = run("8191");
-    let begin =
-        "cxidiag write-lat: error: invalid value '8191' for --cpu: CPU 8191 does not run here, ";
-    assert!(said.starts_with(begin) && said.ends_with(" do\n"), "{said}");
+    let error = error_of("8191");
+    let start = start("8191") + "CPU 8191 does not run here, ";
+    assert!(
+        error.starts_with(&start) && error.ends_with(" do\n"),
+        "{error}"
+    );
 }

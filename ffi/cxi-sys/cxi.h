@@ -1,10 +1,10 @@
 /*
  * The libcxi interface: all its functions, and the host-side structures and
- * constants that they need. Written from the facts in tests/layout/abi.json,
- * which also holds every declaration here to account (tests/layout/main.rs).
+ * constants that they need. Written from the facts in tests/layout/abi.json;
+ * tests/layout compares every declaration with them.
  *
- * Records that the NIC reads or writes (commands, events, status words) are not
- * here: src/records.rs declares them as bytes with bit accessors.
+ * src/records.rs declares the records that the NIC reads or writes (commands,
+ * events, status words).
  */
 #ifndef CXIDIAG_CXI_H
 #define CXIDIAG_CXI_H
@@ -47,7 +47,7 @@
 #define C_PID_ANY 511
 #define C_NID_ANY 1048575
 
-/* Numbers of objects on one NIC; the "none" values */
+/* Numbers of objects on one NIC; the values that mean "none" */
 #define C_NUM_TRANSMIT_CQS 1024
 #define C_NUM_TARGET_CQS 512
 #define C_NUM_EQS 2048
@@ -87,7 +87,7 @@
 #define C_PI_IPD_ERR_ELAPSED_TIME 285212928
 #define C_RMU_ERR_ELAPSED_TIME 33554688
 
-/* The telemetry counters of Cassini 1: how many, and the highest number + 1 */
+/* The telemetry counters of Cassini 1: their number, and the highest index + 1 */
 #define C1_CNTR_COUNT 1426
 #define C1_CNTR_SIZE 2528
 
@@ -130,7 +130,7 @@ enum cxi_traffic_class_type {
 	CXI_TC_TYPE_MAX = 4,
 };
 
-/* Which numbers a communication profile may get */
+/* The LCIDs that a communication profile may get */
 enum cxi_trig_cp {
 	TRIG_LCID = 0,
 	NON_TRIG_LCID = 1,
@@ -432,20 +432,20 @@ enum c_return_code {
 	C_RC_TRS_PEND_RSP = 62,
 };
 
-/* A counter of the telemetry: the number is all that the functions need */
+/* A telemetry counter, by its index */
 enum c_cntr_type;
 
-/* Opaque to every caller */
+/* Opaque types */
 struct cxil_wait_obj;
 struct cxil_pte_map;
 
-/* Records of the NIC, seen here only through pointers */
+/* Records of the NIC, declared in src/records.rs */
 struct cxi_cmd32;
 struct c_cq_status;
 struct c_eq_status;
 struct c_ct_writeback;
 
-/* The bits of this register are in src/records.rs */
+/* src/records.rs declares the bit fields of this register */
 union c_ee_cfg_eq_sw_state {
 	uint64_t qw;
 };

@@ -33,7 +33,7 @@ impl Runtime {
         }
     }
 
-    /// All names under which its libraries are looked for. The stand-in has one of each.
+    /// The names under which the program looks for its libraries.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Amd => &[
@@ -51,22 +51,13 @@ impl Runtime {
 
 const HIP: &str = "libamdhip64.so.6";
 
-/// All stand-ins, compiled.
+/// The compiled stand-ins.
 static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = directory.path();
     let library = |name: &str, sources: &[&str], others: &[String]| {
         let status = Command::new("cc")
-            .args([
-                "-std=gnu11",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-O1",
-                "-shared",
-                "-fPIC",
-                "-pthread",
-            ])
+            .args("-std=gnu11 -Wall -Wextra -Werror -O1 -shared -fPIC -pthread".split(' '))
             .arg(format!("-Wl,-soname,{name}"))
             .arg("-o")
             .arg(at.join(name))
@@ -91,7 +82,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The others are files that the dynamic linker refuses, whatever this machine really has.
+    /// Makes empty files of the other runtimes, which the dynamic linker refuses: those of this machine
+    /// are not found.
     pub fn with(runtimes: &[Runtime]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         for runtime in ALL {
@@ -111,7 +103,7 @@ impl Machine {
         }
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &str) -> Command {
         let mut command = self.fabric.command(args);
         command
             .env("LD_LIBRARY_PATH", self.directory.path())
@@ -124,27 +116,29 @@ impl Machine {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, args: &[&str]) -> Output {
+    pub fn run(&self, args: &str) -> Output {
         finish_or_kill(self.command(args).spawn().expect("cxidiag starts"))
     }
 
-    /// The same with a variable of the stand-ins.
-    pub fn run_with(&self, variable: (&str, &str), args: &[&str]) -> Output {
+    /// Runs the program with a variable of the stand-ins.
+    pub fn run_with(&self, variable: (&str, &str), args: &str) -> Output {
         let mut command = self.command(args);
         command.env(variable.0, variable.1);
         finish_or_kill(command.spawn().expect("cxidiag starts"))
     }
 
-    pub fn server(&self, tool: &str, args: &[&str]) -> Server {
-        Server::start(self.command(&[&[tool, "-p", "0", "-d", "soft0"], args].concat()))
+    pub fn server(&self, tool: &str, args: &str) -> Server {
+        Server::start(self.command(&format!("{tool} -p 0 -d soft0 {args}")))
     }
 
-    pub fn client(&self, tool: &str, server: &Server, args: &[&str]) -> Output {
-        let to = [tool, "127.0.0.1", "-p", &server.port, "-d", "soft1"];
-        self.run(&[&to, args].concat())
+    pub fn client(&self, tool: &str, server: &Server, args: &str) -> Output {
+        self.run(&format!(
+            "{tool} 127.0.0.1 -p {} -d soft1 {args}",
+            server.port
+        ))
     }
 
-    /// How often something was done on the GPUs: `allocate 0`.
+    /// Counts what was done on the GPUs: `allocate 0`.
     pub fn done(&self) -> BTreeMap<String, usize> {
         let text = std::fs::read_to_string(self.log()).unwrap_or_default();
         let mut done = BTreeMap::new();
@@ -155,8 +149,8 @@ impl Machine {
         done
     }
 
-    /// Fails unless the GPUs held so many buffers, each of which was offered as a dma-buf, and all
-    /// memory was freed.
+    /// Fails unless each GPU held this number of buffers, each of which was exported as a dma-buf, and
+    /// all memory was freed.
     #[track_caller]
     pub fn assert_buffers(&self, buffers: &[(usize, usize)]) {
         let done = self.done();

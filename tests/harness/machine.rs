@@ -1,4 +1,4 @@
-//! Machines of files for `CXIDIAG_ROOT`, and real huge pages.
+//! Machines described by files for `CXIDIAG_ROOT`, and real huge pages.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// A machine that tells what a test has written; gone with the test.
+/// A machine described by the files of a test, which are removed with it.
 pub struct MadeUp(tempfile::TempDir);
 
 impl MadeUp {
-    /// A machine that tells nothing but these files, named without the leading slash.
+    /// Writes these files, named without the leading slash.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         for (path, text) in files {
@@ -21,22 +21,22 @@ impl MadeUp {
         Self(directory)
     }
 
-    /// With so many free huge pages of 2M and of 1G.
+    /// A machine with this number of free huge pages of 2M and of 1G.
     pub fn with_huge_pages(free: [u64; 2]) -> Self {
         let pool = |size| format!("sys/kernel/mm/hugepages/hugepages-{size}kB/free_hugepages");
         let free = free.map(|free| format!("{free}\n"));
         Self::new(&[(&pool(2048), &free[0]), (&pool(1_048_576), &free[1])])
     }
 
-    /// Makes `command` look at this machine.
+    /// Makes `command` read the files of this machine.
     pub fn seen_by(&self, mut command: Command) -> Command {
         command.env("CXIDIAG_ROOT", self.0.path());
         command
     }
 }
 
-/// Real huge pages of one size, for one test at a time on this machine. The number there was comes back
-/// when this goes.
+/// Real huge pages of one size, for one test at a time on this machine. Dropping it restores the
+/// number of pages.
 pub struct HugePages {
     /// Free pages.
     pub free: u64,
@@ -46,7 +46,8 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// `count` free pages of `kilobytes`; if there are not even `least`, says why the test cannot go on.
+    /// Makes `count` free pages of `kilobytes`. Prints why and returns `None` if there are fewer than
+    /// `least`.
     pub fn make(kilobytes: u64, count: u64, least: u64) -> Option<Self> {
         let lock = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
         let made = File::create(&lock)

@@ -1,6 +1,6 @@
-//! Runs cxidiag as its users do: real processes, reading what they print.
+//! Runs cxidiag as users do: real processes whose output tests read.
 
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod legacy;
 pub mod machine;
@@ -8,14 +8,18 @@ pub mod paused;
 pub mod relay;
 
 use std::io::{BufRead, BufReader, Read};
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it, tests run the program
-/// on that library: `cxi0` for `soft0`, and so on.
+/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it, tests
+/// run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 
-/// The name that device `softN` has in this run of the tests, also where a longer text has it.
+/// Replaces the names of software devices in a text by those of this test run.
 pub fn named(text: &str) -> String {
     match std::env::var_os(LIBRARY) {
         Some(_) => text.replace("soft", "cxi"),
@@ -31,15 +35,55 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
-/// Copies the program under test. Another process does it: if this one held the copy open for
-/// writing, a process that a test starts in another thread would hold it too for a moment, and the
-/// copy could not be executed.
+/// Copies the program under test in another process: a process that a test starts in another thread
+/// inherits every file that this process has open for writing, and such a copy cannot be executed.
 pub fn copy_program(to: &Path) {
     let status = Command::new("cp").arg(CXIDIAG).arg(to).status();
     assert!(status.expect("cp starts").success());
 }
 
-/// A fabric of its own for one test, so that tests running at the same time share no NIC.
+/// Arguments of a program: a list, or a line of words.
+pub trait Args {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Args for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Args for &str {
+    fn words(&self) -> Vec<&str> {
+        (**self).words()
+    }
+}
+
+impl Args for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// A fabric for one test: tests that run at the same time share no NIC.
 pub struct Fabric(tempfile::TempDir);
 
 impl Fabric {
@@ -47,24 +91,24 @@ impl Fabric {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// Where the NICs of this fabric meet. It does not exist while no NIC is open.
+    /// The directory of this fabric. It does not exist while no NIC is open.
     pub fn path(&self) -> PathBuf {
         self.0.path().join("fabric")
     }
 
     /// The program with `args`, on this fabric.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &(impl Args + ?Sized)) -> Command {
         self.command_of(Path::new(CXIDIAG), args)
     }
 
     /// Another executable with `args`, on this fabric.
-    pub fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+    pub fn command_of(&self, program: &Path, args: &(impl Args + ?Sized)) -> Command {
         let mut command = Command::new(program);
         if let Some(library) = std::env::var_os(LIBRARY) {
             command.env("CXIDIAG_LIBCXI", library);
         }
         command
-            .args(args.iter().map(|arg| named(arg)))
+            .args(args.words().into_iter().map(named))
             .env("CXIDIAG_FABRIC_DIR", self.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -73,34 +117,62 @@ impl Fabric {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("cxidiag starts")
+    pub fn run(&self, args: &(impl Args + ?Sized)) -> Output {
+        finish(self.command(args))
+    }
+
+    /// Runs both sides of a tool in one command, and returns what it printed.
+    #[track_caller]
+    pub fn loopback(&self, tool: &str, options: &(impl Args + ?Sized)) -> String {
+        let args = [&[tool, "--loopback", "-d", "soft0"], &options.words()[..]];
+        let output = finish(self.command(&args.concat()));
+        assert_success(&output);
+        stdout(&output)
+    }
+
+    /// Runs a server on soft0 and a client on soft1, and returns what each printed.
+    #[track_caller]
+    pub fn pair(&self, tool: &str, client_options: &(impl Args + ?Sized)) -> [String; 2] {
+        let server = self.server(tool, "-d soft0");
+        let args = [&["-d", "soft1"], &client_options.words()[..]].concat();
+        let client = self.client(tool, &server, &args);
+        assert_success(&client);
+        let server = server.finish();
+        assert_success(&server);
+        self.assert_nothing_left();
+        [stdout(&client), stdout(&server)]
     }
 
     /// Starts a server of `tool` on a free port and waits until it listens.
-    pub fn server(&self, tool: &str, args: &[&str]) -> Server {
-        Server::start(self.command(&[&[tool, "-p", "0"], args].concat()))
+    pub fn server(&self, tool: &str, args: &(impl Args + ?Sized)) -> Server {
+        Server::start(self.command(&[&[tool, "-p", "0"], &args.words()[..]].concat()))
     }
 
     /// Runs a client of `tool` against `server` to its end.
-    pub fn client(&self, tool: &str, server: &Server, args: &[&str]) -> Output {
-        self.client_command(tool, server, args)
-            .output()
-            .expect("cxidiag starts")
+    pub fn client(&self, tool: &str, server: &Server, args: &(impl Args + ?Sized)) -> Output {
+        finish(self.client_command(tool, server, args))
     }
 
     /// A client of `tool` against `server`, not started.
-    pub fn client_command(&self, tool: &str, server: &Server, args: &[&str]) -> Command {
-        self.command(&[&[tool, "127.0.0.1", "-p", &server.port], args].concat())
+    pub fn client_command(
+        &self,
+        tool: &str,
+        server: &Server,
+        args: &(impl Args + ?Sized),
+    ) -> Command {
+        let address = [tool, "127.0.0.1", "-p", &server.port];
+        self.command(&[&address, &args.words()[..]].concat())
     }
 
-    /// Fails if anything is left of the NICs of this fabric.
+    /// The files that NICs of this fabric have left.
+    pub fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path()).into_iter().flatten();
+        entries.flatten().map(|entry| entry.path()).collect()
+    }
+
+    #[track_caller]
     pub fn assert_nothing_left(&self) {
-        let left: Vec<_> = std::fs::read_dir(self.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .collect();
+        let left = self.left();
         assert!(left.is_empty(), "left in the fabric directory: {left:?}");
     }
 }
@@ -120,19 +192,13 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut first_line = String::new();
         stdout.read_line(&mut first_line).expect("a line");
-        let Some(port) = first_line
-            .strip_prefix("Listening on port ")
-            .and_then(|rest| rest.split(' ').next())
-        else {
-            let mut stderr = String::new();
-            let _ = child
-                .stderr
-                .take()
-                .expect("a pipe")
-                .read_to_string(&mut stderr);
-            panic!("the server printed {first_line:?} and {stderr:?}");
+        let Some(port) = port_in(&first_line) else {
+            let output = child.wait_with_output().expect("a pipe");
+            panic!(
+                "the server printed {first_line:?} and {:?}",
+                stderr(&output)
+            );
         };
-        let port = port.to_owned();
         Self {
             child,
             stdout,
@@ -141,18 +207,12 @@ impl Server {
         }
     }
 
-    /// Waits for the end; the output is all that the server printed.
+    /// Waits for the end of the process; the output is all that the server printed.
     pub fn finish(mut self) -> Output {
-        let mut stdout = std::mem::take(&mut self.first_line).into_bytes();
+        let mut stdout = mem::take(&mut self.first_line).into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
-        let mut stderr = Vec::new();
-        self.child
-            .stderr
-            .take()
-            .expect("a pipe")
-            .read_to_end(&mut stderr)
-            .expect("a pipe");
-        let status: ExitStatus = self.child.wait().expect("an exit status");
+        let stderr = read_all(self.child.stderr.take());
+        let status = self.child.wait().expect("an exit status");
         Output {
             status,
             stdout,
@@ -160,11 +220,23 @@ impl Server {
         }
     }
 
-    /// The next line that the server prints.
+    /// The next line that the server prints; empty at the end of its output.
     pub fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a pipe");
         line
+    }
+
+    /// Waits for a line that begins with `start`.
+    #[track_caller]
+    pub fn wait_for_line(&mut self, start: &str) {
+        loop {
+            let line = self.next_line();
+            assert!(!line.is_empty(), "no line begins with {start:?}");
+            if line.starts_with(start) {
+                return;
+            }
+        }
     }
 
     /// Its process id.
@@ -172,13 +244,27 @@ impl Server {
         self.child.id()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("a running server");
     }
 }
 
-/// No server outlives its test.
+/// Returns the port in the first line of a server.
+fn port_in(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("Listening on port ")?;
+    rest.split(' ').next().map(str::to_owned)
+}
+
+fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).expect("a pipe");
+    }
+    bytes
+}
+
+/// Ends the server with its test.
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -186,7 +272,7 @@ impl Drop for Server {
     }
 }
 
-/// A process that does not outlive its test.
+/// A process that ends with its test.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -196,20 +282,22 @@ impl Drop for Running {
     }
 }
 
-/// Waits for the end of a process; one that does not end within a minute is killed, so that
-/// a test of what ends it fails and does not hang.
+/// Runs a command to its end.
+pub fn finish(mut command: Command) -> Output {
+    command.output().expect("the program starts")
+}
+
+/// Waits for the end of a process, and kills it after a minute: a test of what ends a process fails
+/// rather than hangs.
 pub fn finish_or_kill(child: Child) -> Output {
     let id = child.id().to_string();
-    let (done, ended) = std::sync::mpsc::channel();
-    let waiting = std::thread::spawn(move || {
+    let (done, ended) = mpsc::channel();
+    let waiting = thread::spawn(move || {
         let output = child.wait_with_output().expect("a pipe");
         let _ = done.send(());
         output
     });
-    if ended
-        .recv_timeout(std::time::Duration::from_secs(60))
-        .is_err()
-    {
+    if ended.recv_timeout(Duration::from_secs(60)).is_err() {
         let _ = Command::new("kill").args(["-9", &id]).status();
     }
     waiting.join().expect("output")
@@ -223,40 +311,43 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
-/// Fails unless the process ended with status 0 and said nothing on stderr, but that it had to wait:
-/// the machine of a test may have better things to do for two seconds.
+/// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had to
+/// wait: a busy machine may keep a peer waiting for two seconds.
 #[track_caller]
 pub fn assert_success(output: &Output) {
-    let said = stderr(output);
-    assert!(output.status.success(), "{}: {said}", output.status);
-    let said: Vec<&str> = said
-        .lines()
-        .filter(|line| !line.contains(": no answer to a "))
-        .collect();
-    assert!(said.is_empty(), "{said:?}");
+    let errors = stderr(output);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+    let mut lines = errors.lines();
+    let unexpected = lines.find(|line| !line.contains(": no answer to a "));
+    assert_eq!(unexpected, None, "{errors}");
 }
 
-/// A symlink with the legacy name of `tool` is that tool, as a server for a client of ours.
+/// Fails unless the process ended with this status, and returns its stderr.
 #[track_caller]
-pub fn assert_legacy_name_works(tool: &str, client_options: &[&str]) {
+pub fn assert_status(output: &Output, status: i32) -> String {
+    let errors = stderr(output);
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+    errors
+}
+
+/// Fails unless a symlink with the legacy name of `tool` serves a client of cxidiag.
+#[track_caller]
+pub fn assert_legacy_name_works(tool: &str, client_options: &str) {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let legacy = format!("cxi_{}", tool.replace('-', "_"));
     let name = directory.path().join(legacy);
     std::os::unix::fs::symlink(CXIDIAG, &name).expect("a symlink");
-    let server = Server::start(fabric.command_of(&name, &["-d", "soft0", "-p", "0"]));
-    let client = fabric.client(tool, &server, &[&["-d", "soft1"], client_options].concat());
+    let server = Server::start(fabric.command_of(&name, "-d soft0 -p 0"));
+    let client = fabric.client(tool, &server, &format!("-d soft1 {client_options}"));
     assert_success(&client);
     assert_success(&server.finish());
 }
 
-/// `--report-all` of a latency tool prints one latency for each iteration, numbered.
+/// Fails unless `--report-all` prints one numbered latency for each iteration.
 #[track_caller]
 pub fn assert_every_latency_is_reported(tool: &str) {
-    let args = [tool, "--loopback", "-d", "soft0", "-n", "4", "--report-all"];
-    let output = Fabric::new().run(&args);
-    assert_success(&output);
-    let text = stdout(&output);
+    let text = Fabric::new().loopback(tool, "-n 4 --report-all");
     let (_, table) = text
         .split_once("  WriteNum  Latency[us]\n")
         .expect("a table");
@@ -268,27 +359,84 @@ pub fn assert_every_latency_is_reported(tool: &str) {
     assert_eq!(numbers, ["0", "1", "2", "3"]);
 }
 
+/// Fails unless `--report-all` of a duration run prints a summary. The legacy tools crash.
+#[track_caller]
+pub fn assert_report_all_is_ignored_with_a_duration(tool: &str) {
+    let text = Fabric::new().loopback(tool, "-D 1 --report-all --latency-gap=0");
+    assert!(text.contains(&duration(1)), "{text}");
+    assert!(text.contains("\nResults Reported : Summary\n"), "{text}");
+    assert!(!text.contains("WriteNum"), "{text}");
+}
+
+/// Kills each side of a long run; the other side fails, and the next run leaves nothing.
+/// The run is in progress when the server has printed a line that begins with `started`.
+#[track_caller]
+pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: &str) {
+    let fabric = Fabric::new();
+    for options in options {
+        for kill_server in [true, false] {
+            let mut server = fabric.server(tool, "-d soft0");
+            let args = format!("-d soft1 -D 600 {options}");
+            let mut client = fabric
+                .client_command(tool, &server, &args)
+                .spawn()
+                .expect("cxidiag starts");
+            server.wait_for_line(started);
+            let survivor = if kill_server {
+                server.kill();
+                finish_or_kill(client)
+            } else {
+                client.kill().expect("a running client");
+                let _ = client.wait();
+                server.finish()
+            };
+            let errors = assert_status(&survivor, 1);
+            let start = format!("cxidiag {tool}: error: ");
+            assert!(errors.starts_with(&start), "{options:?}: {errors}");
+        }
+    }
+    fabric.loopback(tool, "-n 3");
+    fabric.assert_nothing_left();
+}
+
 /// The user's document on the latency tools.
 const SEED: &str = include_str!("../fixtures/seed-latency.txt");
 
-/// What the document shows for `$ command`, without the command.
+/// Returns what the document shows for `$ command`, without the command.
 pub fn seed(command: &str) -> String {
     let (_, after) = SEED.split_once(&format!("\n$ {command}\n")).expect(command);
     let (block, _) = after.split_once("```").expect("a closed block");
     block.to_owned()
 }
 
-/// Output without the one line that a software NIC adds to the document's.
+/// Fails unless `text` has the form of the example in a document: the same lines except for figures
+/// and addresses, and the line that a software NIC adds.
+#[track_caller]
+pub fn assert_has_form_of(text: &str, example: &str) {
+    assert_eq!(masked(&without_platform(text)), masked(example));
+}
+
+/// The lines of the summary of a run of this number of seconds.
+pub fn duration(seconds: u32) -> String {
+    format!("\nTest Type        : Duration\nDuration         : {seconds} seconds\n")
+}
+
+/// The lines of the summary of a run of this number of iterations.
+pub fn iterations(count: u32) -> String {
+    format!("\nTest Type        : Iteration\nIterations       : {count}\n")
+}
+
+/// Returns the text without the one line that a software NIC adds.
 pub fn without_platform(text: &str) -> String {
     let line = "Platform         : software NIC (no Cassini hardware involved)\n";
     assert_eq!(text.matches(line).count(), 1, "{text}");
     text.replace(line, "")
 }
 
-/// Output with figures and addresses masked, so that two runs can be compared line for line.
+/// Masks figures and addresses, so that two outputs can be compared line for line.
 ///
-/// Numbers in the summary become `#`; a number in a table column becomes `#` flush right in
-/// its column with its decimals kept, so that widths and decimals still count.
+/// A number in the summary becomes `#`; a number in a table becomes `#` flush right in its column
+/// with its decimals kept, so that widths and decimals still count.
 pub fn masked(text: &str) -> String {
     text.lines().map(|line| mask_line(line) + "\n").collect()
 }
@@ -315,7 +463,7 @@ fn mask_word(word: &str) -> &str {
     if device || digits { "#" } else { word }
 }
 
-/// A table row: the last character of each column and its number of decimals.
+/// Keeps the last character of each column and its number of decimals.
 fn mask_row(line: &str) -> String {
     let mut masked = String::new();
     let mut previous_end = 0;

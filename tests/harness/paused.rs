@@ -1,20 +1,21 @@
-//! Both sides of a run, one of which stops at a phase by name (debug builds; src/phase.rs), to be ended
-//! there.
+//! A side of a run that stops at a phase by name (debug builds; src/phase.rs), so that a test can
+//! end it there.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::finish_or_kill;
+use super::{finish_or_kill, port_in, read_all};
 
-/// A process of a test, with its output at hand. It does not outlive its test.
+/// A process of a test with pipes to its output. It ends with its test.
 pub struct Side {
-    /// Until it is waited for.
+    /// `None` once it has been waited for.
     child: Option<Child>,
     stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<BufReader<ChildStderr>>,
+    /// Lines of stderr before the pause.
     said: String,
 }
 
@@ -24,10 +25,8 @@ impl Side {
         if let Some(pause) = pause {
             command.env("CXIDIAG_TEST_PAUSE_AT", pause);
         }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("cxidiag starts");
+        let child = command.stdin(Stdio::piped()).spawn();
+        let mut child = child.expect("cxidiag starts");
         Self {
             stdout: child.stdout.take().map(BufReader::new),
             stderr: child.stderr.take().map(BufReader::new),
@@ -36,16 +35,16 @@ impl Side {
         }
     }
 
-    /// Waits until it has stopped at its phase.
+    /// Waits until the process has stopped at its phase.
     #[track_caller]
     pub fn wait_for_pause(&mut self) {
         let stderr = self.stderr.as_mut().expect("a pipe");
         loop {
             let has_line = !stderr.buffer().is_empty() || is_ready(stderr.get_ref());
-            assert!(has_line, "it has not paused for a minute: {:?}", self.said);
+            assert!(has_line, "no pause within a minute: {:?}", self.said);
             let mut line = String::new();
             let read = stderr.read_line(&mut line).expect("a pipe");
-            assert!(read > 0, "it did not pause: {:?}", self.said);
+            assert!(read > 0, "no pause: {:?}", self.said);
             if line.starts_with("paused at ") {
                 return;
             }
@@ -53,12 +52,12 @@ impl Side {
         }
     }
 
-    /// Lets it go on.
+    /// Continues a paused process.
     pub fn go_on(&mut self) {
         drop(self.child.as_mut().and_then(|child| child.stdin.take()));
     }
 
-    /// Its next line on standard output; empty at the end.
+    /// The next line on standard output; empty at the end.
     pub fn next_line(&mut self) -> String {
         let mut line = String::new();
         let stdout = self.stdout.as_mut().expect("a pipe");
@@ -66,7 +65,7 @@ impl Side {
         line
     }
 
-    /// Nobody reads its standard output any more.
+    /// Closes the pipe that the process prints to.
     pub fn close_stdout(&mut self) {
         self.stdout = None;
     }
@@ -78,7 +77,7 @@ impl Side {
         assert!(status.expect("kill starts").success());
     }
 
-    /// Sends two signals with nothing in between.
+    /// Sends two signals, the second at once after the first.
     pub fn signals_at_once(&self, names: [&str; 2]) {
         let id = self.id();
         let [first, second] = names;
@@ -92,7 +91,7 @@ impl Side {
         self.child.as_ref().expect("a child").id()
     }
 
-    /// Sends a signal again and again, while nobody reads its output.
+    /// Repeats a signal until the process has ended, without reading its output.
     pub fn signal_until_it_ends(&mut self, name: &str) -> ExitStatus {
         loop {
             let child = self.child.as_mut().expect("a child");
@@ -103,14 +102,14 @@ impl Side {
         }
     }
 
-    /// Waits for the end; the output is what has not been read yet.
+    /// Waits for the end of the process; the output is what has not been read before.
     pub fn finish(mut self) -> Output {
-        // A paused process goes on when it has heard of the end of its input, or of a signal.
+        // The end of its input continues a paused process.
         let _input = self.child.as_mut().and_then(|child| child.stdin.take());
         let stdout = self.stdout.take();
         let stderr = self.stderr.take();
-        let reading = thread::spawn(move || all(stdout));
-        let saying = thread::spawn(move || all(stderr));
+        let reading = thread::spawn(move || read_all(stdout));
+        let saying = thread::spawn(move || read_all(stderr));
         let mut output = finish_or_kill(self.child.take().expect("a child"));
         output.stdout = reading.join().expect("output");
         output.stderr = std::mem::take(&mut self.said).into_bytes();
@@ -128,7 +127,7 @@ impl Drop for Side {
     }
 }
 
-/// Whether there is something to read within a minute.
+/// Waits up to a minute for something to read.
 fn is_ready(pipe: &ChildStderr) -> bool {
     let minute = Timespec {
         tv_sec: 60,
@@ -138,20 +137,8 @@ fn is_ready(pipe: &ChildStderr) -> bool {
     poll(&mut polled, Some(&minute)).expect("a pipe") > 0
 }
 
-fn all(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        pipe.read_to_end(&mut bytes).expect("a pipe");
-    }
-    bytes
-}
-
-/// The port in the next line of a server.
+/// Returns the port in the next line of a server.
 #[track_caller]
 pub fn port(server: &mut Side) -> String {
-    let line = server.next_line();
-    let port = line
-        .strip_prefix("Listening on port ")
-        .and_then(|rest| rest.split(' ').next());
-    port.expect("a port").to_owned()
+    port_in(&server.next_line()).expect("a port")
 }

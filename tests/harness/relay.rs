@@ -1,11 +1,11 @@
-//! A TCP connection between two sides that its test can close or reset.
+//! A TCP connection between two sides that a test can close or reset.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 
-/// Takes one connection, and carries its bytes to a server and back.
+/// Accepts one connection and carries its bytes to a server and back.
 pub struct Relay {
     /// The port to connect to.
     pub port: String,
@@ -13,7 +13,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay to `server`, a port of this machine.
+    /// Returns a relay to `server`, a port of this machine.
     pub fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -31,10 +31,10 @@ impl Relay {
         }
     }
 
-    /// Closes both connections, in order.
+    /// Closes both connections with FIN.
     pub fn close(self) {
         for stream in self.connected.join().expect("a connection") {
-            // A side that has ended already has closed its own.
+            // A process that has ended has closed its connection.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -56,7 +56,7 @@ fn carry(from: &TcpStream, to: &TcpStream) {
                 break;
             }
         }
-        // The end of one side is told to the other.
+        // Carries the end of the stream, too.
         let _ = to.shutdown(Shutdown::Write);
     });
 }
@@ -65,7 +65,7 @@ fn clone(stream: &TcpStream) -> TcpStream {
     stream.try_clone().expect("a descriptor")
 }
 
-/// Disconnecting a TCP socket resets its connection, whoever else has it open.
-fn reset(stream: &TcpStream) -> io::Result<()> {
+/// Disconnecting a TCP socket resets its connection even if other descriptors refer to it.
+pub fn reset(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(stream.as_fd())?)
 }

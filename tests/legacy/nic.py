@@ -109,7 +109,7 @@ def words(pointer, count):
 
 
 def record(length, *fields):
-    """A record of so many bytes; fields come in pairs of place and value."""
+    """A record of `length` bytes; fields come in pairs of place and value."""
     number = 0
     for (first, bits), value in zip(fields[::2], fields[1::2]):
         assert value >> bits == 0, f"{value:#x} does not fit {bits} bits"
@@ -127,7 +127,7 @@ def field(data, place):
 
 
 def fence(lock=threading.Lock()):
-    """Orders what was stored before and what will be: a lock does."""
+    """Orders the stores before and after it, as taking a lock does."""
     with lock:
         pass
 
@@ -138,7 +138,7 @@ def store(address, value):
 
 
 class Memory:
-    """Zeroed pages, there until what is on the NIC has been released."""
+    """Zeroed pages, unmapped after the objects of the NIC have been released."""
 
     def __init__(self, nic, length):
         length = -(-length // PAGE) * PAGE
@@ -148,13 +148,12 @@ class Memory:
         nic.closing.callback(self.bytes.close)
 
 
-def peer_is_gone():
-    """Whether the control connection has ended; peer.py knows."""
-    return False
-
-
 class Nic:
-    """A device, and an address on it [tools.md 3.1]. `closing` releases all in reverse order."""
+    """A device, and an address on it [tools.md 3.1]. `closing` releases everything in reverse order."""
+
+    def peer_is_gone(self):
+        """Whether the control connection has ended; replaced once there is one."""
+        return False
 
     def __init__(self, path, number, closing):
         self.library = ctypes.CDLL(path)
@@ -181,7 +180,7 @@ class Nic:
         assert code == 0, f"cxil_{name}: {code}"
 
     def allocated(self, allocate, release, arguments):
-        """An object that a function gives back through a pointer, released at the end."""
+        """An object that a function returns through a pointer, released at the end."""
         handle = ctypes.c_void_p()
         self.call(allocate, *arguments(ctypes.byref(handle)))
         function = getattr(self.library, "cxil_" + release)
@@ -199,7 +198,7 @@ class Nic:
         return nid << 12 | ((index >> 5 << self.pid_bits) + pid) & 0xFFF
 
     def profile(self):
-        """A communication profile; all that is needed of it is its LCID."""
+        """Allocates a communication profile and returns its LCID."""
         cp = self.allocated(
             "alloc_cp", "destroy_cp", lambda out: (self.lni, self.vni, BEST_EFFORT, 0, out)
         )
@@ -251,6 +250,7 @@ class Events:
     """An event queue [5]."""
 
     def __init__(self, nic, length=PAGE):
+        self.nic = nic
         self.buffer = Buffer(nic, length)
         attributes = EqAttr(self.buffer.memory.address, self.buffer.length, EC_DISABLE)
         self.handle = nic.allocated(
@@ -262,7 +262,7 @@ class Events:
         self.at = 64
 
     def take(self):
-        """The next event if there is one, given back to the NIC at once [5.3, 5.4]."""
+        """The next event if there is one, acknowledged at once [5.3, 5.4]."""
         memory = self.buffer.memory.bytes
         while True:
             at = self.at
@@ -282,15 +282,14 @@ class Events:
 
     def wait(self, *types, quiet=None):
         """The next event, which must be one of these and OK; none may come to the `quiet` queue.
-        Legacy tools wait for ever, and do not look elsewhere; this one is to fail with its test, and does
-        not wait for a peer that has gone."""
+        Legacy tools wait without a limit; this one has a limit and ends when its peer has gone."""
         now = time.monotonic()
         deadline, look = now + 30, now + 1
         while (event := self.take()) is None:
             now = time.monotonic()
             assert now < deadline, f"no {types} within 30 s"
             if now >= look:
-                assert not peer_is_gone(), f"no {types}, and nobody left to send it"
+                assert not self.nic.peer_is_gone(), f"no {types}: the peer has gone"
                 look = now + 0.1
             failed = quiet and quiet.take()
             assert not failed, f"{failed.type} {failed.code} while waiting for {types}"
@@ -300,8 +299,8 @@ class Events:
 
 
 class Commands:
-    """A command queue, whose commands reach the NIC by its doorbell [2]. All take whole slots of
-    64 bytes; nothing is asked about space, for what was sent before has been answered."""
+    """A command queue with a doorbell [2]. Each command takes whole slots of 64 bytes. There is always
+    space: commands are sent after the answer to those before."""
 
     def __init__(self, nic, count, flags, lcid=0, events=None):
         options = CqOptions(count, 0, 0, flags, lcid, 0)
@@ -335,7 +334,7 @@ class Commands:
 
 
 class Counter:
-    """A counter that is waited for by thresholds [9]: cumulative, never reset in a run."""
+    """A counter with cumulative thresholds [9]: it is not reset in a run."""
 
     def __init__(self, nic, events):
         self.handle = nic.allocated("alloc_ct", "destroy_ct", lambda out: (nic.lni, None, out))

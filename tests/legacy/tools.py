@@ -3,10 +3,11 @@
 Numbers in brackets are its sections. Where a tool meets its peer at a barrier, so does this one.
 """
 
+import socket
 import time
 
 from control import (
-    BIDIRECTIONAL, FETCHING, LIMIT, MATCHING, NO_LIMIT, UNRESTRICTED, USE_IDC, USE_RDZV, Failure,
+    BIDIRECTIONAL, FETCHING, LIMIT, MATCHING, NO_LIMIT, UNRESTRICTED, USE_IDC, USE_RDZV,
 )
 from nic import *  # the NIC's words are this module's language
 
@@ -29,7 +30,7 @@ class Run:
         return bool(self.options.use & bit)
 
     def ready(self):
-        self.control.barrier("Server" if self.is_client else "Client", NO_LIMIT)
+        self.control.barrier(NO_LIMIT)
 
     def sizes(self):
         size = self.options.min_size
@@ -43,18 +44,18 @@ class Run:
         return count >= self.options.iters
 
     def loop(self, iterate):
-        """The latency loop [6.1]. `iterate` says whether the peer has ended the run."""
+        """The latency loop [6.1]. `iterate` returns whether the peer has ended the run, and so does this."""
         count, warm, started = 0, 0, None
         while not self.is_over(count, started):
             if iterate():
-                return count, True
+                return True
             if warm < self.options.warmup:
                 warm += 1
             else:
                 started = started or time.monotonic()
                 count += 1
             time.sleep(self.options.iter_delay / 1e6)
-        return count, False
+        return False
 
     def initiator(self, length, cq_count=5, eq_length=PAGE):
         """Profile, event queue, buffer, transmit queue [3.2]."""
@@ -110,11 +111,8 @@ class OneSided(Run):
         self.ready()
         for size in self.sizes():
             if self.is_client:
-                count, _ = self.loop(lambda: self.iterate(size))
-                print(f"size {size} count {count}")
-            self.control.barrier("Post-run", LIMIT if self.is_client else NO_LIMIT)
-            if not self.is_client:
-                print(f"size {size}")
+                self.loop(lambda: self.iterate(size))
+            self.control.barrier(LIMIT if self.is_client else NO_LIMIT)
 
     pattern = PATTERN
 
@@ -273,12 +271,11 @@ class SendLat(TwoSided):  # [7.3]
         for size in self.sizes():
             if self.index_ext:
                 self.aim(0)
-            count, peer_is_done = self.loop(lambda: self.iterate(size))
+            peer_is_done = self.loop(lambda: self.iterate(size))
             if self.options.duration and not peer_is_done:
                 self.aim(1)
                 self.iterate(size)
-            self.control.barrier("Post-run", LIMIT)
-            print(f"size {size} count {count}")
+            self.control.barrier(LIMIT)
 
     def aim(self, index):
         """Messages go to this portal index of the peer from now on."""
@@ -288,7 +285,7 @@ class SendLat(TwoSided):  # [7.3]
 
     def iterate(self, size):
         """One round trip; whether the peer's message was its last."""
-        self.control.barrier("Sync", NO_LIMIT)
+        self.control.barrier(NO_LIMIT)
         if self.is_client:
             self.send(size)
             return self.receive()
@@ -364,12 +361,13 @@ class SendBw(TwoSided):  # [7.7]
         while True:
             if self.state == "DONE":
                 try:
-                    return self.control.barrier("RDZV cleanup", LIMIT)
-                except Failure as failure:
-                    if retried or "timed out" not in failure.args[0]:
+                    return self.control.barrier(LIMIT)
+                except socket.timeout:
+                    if retried:
                         return
+                except OSError:
+                    return
                 retried = True
-                print("Retrying...")
             if not self.iterate(False):
                 time.sleep(0.001)
 
@@ -377,7 +375,7 @@ class SendBw(TwoSided):  # [7.7]
         server_of_one_way = not self.is_client and not self.both
         self.size, self.state = size, "DONE"
         limit = LIMIT
-        self.control.barrier("Pre-run", limit)
+        self.control.barrier(limit)
         start, count, waited = time.monotonic(), 0, 0
         while not self.is_over(count, start):
             if self.iterate(server_of_one_way):
@@ -385,12 +383,13 @@ class SendBw(TwoSided):  # [7.7]
             else:
                 waited += 1
                 time.sleep(20e-6)
+                if waited % 1000 == 0:
+                    assert not self.nic.peer_is_gone(), f"state {self.state}: the peer has gone"
             assert waited < 1_000_000, f"no progress in state {self.state}"
-        self.control.barrier("Post-run", limit)
+        self.control.barrier(limit)
         elapsed = time.monotonic() - start
         sent = 0 if server_of_one_way else count * self.list_size
         self.control.results(int(elapsed * 1e6), sent)
-        print(f"size {size} count {sent}")
 
     def iterate(self, server_of_one_way):
         """One call of the iteration function: whether an iteration is complete."""

@@ -1,4 +1,4 @@
-/* Forks, threads, many devices and processes, and many times over */
+/* Forks, threads, several devices and processes, and many cycles of open and close: `life NAME` runs one test */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -6,7 +6,7 @@
 
 #include "rig.h"
 
-/* Puts to oneself on a device, and checks that they arrive */
+/* Puts from a device to itself, and checks that they arrive */
 static void work(struct rig *rig, unsigned int rounds)
 {
 	struct portal portal = portal_open(rig, 4, false);
@@ -27,7 +27,7 @@ static void work(struct rig *rig, unsigned int rounds)
 	portal_close(&portal);
 }
 
-/* A child has no part in its parent's devices, opens its own, and the parent's go on */
+/* A child cannot use its parent's devices but can open its own; the parent's continue to work */
 static void forks(void)
 {
 	struct rig rig = rig_open(0), own;
@@ -52,7 +52,7 @@ static void forks(void)
 	rig_close(&rig);
 }
 
-static void *thread_of_its_own(void *device)
+static void *thread_with_own_device(void *device)
 {
 	struct rig rig = rig_open((unsigned int)(uintptr_t)device);
 
@@ -63,7 +63,7 @@ static void *thread_of_its_own(void *device)
 
 static struct cxil_dev *shared;
 
-static void *thread_on_a_shared_device(void *nothing)
+static void *thread_with_shared_device(void *nothing)
 {
 	struct cxil_lni *lni;
 
@@ -85,7 +85,7 @@ static void threads(void)
 
 	CHECK_EQ(cxil_open_device(2, &shared), 0);
 	for (uintptr_t at = 0; at < 8; at++)
-		CHECK_EQ(pthread_create(&ids[at], NULL, at < 4 ? thread_of_its_own : thread_on_a_shared_device,
+		CHECK_EQ(pthread_create(&ids[at], NULL, at < 4 ? thread_with_own_device : thread_with_shared_device,
 					(void *)(at % 2)),
 			 0);
 	for (int at = 0; at < 8; at++)
@@ -93,7 +93,7 @@ static void threads(void)
 	cxil_close_device(shared);
 }
 
-/* Several devices in one process, closed in another order than opened, with objects on them */
+/* Several devices in one process, closed with their objects in another order than opened */
 static void several_devices(void)
 {
 	struct rig rigs[4];
@@ -110,7 +110,7 @@ static void several_devices(void)
 	rig_close(&rigs[3]);
 }
 
-/* Several processes on one NIC, of which one is killed */
+/* Several processes on one NIC, one of which is killed */
 static void several_processes(void)
 {
 	pid_t children[4];
@@ -131,7 +131,7 @@ static void several_processes(void)
 		CHECK_EQ(status, 0);
 	}
 	CHECK(!kill(children[3], 9) && waitpid(children[3], &status, 0) > 0);
-	thread_of_its_own(NULL);
+	thread_with_own_device(NULL);
 }
 
 static unsigned int count(const char *path)
@@ -202,7 +202,7 @@ static void cycle(void *buffer)
 	cxil_close_device(dev);
 }
 
-#define CYCLES 10000
+#define CYCLES 2000
 
 static void cycles(void)
 {
@@ -210,7 +210,7 @@ static void cycles(void)
 	unsigned int descriptors, files;
 	unsigned long maps, resident;
 
-	/* The first hundred may still warm up allocators */
+	/* The first hundred warm up the allocators */
 	for (int at = 0; at < 100; at++)
 		cycle(buffer);
 	descriptors = count("/proc/self/fd");
@@ -225,11 +225,24 @@ static void cycles(void)
 	CHECK(resident_pages() <= resident + 256);
 }
 
-const struct test life_tests[] = {
-	{ "forks", forks },
-	{ "threads", threads },
-	{ "several_devices", several_devices },
-	{ "several_processes", several_processes },
-	{ "cycles", cycles },
-	{ NULL, NULL },
-};
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} tests[] = {
+		{ "forks", forks },
+		{ "threads", threads },
+		{ "several_devices", several_devices },
+		{ "several_processes", several_processes },
+		{ "cycles", cycles },
+	};
+
+	for (unsigned int at = 0; at < sizeof(tests) / sizeof(tests[0]); at++) {
+		if (argc == 2 && !strcmp(argv[1], tests[at].name)) {
+			tests[at].run();
+			return 0;
+		}
+	}
+	return 2;
+}

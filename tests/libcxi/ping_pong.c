@@ -21,7 +21,7 @@ static int ascending(const void *one, const void *other)
 	return (a > b) - (a < b);
 }
 
-/* One side: tells its address through a pipe and learns the other's */
+/* One process: writes its address to a pipe and reads the other's */
 static void play(unsigned int device, int out, int in, unsigned int rounds, bool serves)
 {
 	struct rig rig = rig_open(device);

@@ -108,13 +108,6 @@ void done(struct queue *queue)
 	eq_ack(queue->eq);
 }
 
-/* After a put to oneself came back, nothing else may have come */
-void no_event(struct rig *rig, struct queue *queue)
-{
-	CHECK_EQ(cxil_inbound_wait(rig->dev), 0);
-	CHECK(!eq_peek(queue->eq));
-}
-
 uint32_t own_dfa(struct rig *rig, unsigned int index)
 {
 	return dfa(rig->dev->info.nid, rig->domain->pid, index);
@@ -183,20 +176,4 @@ void post(struct rig *rig, const uint8_t command[64])
 {
 	CHECK_EQ(cq_emit(rig->tgt, command, 64), 0);
 	cq_ring(rig->tgt);
-}
-
-void c_state(struct rig *rig, unsigned int index, bool restricted, uint64_t user_ptr)
-{
-	uint8_t command[32] = { 0 };
-
-	put_bits(command, CMD_OPCODE, C_CMD_CSTATE);
-	put_bits(command, CMD_LENGTH, 32);
-	put_bits(command, CMD_LAC, rig->md->lac);
-	put_bits(command, CMD_SEND_DISABLE, 1);
-	put_bits(command, CMD_RESTRICTED, restricted);
-	put_bits(command, CSTATE_INITIATOR, match_id(rig->dev->info.nid, rig->domain->pid));
-	put_bits(command, CSTATE_INDEX_EXT, index_ext(index));
-	put_bits(command, CSTATE_USER_PTR, user_ptr);
-	put_bits(command, CMD_EQ, rig->ini.eq->eqn);
-	send(rig, command, 32);
 }

@@ -1,5 +1,5 @@
 /*
- * What the tests share: checks, and a set of objects as a program has them.
+ * Checks, and the objects that the programs share.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -27,7 +27,7 @@
 
 _Noreturn static inline void fail(const char *file, int line, const char *what)
 {
-	fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
 	exit(1);
 }
 
@@ -88,7 +88,6 @@ void portal_close(struct portal *portal);
 /* Waits for the next event of a queue and checks its type and return code */
 const uint8_t *await(struct queue *queue, unsigned int type, unsigned int code);
 void done(struct queue *queue);
-void no_event(struct rig *rig, struct queue *queue);
 
 /* Commands with the fields that they all have */
 void dma(struct rig *rig, uint8_t command[64], unsigned int opcode, unsigned int index);
@@ -96,17 +95,9 @@ void append(struct rig *rig, struct portal *portal, uint8_t command[64]);
 void target(struct rig *rig, uint8_t command[64], unsigned int opcode, struct portal *portal);
 void send(struct rig *rig, const void *command, unsigned int len);
 void post(struct rig *rig, const uint8_t command[64]);
-void c_state(struct rig *rig, unsigned int index, bool restricted, uint64_t user_ptr);
 void link_all(struct rig *rig, struct portal *portal, unsigned int list, unsigned int id, uint64_t start,
 	      uint64_t len);
 
 uint32_t own_dfa(struct rig *rig, unsigned int index);
-
-/* The tests: name, function */
-struct test {
-	const char *name;
-	void (*run)(void);
-};
-extern const struct test control_tests[], queue_tests[], operation_tests[], life_tests[];
 
 #endif

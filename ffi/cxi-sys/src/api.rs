@@ -7,12 +7,12 @@ use libloading::Library;
 
 use crate::bindings::*;
 
-/// Why a library could not be used as libcxi.
+/// The reason why a library cannot be used as libcxi.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The dynamic linker did not open it.
+    /// The dynamic linker cannot open it.
     Open(libloading::Error),
-    /// It lacks a function that every libcxi has.
+    /// It lacks this function, which every libcxi has.
     Symbol(&'static str),
 }
 
@@ -34,8 +34,8 @@ macro_rules! api {
     ) => {
         /// The libcxi functions that cxidiag calls, under their C names.
         ///
-        /// Every pointer keeps the contract of the C function of that name (libcxi.md):
-        /// result 0 or a negative errno, unless that says otherwise.
+        /// Each function has the arguments, results and preconditions of the libcxi function of
+        /// that name (libcxi.md 1 to 8).
         #[derive(Clone, Copy)]
         pub struct Api {
             $(
@@ -46,13 +46,13 @@ macro_rules! api {
                 #[doc = concat!("`", stringify!($opt_name), "`, which older libraries lack.")]
                 pub $opt_name: Option<unsafe extern "C" fn($($opt_arg: $opt_type),*) $(-> $opt_ret)?>,
             )*
-            /// Not part of libcxi: runs the engine of a software NIC in the calling thread. A
-            /// caller that waits for events calls it when a queue is empty, and after each
-            /// doorbell. Absent on hardware.
+            /// Runs the engine of a software NIC in the calling thread. The caller runs it after
+            /// each doorbell, and when it polls an empty event queue. libcxi has no such function:
+            /// `None` on hardware.
             pub progress: Option<unsafe extern "C" fn(*mut cxil_dev)>,
         }
 
-        // The table above and the prototypes of cxi.h are one and the same.
+        // Compiles only if the types above are those of the prototypes in cxi.h.
         const _: () = {
             $(let _: unsafe extern "C" fn($($type),*) $(-> $ret)? = $name;)*
             $(let _: unsafe extern "C" fn($($opt_type),*) $(-> $opt_ret)? = $opt_name;)*
@@ -62,12 +62,14 @@ macro_rules! api {
             fn of(library: &Library) -> Result<Self, LoadError> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the symbol of this name has this type in every libcxi (abi.json).
+                        // SAFETY: the function of this name has this type in every libcxi
+                        // (abi.json).
                         let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
                         *symbol.map_err(|_| LoadError::Symbol(stringify!($name)))?
                     },)*
                     $($opt_name: {
-                        // SAFETY: as above, where the symbol exists.
+                        // SAFETY: the function of this name, if it exists, has this type in every
+                        // libcxi (abi.json).
                         let symbol = unsafe { library.get(concat!(stringify!($opt_name), "\0").as_bytes()) };
                         symbol.ok().map(|function| *function)
                     },)*
@@ -117,10 +119,14 @@ api! {
 impl Api {
     /// Opens a libcxi, for instance `libcxi.so.1`, and looks up its functions.
     ///
-    /// The library stays loaded for the life of the process: objects made by it, and
-    /// memory that it mapped, have no other owner that could say when they are gone.
+    /// The library is never unloaded, because nothing records when its last object is released.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
     pub fn load(path: &OsStr) -> Result<Self, LoadError> {
-        // SAFETY: loading runs the library's constructors; the user names a libcxi.
+        // SAFETY: loading runs the constructors of the library; the user guarantees that it is a
+        // libcxi.
         let library = unsafe { Library::new(path) }.map_err(LoadError::Open)?;
         let api = Self::of(&library)?;
         std::mem::forget(library);

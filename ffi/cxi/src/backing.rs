@@ -1,4 +1,4 @@
-//! What is behind a region of memory: pages of the CPU, or memory of a GPU.
+//! The memory behind a region: host pages or memory of a GPU.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,13 +7,13 @@ use cxi_sys::{CXI_MAP_DEVICE, cxi_md_hints};
 
 use crate::error::Error;
 use crate::gpu::DeviceMemory;
-use crate::memory::Pages;
+use crate::pages::Pages;
 
 /// Memory that can be mapped for the NIC.
 pub enum Backing {
-    /// Of the CPU.
+    /// Host memory.
     Host(Pages),
-    /// Of a GPU.
+    /// Memory of a GPU.
     Device(DeviceMemory),
 }
 
@@ -37,7 +37,7 @@ impl Backing {
         }
     }
 
-    /// The address to map. That of a GPU is a number to the CPU.
+    /// The address to map. The CPU cannot dereference that of a GPU.
     pub(crate) fn address(&self) -> *mut c_void {
         match self {
             Self::Host(pages) => pages.as_ptr().cast(),
@@ -45,7 +45,7 @@ impl Backing {
         }
     }
 
-    /// What the flags of its mapping say beside the rights.
+    /// The flags that its kind of memory adds to those of the mapping.
     pub(crate) fn map_flags(&self) -> u32 {
         match self {
             Self::Host(_) => 0,
@@ -53,8 +53,8 @@ impl Backing {
         }
     }
 
-    /// The hints of its mapping (libcxi.md 7.2): the dma-buf, where the runtime exports one.
-    /// Without it the driver asks the peer-to-peer module of the GPU.
+    /// The hints of its mapping (libcxi.md 7.2): the dma-buf, if the runtime exports one. Without a
+    /// dma-buf the driver asks the peer-to-peer module of the GPU.
     pub(crate) fn hints(&self) -> Option<cxi_md_hints> {
         let Self::Device(memory) = self else {
             return None;
@@ -71,7 +71,7 @@ impl Backing {
         })
     }
 
-    /// Copies from `offset` on; the range lies inside.
+    /// Copies the bytes from `offset` on into `bytes`. Panics if the range exceeds the memory.
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         match self {
             Self::Host(pages) => pages.read(offset, bytes),
@@ -80,7 +80,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Copies to `offset` on; the range lies inside.
+    /// Copies `bytes` to `offset`. Panics if the range exceeds the memory.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         match self {
             Self::Host(pages) => pages.write(offset, bytes),
@@ -89,7 +89,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Sets every byte.
+    /// Sets every byte to `byte`.
     pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
         match self {
             Self::Host(pages) => pages.fill(byte),
@@ -98,7 +98,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Frees it and reports what fails.
+    /// Frees the memory and reports a failure of the GPU runtime.
     pub(crate) fn free(self) -> Result<(), Error> {
         match self {
             Self::Host(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The way from a producer to its command queue: ring memory, launch page, fences.
+//! Access to the memory of a command queue: the ring, the launch page and the fences.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::fence;
 /// A window of the launch page (nic.md 2.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Window {
-    /// The write pointer.
+    /// Register of the write pointer.
     Doorbell,
     /// One slot, at any position.
     Ll64,
@@ -21,23 +21,23 @@ pub(crate) enum Window {
     Ll128Unaligned,
 }
 
-/// What a producer does to the outside. The tests record it and check its order.
+/// The memory accesses of a producer. Tests record them and check their order.
 pub(crate) trait Bus {
-    /// The status block that the NIC writes.
+    /// Loads the status block, which the NIC writes.
     fn status(&self) -> CqStatus;
     /// Copies `bytes` into the ring, `offset` bytes from the start of the queue.
     fn write_ring(&mut self, offset: usize, bytes: &[u8]);
     /// Reads back 8 bytes of the ring, `offset` bytes from the start of the queue.
     fn read_ring(&self, offset: usize) -> u64;
-    /// Ring stores before launch-page stores.
+    /// Orders ring stores before launch-page stores.
     fn before_launch(&mut self);
-    /// One 64-bit store, `offset` bytes from the start of the window.
+    /// Stores 64 bits, `offset` bytes from the start of the window.
     fn store64(&mut self, window: Window, offset: usize, value: u64);
-    /// Launch-page stores out of the write-combining buffer.
+    /// Flushes launch-page stores from the write-combining buffer.
     fn after_launch(&mut self);
 }
 
-/// The command queue as libcxi mapped it. Alive as long as the `cxi_cq`.
+/// A command queue as libcxi mapped it. Valid as long as the `cxi_cq`.
 pub(crate) struct MappedQueue {
     commands: NonNull<u8>,
     bytes: usize,
@@ -48,9 +48,9 @@ pub(crate) struct MappedQueue {
 }
 
 impl MappedQueue {
-    /// The pointers of a fresh queue, and its status block as software has to set it
-    /// before the first command (nic.md 2.2). `None` if the library left a pointer out
-    /// or gave a size that no queue has.
+    /// Takes the pointers of a new queue and initialises its status block, as software must do
+    /// before the first command (nic.md 2.2). Returns `None` if a pointer is null or the size is
+    /// invalid.
     pub(crate) fn new(cq: &cxi_cq) -> Option<Self> {
         let slots = cq.size as usize;
         if slots <= C_CQ_FIRST_WR_PTR as usize || slots > 65536 || !slots.is_multiple_of(4) {
@@ -76,14 +76,15 @@ impl MappedQueue {
     }
 
     fn status_word(&self) -> &AtomicU64 {
-        // SAFETY: the command memory begins with the 8 bytes of the status block, page
-        // aligned, and they are only accessed atomically.
+        // SAFETY: libcxi maps the command memory page-aligned as long as the queue; it begins with
+        // the 8 bytes of the status block, which the CPU accesses only through atomics.
         unsafe { AtomicU64::from_ptr(self.commands.as_ptr().cast()) }
     }
 }
 
 impl Bus for MappedQueue {
-    /// Acquire: the slots that the read pointer passed are not written before it was read.
+    /// Loads with acquire ordering: stores to slots that the read pointer has passed are not moved
+    /// before the load.
     #[inline]
     fn status(&self) -> CqStatus {
         CqStatus::from_bytes(self.status_word().load(Ordering::Acquire).to_le_bytes())
@@ -93,8 +94,9 @@ impl Bus for MappedQueue {
     fn write_ring(&mut self, offset: usize, bytes: &[u8]) {
         debug_assert!(offset + bytes.len() <= self.bytes);
         let to = self.commands.as_ptr().wrapping_add(offset);
-        // SAFETY: the cursors of `Ring` stay inside the queue, and the NIC does not read
-        // behind the pointer it was told; the source is ordinary memory elsewhere.
+        // SAFETY: the cursors of `Ring` keep the range inside the queue and beyond the write
+        // pointer up to which the NIC reads; a slice of the caller cannot overlap memory mapped by
+        // libcxi.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -102,7 +104,8 @@ impl Bus for MappedQueue {
     fn read_ring(&self, offset: usize) -> u64 {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.bytes);
         let from: *const u64 = self.commands.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the cursors of `Ring` stay inside the queue; only software writes the ring.
+        // SAFETY: the cursors of `Ring` keep the offset inside the queue; the NIC does not write
+        // the ring, so no write races with this read.
         unsafe { from.read() }
     }
 
@@ -121,8 +124,8 @@ impl Bus for MappedQueue {
             Window::Ll128Unaligned => self.ll_128_unaligned,
         };
         let to = start.as_ptr().wrapping_byte_add(offset);
-        // SAFETY: the window lies in the launch page, which is mapped as long as the queue;
-        // the store is volatile, so it happens once, whole, and in order with the others.
+        // SAFETY: libcxi keeps the launch page, which holds the window, mapped as long as the
+        // queue. The store is volatile, so the compiler neither splits, repeats nor reorders it.
         unsafe { to.write_volatile(value) };
     }
 
@@ -138,12 +141,12 @@ mod tests {
     use crate::fence::tests::has_store_fence;
 
     #[test]
-    fn the_fence_before_a_launch_is_an_instruction() {
+    fn emits_fence_instruction_before_launch() {
         assert!(has_store_fence(MappedQueue::before_launch));
     }
 
     #[test]
-    fn the_fence_after_a_launch_is_an_instruction() {
+    fn emits_fence_instruction_after_launch() {
         assert!(has_store_fence(MappedQueue::after_launch));
     }
 }

@@ -1,4 +1,4 @@
-//! Counters: what the NIC counts instead of, or beside, reporting events (nic.md 9).
+//! Counters, which count operations instead of or beside reporting their events (nic.md 9).
 
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -10,12 +10,12 @@ use crate::error::Error;
 use crate::fence;
 use crate::library::Progress;
 use crate::lni::{Lni, LniHandle};
-use crate::memory::Pages;
 use crate::owned::{Destroy, Owned, Release, close};
+use crate::pages::Pages;
 
 const CALL: &str = "cxil_alloc_ct";
 
-/// Largest success count, 48 bits; counting beyond wraps to 0.
+/// Largest success count, 48 bits; the next success wraps it to 0.
 pub const MAX_SUCCESSES: u64 = (1 << 48) - 1;
 
 /// Largest failure count, 7 bits.
@@ -23,9 +23,9 @@ pub const MAX_FAILURES: u8 = 0x7f;
 
 /// A counter: a success count and a failure count.
 ///
-/// Commands and list entries name it by [`number`](Self::number) and say what counts
-/// (`event_ct_ack` and its like); commands of a [`TriggerQueue`](crate::TriggerQueue) wait for
-/// it. The counts of one without a write-back word can be waited for, but not read.
+/// Commands and list entries name it by [`number`](Self::number) and select what it counts by flags
+/// such as `event_ct_ack`. Commands of a [`TriggerQueue`](crate::TriggerQueue) wait for it. The
+/// counts of a counter without a write-back word cannot be read.
 pub struct Counter {
     doorbells: NonNull<u64>,
     progress: Progress,
@@ -35,9 +35,9 @@ pub struct Counter {
 /// The counts of a counter at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counts {
-    /// Operations, or bytes, that went well: 0 to [`MAX_SUCCESSES`].
+    /// Successful operations, or their bytes: 0 to [`MAX_SUCCESSES`].
     pub success: u64,
-    /// Operations that failed: 0 to [`MAX_FAILURES`].
+    /// Failed operations: 0 to [`MAX_FAILURES`].
     pub failure: u8,
 }
 
@@ -48,14 +48,20 @@ const RESET_SUCCESS: usize = 128;
 const RESET_FAILURE: usize = 192;
 
 impl Counter {
-    /// Makes a counter at zero without a write-back word, as the bandwidth tools have them.
-    /// Errors: libcxi.md 8.4.
+    /// Allocates a counter at zero without a write-back word, as the bandwidth tools use it.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 8.4.
     pub fn new(lni: &Lni) -> Result<Self, Error> {
         Self::allocate(lni, None)
     }
 
-    /// Makes a counter at zero whose counts can be read. Errors: those of `mmap` and
-    /// libcxi.md 8.4.
+    /// Allocates a counter at zero with a write-back word, so that its counts can be read.
+    ///
+    /// # Errors
+    ///
+    /// Those of `mmap`; see libcxi.md 8.4.
     pub fn with_write_back(lni: &Lni) -> Result<Self, Error> {
         Self::allocate(lni, Some(Pages::anonymous(CtWriteback::SIZE)?))
     }
@@ -71,8 +77,8 @@ impl Counter {
                 call: CounterHandle::CALL,
                 function: api.cxil_destroy_ct,
             },
-            // SAFETY: the interface is alive, the write-back word lies in pages that outlive
-            // the counter (release below), and `counter` is there to be filled.
+            // SAFETY: the handle keeps the interface allocated; `release` frees the pages of the
+            // write-back word only after the counter; `counter` is a valid out pointer.
             |counter| unsafe { (api.cxil_alloc_ct)(lni.as_ptr(), wb, counter) },
         )?;
         let ct = object.read();
@@ -88,40 +94,39 @@ impl Counter {
         })
     }
 
-    /// The number by which commands and events name the counter, 1 to 2047.
+    /// Returns the number by which commands and events name the counter, 1 to 2047.
     pub fn number(&self) -> u16 {
         self.handle.number
     }
 
-    /// Sets both counts to zero. The NIC then writes them back.
+    /// Sets both counts to zero; the NIC then writes them back.
     pub fn reset(&self) {
         self.store(RESET_SUCCESS, 0);
         self.store(RESET_FAILURE, 0);
     }
 
-    /// Adds to the success count, of `value` the low 48 bits.
+    /// Adds the low 48 bits of `value` to the success count.
     pub fn add_success(&self, value: u64) {
         self.store(ADD_SUCCESS, value & MAX_SUCCESSES);
     }
 
-    /// Adds to the failure count, of `value` the low 7 bits. The NIC then writes both counts
-    /// back.
+    /// Adds the low 7 bits of `value` to the failure count; the NIC then writes both counts back.
     pub fn add_failure(&self, value: u8) {
         self.store(ADD_FAILURE, u64::from(value & MAX_FAILURES));
     }
 
-    /// The counts, if the NIC has written them back since the last call: after a reset, a
-    /// failure, a TRIG_EVENT or SET, or when asked by
-    /// [`emit_get`](crate::TriggerBatch::emit_get), but not after a success (nic.md 9.1).
-    /// Never for a counter without a write-back word.
+    /// Returns the counts if the NIC has written them back since the last call. It does so after a
+    /// reset, a failure, a TRIG_EVENT, a SET, and on request
+    /// ([`emit_get`](crate::TriggerBatch::emit_get)), but not after a success (nic.md 9.1). Always
+    /// `None` for a counter without a write-back word.
     pub fn written_back(&self) -> Option<Counts> {
         self.progress.run();
         let word = self.handle.word.as_ref()?;
         if !CtWriteback::from_bytes(word.load(0).to_le_bytes()).ct_writeback() {
             return None;
         }
-        // The flag first: should the NIC write again meanwhile, its flag stays, and nothing is
-        // missed. Byte 7 alone, so that its counts stay too.
+        // The flag is cleared before the counts are loaded, so that the flag of a write in between
+        // remains set. Only byte 7 is stored, so that the counts of such a write remain too.
         word.clear_byte(7);
         let counts = CtWriteback::from_bytes(word.load(0).to_le_bytes());
         Some(Counts {
@@ -130,17 +135,21 @@ impl Counter {
         })
     }
 
-    /// Destroys the counter; what waits for it is cancelled. EBUSY while queues or portals
-    /// table entries keep it.
+    /// Destroys the counter and cancels the commands that wait for it.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while queues or portals table entries keep the counter; errors of `cxil_destroy_ct`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
 
-    /// One doorbell. The fence behind it keeps two stores to one doorbell apart (nic.md 9.1).
+    /// Stores to a doorbell. The fence after the store prevents it from being combined with the
+    /// next store to the same doorbell (nic.md 9.1).
     fn store(&self, offset: usize, value: u64) {
         let to = self.doorbells.as_ptr().wrapping_byte_add(offset);
-        // SAFETY: the doorbell lies in the page that is mapped as long as the counter; the store
-        // is volatile, so it happens once and whole.
+        // SAFETY: libcxi keeps the doorbell page mapped as long as the counter. The store is
+        // volatile, so the compiler neither splits nor repeats it.
         unsafe { to.write_volatile(value) };
         fence::after_launch();
         self.progress.run();
@@ -151,7 +160,7 @@ impl Counter {
     }
 }
 
-/// The part of a counter that others keep.
+/// The part of a counter that dependent objects share.
 pub(crate) struct CounterHandle {
     object: Owned<cxi_ct>,
     word: Option<Pages>,
@@ -168,7 +177,7 @@ impl CounterHandle {
 impl Release for CounterHandle {
     const CALL: &'static str = "cxil_destroy_ct";
 
-    /// If the library refuses, the write-back word is leaked: the NIC may still write it.
+    /// Leaks the write-back word if the library fails, because the NIC may still write it.
     fn release(&mut self) -> Result<(), Error> {
         let word = self.word.take();
         self.object

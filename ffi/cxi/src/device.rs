@@ -1,4 +1,4 @@
-//! A NIC and what it says about itself.
+//! NICs and their device information.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::{self, NonNull};
@@ -9,50 +9,49 @@ use cxi_sys::{cxil_dev, cxil_device_list, cxil_devinfo};
 use crate::error::{Error, check};
 use crate::library::{Library, Progress};
 use crate::owned::{Release, close};
-use crate::service::{self, Service};
 
-/// What a NIC says about itself, as of the moment it was opened or listed
-/// (libcxi.md 2.2). `nid`, `link_up` and `retry_handler_eq` may change later.
+/// Device information, read when the NIC was opened or listed (libcxi.md 2.2). `nid`, `link_up` and
+/// `retry_handler_eq` may change later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
     /// Number of the device: N of `cxiN`.
     pub id: u32,
-    /// `cxiN`; a software NIC has names of its own.
+    /// `cxiN`; `softN` for a software NIC.
     pub name: String,
     /// Name of the driver.
     pub driver: String,
-    /// Fabric address, 20 bits.
+    /// NIC address on the fabric, 20 bits.
     pub nid: u32,
     /// Width of a PID in bits, 6 to 9.
     pub pid_bits: u32,
-    /// Number of PIDs, the wildcard not counted.
+    /// Number of PIDs, without the wildcard.
     pub pid_count: u32,
-    /// Portal indices of one PID.
+    /// Number of portal indices of one PID.
     pub pid_granule: u32,
-    /// Portal index to which the NIC directs rendezvous gets.
+    /// Portal index that rendezvous gets of the NIC address.
     pub rdzv_get_idx: u32,
-    /// `min_free` of a list entry is counted in units of `1 << min_free_shift` bytes.
+    /// The unit of `min_free` in a list entry is `1 << min_free_shift` bytes.
     pub min_free_shift: u32,
-    /// PCI vendor.
+    /// PCI vendor id.
     pub vendor_id: u32,
-    /// PCI device.
+    /// PCI device id.
     pub device_id: u32,
-    /// Revision of the device.
+    /// Hardware revision.
     pub revision: u32,
     /// `C_PLATFORM_*`: 0 ASIC, 1 simulator, 2 Z1, 3 FPGA.
     pub platform: u32,
     /// `domain:bus:device.function`.
     pub pci_address: String,
-    /// Largest frame of the link in bytes, payload and 64 bytes of headers.
+    /// Largest frame of the link in bytes, including 64 bytes of headers.
     pub link_mtu: usize,
-    /// Speed as the driver reports it; 0 without a port.
+    /// Link speed as reported by the driver; 0 without a port.
     pub link_speed: usize,
     /// Whether the link is up.
     pub link_up: bool,
-    /// Which NIC of a two-NIC card.
+    /// Position of the NIC on a card with two NICs.
     pub card_nic: i32,
-    /// Event queue of the retry handler, 0 = it is not running: lost packets are not
-    /// retried.
+    /// Event queue of the retry handler. 0 means that no retry handler runs, so that lost packets
+    /// are not retried.
     pub retry_handler_eq: u32,
     /// Name of the board.
     pub board: String,
@@ -61,7 +60,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Whether the device says that it is no hardware.
+    /// Returns whether the device reports that it is not hardware.
     pub fn is_simulated(&self) -> bool {
         self.platform == cxi_sys::C_PLATFORM_NETSIM
     }
@@ -97,7 +96,7 @@ impl DeviceInfo {
     }
 }
 
-/// The characters up to the NUL, or all of them.
+/// Returns the text of a field: its characters up to the first NUL, or all.
 fn text(field: &[c_char]) -> String {
     // `c_char` is signed on x86_64 and not on aarch64.
     let bytes: Vec<u8> = field.iter().flat_map(|c| c.to_ne_bytes()).collect();
@@ -107,29 +106,33 @@ fn text(field: &[c_char]) -> String {
     }
 }
 
-/// The NICs of this host, in the library's order. One that cannot be opened is left out
-/// by the library (libcxi.md 2.3).
+/// Returns the NICs of this host in the order of the library, which omits those that it cannot open
+/// (libcxi.md 2.3).
+///
+/// # Errors
+///
+/// Those of `cxil_get_device_list`.
 pub fn devices(library: &Library) -> Result<Vec<DeviceInfo>, Error> {
     let mut list: *mut cxil_device_list = ptr::null_mut();
-    // SAFETY: the argument points to a pointer that the function fills.
+    // SAFETY: `list` is a valid out pointer.
     check("cxil_get_device_list", unsafe {
         (library.api().cxil_get_device_list)(&raw mut list)
     })?;
     if list.is_null() {
         return Err(Error::new("cxil_get_device_list", libc::EFAULT));
     }
-    // SAFETY: the list is alive until it is freed below.
+    // SAFETY: the list is allocated until it is freed below.
     let count = unsafe { (*list).count } as usize;
-    // SAFETY: the list is alive, so the place of its first element is inside it or one past it.
+    // SAFETY: the list is allocated, and `info` lies inside it or at its end.
     let first = unsafe { &raw const (*list).info }.cast::<cxil_devinfo>();
     let infos = (0..count)
         .map(|index| {
-            // SAFETY: the list holds `count` elements.
+            // SAFETY: the list holds `count` elements and is not freed before this borrow ends.
             let info = unsafe { &*first.wrapping_add(index) };
             DeviceInfo::from_c(info)
         })
         .collect();
-    // SAFETY: the list came from cxil_get_device_list and is not used again.
+    // SAFETY: `cxil_get_device_list` returned the list; nothing refers to it after this call.
     unsafe { (library.api().cxil_free_device_list)(list) };
     Ok(infos)
 }
@@ -141,12 +144,16 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens NIC number `id`. Errors: libcxi.md 2.1.
+    /// Opens NIC number `id`.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 2.1.
     pub fn open(library: &Library, id: u32) -> Result<Self, Error> {
         const CALL: &str = "cxil_open_device";
         let mut device = ptr::null_mut();
-        // A failing library may leave a dangling pointer here: it is not looked at.
-        // SAFETY: the argument points to a pointer that the function fills.
+        // After a failure the pointer may dangle and is not used.
+        // SAFETY: `device` is a valid out pointer.
         check(CALL, unsafe {
             (library.api().cxil_open_device)(id, &raw mut device)
         })?;
@@ -154,34 +161,23 @@ impl Device {
             device: Some(NonNull::new(device).ok_or(Error::new(CALL, libc::EFAULT))?),
             library: library.share(),
         });
-        // SAFETY: the device is open, and nothing writes its information after that.
+        // SAFETY: the handle keeps the device open; the library does not write its information
+        // later.
         let info = unsafe { &(*handle.as_ptr()).info };
         let info = DeviceInfo::from_c(info);
         Ok(Self { handle, info })
     }
 
-    /// What the NIC said about itself when it was opened.
+    /// Returns the device information as of the moment of opening.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// The service `id` of this NIC. EINVAL: there is none (libcxi.md 3.1).
-    pub fn service(&self, id: u32) -> Result<Service, Error> {
-        Service::read(&self.handle, id)
-    }
-
-    /// All services of this NIC, by number. `None` from a library too old to tell (libcxi.md 1).
-    pub fn services(&self) -> Result<Option<Vec<Service>>, Error> {
-        Service::list(&self.handle)
-    }
-
-    /// What processes use of a service now, in the order of [`RESOURCES`](crate::RESOURCES). `None` from a
-    /// library too old to tell. EINVAL: there is no such service.
-    pub fn in_use(&self, service: u32) -> Result<Option<[u16; 8]>, Error> {
-        service::in_use(&self.handle, service)
-    }
-
-    /// Closes the NIC. EBUSY while objects on it exist; it is closed after the last.
+    /// Closes the NIC.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while objects on the NIC exist; it is then closed after the last of them.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
@@ -216,7 +212,8 @@ impl Release for DeviceHandle {
 
     fn release(&mut self) -> Result<(), Error> {
         if let Some(device) = self.device.take() {
-            // SAFETY: the device was opened by this handle and is closed once.
+            // SAFETY: `cxil_open_device` returned the device, and `take` lets it be closed only
+            // once.
             unsafe { (self.library.api().cxil_close_device)(device.as_ptr()) };
         }
         Ok(())
@@ -225,7 +222,7 @@ impl Release for DeviceHandle {
 
 impl Drop for DeviceHandle {
     fn drop(&mut self) {
-        // Cannot fail: the C function returns nothing.
+        // `release` always returns `Ok`.
         let _ = self.release();
     }
 }
@@ -235,7 +232,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn a_text_field_ends_at_its_nul_or_at_its_end() {
+    fn ends_text_at_nul_or_end_of_field() {
         assert_eq!(text(&[99, 120, 105, 48, 0, 65]), "cxi0");
         assert_eq!(text(&[99, 120]), "cx");
         assert_eq!(text(&[]), "");

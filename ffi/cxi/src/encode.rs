@@ -1,24 +1,24 @@
-//! What emitting a command sets in it (nic.md 3.2): type, size, and the opcode or length
-//! that follow from them. Everything else is the caller's.
+//! The fields that emitting a command sets (nic.md 3.2): type and size, and the opcode or length
+//! where they follow from the kind of command. The caller sets all other fields.
 //!
-//! Unlike the helper of libcxi, `restricted` of a non-matching command is left to the
-//! caller: forcing it makes the choice of the user void (defect T4 of the legacy tools).
+//! Unlike the helper of libcxi, this code leaves `restricted` of a non-matching command to the
+//! caller: forcing it overrides the user's choice (defect T4 of the legacy tools).
 
 use cxi_sys::records::*;
 use cxi_sys::*;
 
-/// Largest payload in bytes of an immediate data command, restricted (nic.md 3.2).
+/// Largest payload in bytes of a restricted immediate data command (nic.md 3.2).
 pub const IDC_MAX_RESTRICTED: usize = C_MAX_IDC_PAYLOAD_RES as usize;
 
-/// Largest payload in bytes of an immediate data command, unrestricted (nic.md 3.2).
+/// Largest payload in bytes of an unrestricted immediate data command (nic.md 3.2).
 pub const IDC_MAX_UNRESTRICTED: usize = C_MAX_IDC_PAYLOAD_UNR as usize;
 
-/// Half-slots of a command of size code `code`.
-pub(crate) const fn halves(code: c_cmd_size) -> u32 {
+/// Returns the half-slots of a command of size code `code`.
+const fn halves(code: c_cmd_size) -> u32 {
     1 << code
 }
 
-/// The size code of a command of `length` bytes, at most 256 (nic.md 2.5).
+/// Returns the size code of a command of `length` bytes, at most 256 (nic.md 2.5).
 #[inline]
 const fn size_code(length: usize) -> c_cmd_size {
     match length {
@@ -32,59 +32,64 @@ const fn size_code(length: usize) -> c_cmd_size {
 #[inline]
 pub(crate) fn c_state(template: &CStateCmd) -> CStateCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_IDC as u8);
-    command.set_cmd_size(C_CMD_SIZE_32B as u8);
-    command.set_opcode(C_CMD_CSTATE as u8);
-    command.set_length(CStateCmd::SIZE as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_IDC as u8)
+        .set_cmd_size(C_CMD_SIZE_32B as u8)
+        .set_opcode(C_CMD_CSTATE as u8)
+        .set_length(CStateCmd::SIZE as u8);
     command
 }
 
-/// The header of an immediate data put with `payload` bytes (at most 224), and the
-/// half-slots of the whole command.
+/// Returns the header of an immediate data put of `payload` bytes (at most 224), and the half-slots
+/// of the whole command.
 #[inline]
 pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     let length = IdcHdr::SIZE + payload;
     let size = size_code(length);
     let mut header = *template;
-    header.set_cmd_type(C_CMD_TYPE_IDC as u8);
-    header.set_cmd_size(size as u8);
-    header.set_opcode(C_CMD_PUT as u8);
-    header.set_length(length as u8);
+    header
+        .set_cmd_type(C_CMD_TYPE_IDC as u8)
+        .set_cmd_size(size as u8)
+        .set_opcode(C_CMD_PUT as u8)
+        .set_length(length as u8);
     (header, halves(size))
 }
 
-/// The header of a small message with `payload` bytes (at most 192), and the half-slots of the whole
-/// command: never less than two.
+/// Returns the header of a small message of `payload` bytes (at most 192), and the half-slots of
+/// the whole command, at least two.
 #[inline]
 pub(crate) fn idc_msg(template: &IdcMsgHdr, payload: usize) -> (IdcMsgHdr, u32) {
     let length = IdcMsgHdr::SIZE + payload;
     let size = size_code(length).max(C_CMD_SIZE_64B);
     let mut header = *template;
-    header.set_cmd_type(C_CMD_TYPE_IDC as u8);
-    header.set_cmd_size(size as u8);
-    header.set_opcode(C_CMD_SMALL_MESSAGE as u8);
-    header.set_length(length as u8);
+    header
+        .set_cmd_type(C_CMD_TYPE_IDC as u8)
+        .set_cmd_size(size as u8)
+        .set_opcode(C_CMD_SMALL_MESSAGE as u8)
+        .set_length(length as u8);
     (header, halves(size))
 }
 
 #[inline]
 pub(crate) fn nomatch_dma(template: &NomatchDmaCmd) -> NomatchDmaCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_DMA as u8);
-    command.set_cmd_size(C_CMD_SIZE_32B as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_DMA as u8)
+        .set_cmd_size(C_CMD_SIZE_32B as u8);
     command
 }
 
 #[inline]
 pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_DMA as u8);
-    command.set_cmd_size(C_CMD_SIZE_64B as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_DMA as u8)
+        .set_cmd_size(C_CMD_SIZE_64B as u8);
     command
 }
 
-/// An immediate atomic operation, and the half-slots it takes. Small where the operation fits
-/// that form, which is what hardware's own helper chooses too (nic.md 3.7).
+/// Returns an immediate atomic operation and its half-slots. The form is small if the operation
+/// fits it, as in the helper of libcxi (nic.md 3.7).
 #[inline]
 pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) {
     let is_large = fetching
@@ -99,9 +104,10 @@ pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) 
         C_CMD_SIZE_32B
     };
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_IDC as u8);
-    command.set_cmd_size(size as u8);
-    command.set_opcode(amo_opcode(fetching));
+    command
+        .set_cmd_type(C_CMD_TYPE_IDC as u8)
+        .set_cmd_size(size as u8)
+        .set_opcode(amo_opcode(fetching));
     if is_large {
         command.set_length(64);
         return (command, halves(size));
@@ -118,14 +124,15 @@ pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) 
     (IdcAmoCmd::from_bytes(bytes), halves(size))
 }
 
-/// A DMA atomic operation. Its length follows from its type; for a number that stands for no
-/// type it is the caller's.
+/// Returns a DMA atomic operation. Its length is the size of its type; for an unknown type the
+/// caller's length is kept.
 #[inline]
 pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_DMA as u8);
-    command.set_cmd_size(C_CMD_SIZE_128B as u8);
-    command.set_opcode(amo_opcode(fetching));
+    command
+        .set_cmd_type(C_CMD_TYPE_DMA as u8)
+        .set_cmd_size(C_CMD_SIZE_128B as u8)
+        .set_opcode(amo_opcode(fetching));
     let length = match u32::from(template.atomic_type()) {
         C_AMO_TYPE_INT8_T | C_AMO_TYPE_UINT8_T => 1,
         C_AMO_TYPE_INT16_T | C_AMO_TYPE_UINT16_T => 2,
@@ -141,64 +148,71 @@ pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     command
 }
 
-/// A counter command, and the half-slots it takes: with an embedded command twice those without.
+/// Returns a counter command and its half-slots: four with an embedded command, else two.
 #[inline]
 pub(crate) fn counter(template: &CtCmd, opcode: c_ct_op) -> (CtCmd, u32) {
-    let size = match opcode {
-        C_CMD_CT_TRIG_DMA => C_CMD_SIZE_128B,
-        _ => C_CMD_SIZE_64B,
+    let size = if opcode == C_CMD_CT_TRIG_DMA {
+        C_CMD_SIZE_128B
+    } else {
+        C_CMD_SIZE_64B
     };
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_CT as u8);
-    command.set_cmd_size(size as u8);
-    command.set_opcode(opcode as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_CT as u8)
+        .set_cmd_size(size as u8)
+        .set_opcode(opcode as u8);
     (command, halves(size))
 }
 
-/// The padding of trigger queues: one slot (nic.md 2.6).
+/// Returns the header of the NOOP that pads trigger queues; it takes one slot (nic.md 2.6).
 pub(crate) fn counter_noop() -> CmdHeader {
     let mut header = CmdHeader::new();
-    header.set_cmd_type(C_CMD_TYPE_CT as u8);
-    header.set_cmd_size(C_CMD_SIZE_64B as u8);
-    header.set_opcode(C_CMD_CT_NOOP as u8);
+    header
+        .set_cmd_type(C_CMD_TYPE_CT as u8)
+        .set_cmd_size(C_CMD_SIZE_64B as u8)
+        .set_opcode(C_CMD_CT_NOOP as u8);
     header
 }
 
-/// A command about the queue itself.
+/// Returns a command to the queue itself.
 pub(crate) fn cq(opcode: c_cq_op, lcid: u32) -> CqCmd {
     let mut command = CqCmd::new();
-    command.set_cmd_type(C_CMD_TYPE_CQ as u8);
-    command.set_cmd_size(C_CMD_SIZE_64B as u8);
-    command.set_opcode(opcode as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_CQ as u8)
+        .set_cmd_size(C_CMD_SIZE_64B as u8)
+        .set_opcode(opcode as u8);
     command.set_lcid(lcid as u8);
     command
 }
 
 fn amo_opcode(fetching: bool) -> u8 {
-    match fetching {
-        true => C_CMD_FETCHING_ATOMIC as u8,
-        false => C_CMD_ATOMIC as u8,
+    if fetching {
+        C_CMD_FETCHING_ATOMIC as u8
+    } else {
+        C_CMD_ATOMIC as u8
     }
 }
 
 #[inline]
 pub(crate) fn target(template: &TargetCmd) -> TargetCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_CQ as u8);
-    command.set_cmd_size(C_CMD_SIZE_64B as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_CQ as u8)
+        .set_cmd_size(C_CMD_SIZE_64B as u8);
     command
 }
 
 #[inline]
 pub(crate) fn set_state(template: &SetStateCmd) -> SetStateCmd {
     let mut command = *template;
-    command.set_cmd_type(C_CMD_TYPE_CQ as u8);
-    command.set_cmd_size(C_CMD_SIZE_64B as u8);
-    command.set_opcode(C_CMD_TGT_SETSTATE as u8);
+    command
+        .set_cmd_type(C_CMD_TYPE_CQ as u8)
+        .set_cmd_size(C_CMD_SIZE_64B as u8)
+        .set_opcode(C_CMD_TGT_SETSTATE as u8);
     command
 }
 
-/// The examples of nic.md Appendix B: pid_bits 9, nid 0x00123, pid 4, index 0.
+/// The examples of nic.md Appendix B, with pid_bits 9, nid 0x00123, pid 4 and index 0.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn c_state_bytes() {
+    fn encodes_c_state() {
         let mut template = CStateCmd::new();
         template.set_restricted(true);
         template.set_event_send_disable(true);
@@ -226,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn idc_put_bytes() {
+    fn encodes_idc_put() {
         let mut template = IdcHdr::new();
         template.set_dfa(DFA);
         template.set_remote_offset(0x10);
-        // The caller's opcode does not count.
+        // Encoding replaces the caller's opcode.
         template.set_opcode(C_CMD_NOMATCH_PUT as u8);
         let (header, halves) = idc_put(&template, 8);
         let bytes = padded(&[0x10, 0x18, 0, 0, 0x04, 0x30, 0x12, 0x00, 0x10]);
@@ -239,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn idc_put_sizes() {
+    fn sizes_idc_put_by_payload() {
         for (payload, halves) in [
             (0, 1),
             (16, 1),
@@ -258,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn idc_msg_sizes() {
+    fn sizes_idc_msg_by_payload() {
         for (payload, halves) in [(0, 2), (32, 2), (33, 4), (96, 4), (97, 8), (192, 8)] {
             let (header, got) = idc_msg(&IdcMsgHdr::new(), payload);
             assert_eq!(got, halves, "{payload} bytes");
@@ -268,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn idc_msg_bytes() {
+    fn encodes_idc_msg() {
         let mut template = IdcMsgHdr::new();
         template.set_dfa(DFA);
         template.set_match_bits(0x0807_0605_0403_0201);
@@ -282,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nomatch_put_bytes() {
+    fn encodes_nomatch_put() {
         let mut template = NomatchDmaCmd::new();
         template.set_opcode(C_CMD_NOMATCH_PUT as u8);
         template.set_event_send_disable(true);
@@ -294,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nomatch_put_leaves_restricted_to_the_caller() {
+    fn t4_keeps_restricted_of_nomatch_put() {
         let mut template = NomatchDmaCmd::new();
         for restricted in [false, true] {
             template.set_restricted(restricted);
@@ -303,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn full_dma_bytes() {
+    fn encodes_full_dma() {
         let mut template = FullDmaCmd::new();
         template.set_opcode(C_CMD_PUT as u8);
         template.set_event_send_disable(true);
@@ -313,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn dma_amo_bytes() {
+    fn encodes_dma_amo() {
         let mut template = DmaAmoCmd::new();
         template.set_atomic_type(C_AMO_TYPE_FLOAT_COMPLEX_T as u8);
         let mut bytes = padded::<96>(&[0x59]);
@@ -325,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn dma_amo_lengths() {
+    fn sets_length_of_dma_amo_by_type() {
         let sizes = [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 77, 77, 77];
         for (kind, size) in sizes.into_iter().enumerate() {
             let mut template = DmaAmoCmd::new();
@@ -336,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn idc_amo_bytes() {
+    fn encodes_idc_amo() {
         let mut template = IdcAmoCmd::new();
         template.set_dfa(DFA);
         template.set_remote_offset(0x10);
@@ -367,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn idc_amo_forms() {
+    fn chooses_form_of_idc_amo() {
         for (op, kind, fetching, halves) in [
             (C_AMO_OP_SUM, C_AMO_TYPE_INT8_T, false, 1),
             (C_AMO_OP_SUM, C_AMO_TYPE_FLOAT_COMPLEX_T, false, 1),
@@ -389,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn append_bytes() {
+    fn encodes_append() {
         let mut template = TargetCmd::new();
         template.set_opcode(C_CMD_TGT_APPEND as u8);
         template.set_ptl_list(C_PTL_LIST_PRIORITY as u8);
@@ -403,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn set_state_bytes() {
+    fn encodes_set_state() {
         let mut template = SetStateCmd::new();
         template.set_ptlte_state(C_PTLTE_ENABLED as u8);
         template.set_ptlte_index(9);

@@ -1,5 +1,5 @@
-//! What can go wrong, as types: the environment refused a call, a command does not
-//! fit, or the NIC reported a return code.
+//! Errors: the environment refused a call, a command cannot be emitted, or the NIC reported a
+//! return code.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -7,9 +7,8 @@ use std::io;
 
 use cxi_sys::*;
 
-/// A call that the environment refused: its name and the errno.
-///
-/// What the errno values mean for each call: libcxi.md 2 to 8.
+/// A failed call of the environment: the name of the function and the errno value, whose meaning is
+/// given in libcxi.md 12.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Error {
     call: &'static str,
@@ -17,18 +16,18 @@ pub struct Error {
     gpu: Option<GpuStatus>,
 }
 
-/// What a GPU runtime says of a call that failed.
+/// The status of a failed call of a GPU runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GpuStatus {
-    /// `CUDA`.
+    /// Name of the runtime, such as `CUDA`.
     pub(crate) runtime: &'static str,
     pub(crate) code: i64,
-    /// The code in words.
+    /// Description of the code.
     pub(crate) text: &'static str,
 }
 
 impl GpuStatus {
-    /// With the text of the runtime, if it has one.
+    /// Returns the status with the text of the runtime, or with "error" if it has none.
     pub(crate) fn new(runtime: &'static str, code: i64, text: Option<&'static CStr>) -> Self {
         let text = text.and_then(|text| text.to_str().ok()).unwrap_or("error");
         Self {
@@ -45,36 +44,37 @@ impl Error {
         Self { call, errno, gpu }
     }
 
-    /// A call of a GPU runtime that failed; `errno` is the nearest to what the runtime says.
+    /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
     pub(crate) const fn of_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
         let gpu = Some(status);
         Self { call, errno, gpu }
     }
 
-    /// What errno says about `call`, which has just failed.
+    /// Returns the error of `call`, which failed just before, with the errno of the thread.
     pub(crate) fn last(call: &'static str, otherwise: i32) -> Self {
         let errno = std::io::Error::last_os_error().raw_os_error();
         Self::new(call, errno.unwrap_or(otherwise))
     }
 
-    /// Name of the C function that failed, such as `cxil_alloc_lni`.
+    /// Returns the name of the function that failed, such as `cxil_alloc_lni`.
     pub const fn call(&self) -> &'static str {
         self.call
     }
 
-    /// Whether a call of a GPU runtime failed.
+    /// Returns whether the function belongs to a GPU runtime.
     pub const fn is_of_gpu(&self) -> bool {
         self.gpu.is_some()
     }
 
-    /// The positive errno value.
+    /// Returns the errno value, which is positive.
     pub const fn errno(&self) -> i32 {
         self.errno
     }
 }
 
 impl fmt::Display for Error {
-    /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA error 2)`.
+    /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA
+    /// error 2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(GpuStatus {
             runtime,
@@ -83,7 +83,7 @@ impl fmt::Display for Error {
         }) = self.gpu
         {
             write!(f, "{}: {text} ({runtime} error ", self.call)?;
-            // Level Zero's are made to be read as hexadecimal numbers.
+            // The codes of Level Zero are documented as hexadecimal numbers.
             return match code {
                 0..0x1_0000 => write!(f, "{code})"),
                 _ => write!(f, "{code:#x})"),
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What the C library calls an errno value: "Key has been revoked".
+/// Returns the text of the C library for an errno value, such as "Key has been revoked".
 pub fn error_text(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     // The standard library appends " (os error N)".
@@ -111,10 +111,10 @@ pub fn error_text(errno: i32) -> String {
 
 impl std::error::Error for Error {}
 
-/// The result of a C function: 0 or a negative errno (libcxi.md 1).
+/// Converts the result of a C function: 0 or a negative errno (libcxi.md 1).
 ///
-/// A positive result is a failure too: some functions of the library pass on a stale
-/// errno with the wrong sign (libcxi.md 13).
+/// A positive result is a failure too: some functions of the library return a stale errno with the
+/// wrong sign (libcxi.md 13).
 pub(crate) fn check(call: &'static str, result: i32) -> Result<(), Error> {
     match result {
         0 => Ok(()),
@@ -122,30 +122,29 @@ pub(crate) fn check(call: &'static str, result: i32) -> Result<(), Error> {
     }
 }
 
-/// Why a command was not added to a batch. Nothing was written.
+/// The reason why a command was not added to a batch. The batch is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EmitError {
-    /// The command queue has no room for the command and its padding (ENOSPC in C).
+    /// The command queue has no room for the command and its padding.
     QueueFull,
-    /// The events of the operations in flight could overrun the event queue.
+    /// The events of the operations in flight could exceed the event queue.
     EventQueueFull,
-    /// The command names an event queue other than the one of its transmit queue.
+    /// The command names an event queue to which its transmit queue does not report.
     OtherEventQueue,
-    /// The payload of an immediate data command is over the limit of the C_STATE in
-    /// force. Both in bytes.
+    /// The payload of an immediate data command exceeds the limit of the C_STATE in force.
     PayloadTooLong {
-        /// Bytes asked for.
+        /// Bytes of the payload.
         length: usize,
-        /// Bytes allowed: 224 restricted, 192 unrestricted.
+        /// Bytes allowed: 224 if the C_STATE is restricted, else 192.
         limit: usize,
     },
     /// The command names an object of another interface.
     OtherInterface,
-    /// A threshold beyond 48 bits, which no counter reaches.
+    /// The threshold exceeds 48 bits, the width of a success count.
     ThresholdTooLarge,
-    /// An immediate data command before the first C_STATE of its queue.
+    /// The queue has no C_STATE yet, which an immediate data command needs.
     NoCState,
-    /// A small message while the C_STATE in force is restricted.
+    /// The C_STATE in force is restricted, and a small message needs an unrestricted one.
     RestrictedMessage,
 }
 
@@ -154,18 +153,21 @@ impl fmt::Display for EmitError {
         match self {
             Self::QueueFull => f.write_str("the command queue is full"),
             Self::EventQueueFull => {
-                f.write_str("the operations in flight could overrun the event queue")
+                f.write_str("the event queue has no room for the events of another operation")
             }
             Self::OtherEventQueue => {
-                f.write_str("the command names an event queue that is not its transmit queue's")
+                f.write_str("the command names an event queue to which its queue does not report")
             }
             Self::PayloadTooLong { length, limit } => {
-                write!(f, "immediate data of {length} bytes, at most {limit} fit")
+                write!(
+                    f,
+                    "immediate data of {length} bytes exceeds the limit of {limit} bytes"
+                )
             }
             Self::OtherInterface => f.write_str("the command names an object of another interface"),
-            Self::ThresholdTooLarge => f.write_str("a threshold that no counter reaches"),
-            Self::NoCState => f.write_str("immediate data command before the first C_STATE"),
-            Self::RestrictedMessage => f.write_str("small message in a restricted C_STATE"),
+            Self::ThresholdTooLarge => f.write_str("the threshold exceeds 48 bits"),
+            Self::NoCState => f.write_str("an immediate data command needs a C_STATE before it"),
+            Self::RestrictedMessage => f.write_str("a small message needs an unrestricted C_STATE"),
         }
     }
 }
@@ -179,7 +181,7 @@ macro_rules! code {
         pub struct $type(pub u8);
 
         impl $type {
-            /// The name without its C prefix; `None` for a number that has none.
+            /// Returns the name without its C prefix; `None` for an unknown number.
             pub fn name(self) -> Option<&'static str> {
                 match u32::from(self.0) {
                     $($name => stringify!($name).strip_prefix($prefix),)*
@@ -189,7 +191,7 @@ macro_rules! code {
         }
 
         impl fmt::Display for $type {
-            /// The name, or the number where there is none.
+            /// The name, or the number if it is unknown.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.name() {
                     Some(name) => f.pad(name),
@@ -207,7 +209,7 @@ macro_rules! code {
 }
 
 code! {
-    /// A return code (`C_RC_*`) of the NIC, 6 bits. Any value may come (nic.md 7).
+    /// A return code (`C_RC_*`) of the NIC, 6 bits. The NIC may report unknown values (nic.md 7).
     ReturnCode, "C_RC_":
     C_RC_NO_EVENT C_RC_OK C_RC_UNDELIVERABLE C_RC_PT_DISABLED C_RC_DROPPED C_RC_PERM_VIOLATION
     C_RC_OP_VIOLATION C_RC_NO_MATCH C_RC_UNCOR C_RC_UNCOR_TRNSNT C_RC_NO_SPACE
@@ -226,12 +228,13 @@ code! {
 }
 
 impl ReturnCode {
-    /// Success, truncated puts included.
+    /// Success, also of truncated puts.
     pub const OK: Self = Self(C_RC_OK as u8);
 }
 
 code! {
-    /// An event type (`C_EVENT_*`) of the NIC, 5 bits. Any value may come (nic.md 6.1).
+    /// An event type (`C_EVENT_*`) of the NIC, 5 bits. The NIC may report unknown values (nic.md
+    /// 6.1).
     EventType, "C_EVENT_":
     C_EVENT_PUT C_EVENT_GET C_EVENT_ATOMIC C_EVENT_FETCH_ATOMIC C_EVENT_PUT_OVERFLOW
     C_EVENT_GET_OVERFLOW C_EVENT_ATOMIC_OVERFLOW C_EVENT_FETCH_ATOMIC_OVERFLOW C_EVENT_SEND
@@ -250,13 +253,13 @@ impl EventType {
     pub const ATOMIC: Self = Self(C_EVENT_ATOMIC as u8);
     /// A fetching atomic operation reached a list entry.
     pub const FETCH_ATOMIC: Self = Self(C_EVENT_FETCH_ATOMIC as u8);
-    /// A put that had reached an entry of the overflow list was found by an append or a search.
+    /// An append or a search found a put that an entry of the overflow list had received.
     pub const PUT_OVERFLOW: Self = Self(C_EVENT_PUT_OVERFLOW as u8);
-    /// A search found a header, or its end.
+    /// A search found a header, or ended.
     pub const SEARCH: Self = Self(C_EVENT_SEARCH as u8);
-    /// The rest of a rendezvous put is being fetched, or is to be.
+    /// The rest of a rendezvous put is being fetched, or software must fetch it.
     pub const RENDEZVOUS: Self = Self(C_EVENT_RENDEZVOUS as u8);
-    /// An operation met a list entry.
+    /// An operation matched a list entry.
     pub const MATCH: Self = Self(C_EVENT_MATCH as u8);
     /// A put or atomic operation was acknowledged.
     pub const ACK: Self = Self(C_EVENT_ACK as u8);
@@ -268,7 +271,7 @@ impl EventType {
     pub const UNLINK: Self = Self(C_EVENT_UNLINK as u8);
     /// A counter reached the threshold of a triggered operation.
     pub const TRIGGERED_OP: Self = Self(C_EVENT_TRIGGERED_OP as u8);
-    /// A command was refused.
+    /// The NIC refused a command.
     pub const COMMAND_FAILURE: Self = Self(C_EVENT_COMMAND_FAILURE as u8);
     /// A portals table entry changed its state.
     pub const STATE_CHANGE: Self = Self(C_EVENT_STATE_CHANGE as u8);
@@ -279,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_call_cause_and_errno() {
+    fn names_call_cause_and_errno() {
         let error = Error::new("cxil_alloc_lni", libc::EKEYREVOKED);
         assert_eq!(
             error.to_string(),
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_result_but_zero_is_a_failure() {
+    fn treats_nonzero_results_as_failures() {
         assert_eq!(check("f", 0), Ok(()));
         assert_eq!(check("f", -libc::EBUSY), Err(Error::new("f", libc::EBUSY)));
         assert_eq!(check("f", libc::EBUSY), Err(Error::new("f", libc::EBUSY)));
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_have_names_and_unknown_ones_print_as_numbers() {
+    fn prints_known_codes_as_names_and_others_as_numbers() {
         assert_eq!(ReturnCode(26).name(), Some("PTLTE_NOT_FOUND"));
         assert_eq!(ReturnCode::OK.to_string(), "OK");
         assert_eq!(ReturnCode(63).name(), None);

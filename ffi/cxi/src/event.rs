@@ -1,4 +1,4 @@
-//! One event of the NIC, as it was read (nic.md 6.2).
+//! Events of the NIC, decoded (nic.md 6.2).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +8,14 @@ use cxi_sys::*;
 
 use crate::error::{EventType, ReturnCode};
 
-/// Bytes of the longest event, and of a slot.
+/// Size in bytes of a slot and of the longest event.
 pub(crate) const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 
-/// The bytes of an event, copied from the queue; zero behind its end.
+/// The bytes of an event, copied from the queue; zero after its end.
 #[derive(Clone, Copy)]
 pub(crate) struct EventBytes {
     pub(crate) words: [u64; SLOT / 8],
-    /// 16, 32, 48 or 64; 48 only from a broken device.
+    /// 16, 32 or 64; also 48 from a broken device.
     pub(crate) length: usize,
 }
 
@@ -25,14 +25,15 @@ impl EventBytes {
         (self.words[1] >> 50) as u8 & 0x1f
     }
 
-    /// The low 6 bits of the last byte, whatever the event.
+    /// Returns the low 6 bits of the last byte, which hold the return code of every event.
     #[inline]
     pub(crate) fn return_code(&self) -> u8 {
         (self.words[self.length / 8 - 1] >> 56) as u8 & 0x3f
     }
 
+    /// Returns the first `N` bytes, a multiple of 8.
     #[inline]
-    fn first<const N: usize>(&self) -> [u8; N] {
+    pub(crate) fn first<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         let (words, _) = bytes.as_chunks_mut::<8>();
         for (bytes, word) in words.iter_mut().zip(self.words) {
@@ -42,8 +43,7 @@ impl EventBytes {
     }
 }
 
-/// An event. It cannot outlive the next poll or acknowledgement of its queue: after that
-/// its slot is the NIC's.
+/// An event. It borrows its queue, so it cannot outlive the next poll or acknowledgement.
 ///
 /// ```
 /// fn poll_and_acknowledge(queue: &mut cxi::EventQueue) {
@@ -54,7 +54,7 @@ impl EventBytes {
 /// }
 /// ```
 ///
-/// Kept past the acknowledgement:
+/// Using it after the acknowledgement does not compile:
 ///
 /// ```compile_fail,E0499
 /// fn poll_and_acknowledge(queue: &mut cxi::EventQueue) {
@@ -65,7 +65,7 @@ impl EventBytes {
 /// }
 /// ```
 ///
-/// Kept past the next poll:
+/// Using it after the next poll does not compile:
 ///
 /// ```compile_fail,E0499
 /// fn poll_twice(queue: &mut cxi::EventQueue) {
@@ -79,50 +79,49 @@ pub struct Event<'queue> {
     queue: PhantomData<&'queue mut ()>,
 }
 
-/// The record of an event, by its type and length. The return code of a record is that
-/// of [`Event::return_code`].
+/// The fields of an event, in the record of its type and length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
     /// ACK, REPLY or SEND.
     InitiatorShort(EventInitiatorShort),
-    /// The same with a timestamp.
+    /// ACK, REPLY or SEND with a timestamp.
     InitiatorLong(EventInitiatorLong),
     /// An operation at a portals table entry.
     TargetShort(EventTargetShort),
-    /// The same with all fields; LINK, UNLINK and STATE_CHANGE are always long.
+    /// An operation at a portals table entry, with all fields; also LINK, UNLINK and STATE_CHANGE.
     TargetLong(EventTargetLong),
     /// TRIGGERED_OP.
     TriggeredShort(EventTrigOpShort),
-    /// The same with a timestamp.
+    /// TRIGGERED_OP with a timestamp.
     TriggeredLong(EventTrigOpLong),
-    /// A command was refused.
+    /// COMMAND_FAILURE.
     CommandFailure(EventCmdFail),
-    /// Anything else; see [`Event::bytes`].
+    /// Another event; see [`Event::bytes`].
     Other,
 }
 
-/// What short and long target events both say (nic.md 6.2).
+/// The fields that short and long target events have in common (nic.md 6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// Cookie of the entry or command.
+    /// Buffer id of the list entry or command.
     pub buffer_id: u16,
     /// Number of the portals table entry.
     pub ptlte_index: u16,
     /// `C_PTL_LIST_*`.
     pub ptl_list: u8,
-    /// The operation used the entry up.
+    /// Whether the operation unlinked the list entry.
     pub auto_unlinked: bool,
-    /// As the initiator's command said; the address to get from in RENDEZVOUS.
+    /// Match id of the initiator; in RENDEZVOUS, the address to get from.
     pub initiator: u32,
-    /// As the initiator's command said; those of the get in RENDEZVOUS.
+    /// Match bits of the command; in RENDEZVOUS, those of the get.
     pub match_bits: u64,
-    /// As the initiator's command said.
+    /// Header data of the command.
     pub header_data: u64,
-    /// That of the message.
+    /// VNI of the operation.
     pub vni: u16,
-    /// Bytes that the operation asked for.
+    /// Bytes that the command requested.
     pub rlength: u32,
-    /// Bytes that it moved.
+    /// Bytes that the operation moved.
     pub mlength: u32,
 }
 
@@ -135,19 +134,19 @@ impl<'queue> Event<'queue> {
         }
     }
 
-    /// What happened.
+    /// Returns the type of the event.
     #[inline]
     pub fn event_type(&self) -> EventType {
         EventType(self.bytes.event_type())
     }
 
-    /// How it went.
+    /// Returns the return code, at the end of every event.
     #[inline]
     pub fn return_code(&self) -> ReturnCode {
         ReturnCode(self.bytes.return_code())
     }
 
-    /// The fields.
+    /// Returns the fields of the event.
     #[inline]
     pub fn record(&self) -> Record {
         let bytes = &self.bytes;
@@ -180,7 +179,7 @@ impl<'queue> Event<'queue> {
         }
     }
 
-    /// The fields of a target event, short or long; `None` for other events.
+    /// Returns the common fields of a target event; `None` for other events.
     #[inline]
     pub fn target(&self) -> Option<Target> {
         let (lengths, bytes) = match self.record() {
@@ -188,7 +187,7 @@ impl<'queue> Event<'queue> {
             Record::TargetLong(long) => ((long.rlength(), long.mlength()), self.bytes.first()),
             _ => return None,
         };
-        // Up to the VNI both are laid out the same.
+        // Both records have the same layout up to `vni`.
         let common = EventTargetShort::from_bytes(bytes);
         Some(Target {
             buffer_id: common.buffer_id(),
@@ -204,7 +203,7 @@ impl<'queue> Event<'queue> {
         })
     }
 
-    /// The raw bytes, zero behind the event's end.
+    /// Returns the bytes of the event, zero after its end.
     pub fn bytes(&self) -> [u8; SLOT] {
         self.bytes.first()
     }
@@ -235,7 +234,7 @@ mod tests {
 
     /// The event examples of nic.md Appendix B.
     #[test]
-    fn examples_of_the_specification() {
+    fn decodes_examples_of_the_specification() {
         for (header, name) in [(0x25, "ACK"), (0x29, "REPLY")] {
             let mut bytes = [0; 16];
             bytes[14] = header;
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_return_code_is_in_the_last_byte_of_every_length() {
+    fn reads_return_code_from_last_byte() {
         let mut bytes = [0; 32];
         bytes[14] = 0x26;
         bytes[15] = 0x3f;

@@ -1,41 +1,45 @@
-//! Event queues: a ring of events in our memory, written by the NIC (nic.md 5).
+//! Event queues: rings of events in host memory, written by the NIC (nic.md 5).
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxi_sys::records::{EqSwState, EventInitiatorShort};
+use cxi_sys::records::{
+    CStateCmd, DmaAmoCmd, EqSwState, EventInitiatorShort, FullDmaCmd, NomatchDmaCmd,
+};
 use cxi_sys::*;
 
-use crate::error::Error;
+use crate::error::{EmitError, Error};
 use crate::event::{Event, EventBytes, SLOT};
 use crate::fence;
 use crate::library::Progress;
 use crate::lni::{Lni, LniHandle};
-use crate::memory::{Pages, RegionHandle};
+use crate::memory::RegionHandle;
 use crate::owned::{Destroy, Owned, Release, close};
+use crate::pages::Pages;
 
 /// An event queue with its memory.
 ///
-/// It counts the operations in flight of the transmit queues that report to it, so that
-/// the NIC never has an event of theirs without room for it. Events that others cause
-/// (incoming messages, answers to target commands) cannot be counted: a queue that
-/// receives those is sized for them by its owner. Nor are the failures of operations that
-/// report nothing on success, and are counted on a [`Counter`](crate::Counter): they need no
-/// room unless they fail.
+/// The queue counts the operations in flight on the transmit queues that report to it, so that it
+/// always has room for their events. Two kinds of events are not counted, and the caller must size
+/// the queue for them: events of incoming messages and target commands, and failures of operations
+/// whose successes are not reported but counted on a [`Counter`](crate::Counter).
 pub struct EventQueue {
     consumer: Consumer<MappedEvents>,
-    /// Consumed events of counted operations since the last acknowledgement.
+    /// Events of counted operations that were polled since the last acknowledgement.
     completed: u32,
     progress: Progress,
     handle: Rc<EventQueueHandle>,
 }
 
 impl EventQueue {
-    /// Makes a queue in which at least `events` operations can be in flight, with flags
-    /// `CXI_EQ_*`. Its memory comes with it. Errors: those of `mmap`, libcxi.md 7.4 and
-    /// 8.1.
+    /// Allocates a queue and its memory, with room for the events of at least `events` operations
+    /// in flight. `flags` are `CXI_EQ_*`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `mmap`; see libcxi.md 7.4 and 8.1.
     pub fn new(lni: &Lni, events: u32, flags: u64) -> Result<Self, Error> {
         const CALL: &str = "cxil_alloc_evtq";
         let lni = lni.handle();
@@ -62,8 +66,8 @@ impl EventQueue {
                 call: EventQueueHandle::CALL,
                 function: api.cxil_destroy_evtq,
             },
-            // SAFETY: the interface is alive, the region holds the pages of `attr`, both stay
-            // until the queue is destroyed, and `queue` is there to be filled.
+            // SAFETY: the handle keeps the interface, and the region with the pages that `attr`
+            // names, until the queue is destroyed; `queue` is a valid out pointer.
             |queue| unsafe {
                 (api.cxil_alloc_evtq)(
                     lni.as_ptr(),
@@ -92,27 +96,27 @@ impl EventQueue {
                 number: eq.eqn as u16,
                 capacity: (slots - UNUSABLE_SLOTS) as u32,
                 in_flight: Cell::new(0),
-                silence: Cell::new(false),
+                failures_only: Cell::new(false),
                 lni: Rc::clone(lni),
             }),
         })
     }
 
-    /// The number by which commands name the queue, 1 to 2047.
+    /// Returns the number by which commands name the queue, 1 to 2047.
     pub fn number(&self) -> u16 {
         self.handle.number
     }
 
-    /// How many operations that report here can be in flight.
+    /// Returns how many operations that report to this queue can be in flight.
     pub fn capacity(&self) -> u32 {
         self.handle.capacity
     }
 
-    /// The next event, if the NIC has completed one. A software NIC runs in here while
-    /// the queue is empty.
+    /// Returns the next event, if the NIC has completed one. If the queue is empty, the call runs a
+    /// software NIC.
     ///
-    /// The event's fields were read once, after its last byte had been seen (acquire):
-    /// everything that the NIC wrote before the event is visible.
+    /// The fields of the event are read once, after an acquire load of its last byte: everything
+    /// that the NIC wrote before the event is visible.
     #[inline]
     pub fn poll(&mut self) -> Option<Event<'_>> {
         let event = match self.consumer.take() {
@@ -120,22 +124,26 @@ impl EventQueue {
             None if self.progress.run() => self.consumer.take()?,
             None => return None,
         };
-        self.completed += u32::from(completes_operation(&event, self.handle.silence.get()));
+        self.completed += u32::from(completes_operation(&event, self.handle.failures_only.get()));
         Some(Event::new(event))
     }
 
-    /// Gives the slots of all consumed events back to the NIC.
+    /// Returns the slots of all polled events to the NIC.
     #[inline]
     pub fn acknowledge(&mut self) {
         self.consumer.acknowledge();
-        // Saturating: a device may send what nobody expects.
+        // A broken device may send more events than operations.
         let in_flight = &self.handle.in_flight;
         in_flight.set(in_flight.get().saturating_sub(self.completed));
         self.completed = 0;
     }
 
-    /// Destroys the queue and frees its memory. EBUSY while command queues or portals
-    /// table entries use it.
+    /// Destroys the queue and frees its memory.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while command queues or portals table entries use the queue; errors of
+    /// `cxil_destroy_evtq` and `cxil_unmap`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
@@ -145,45 +153,67 @@ impl EventQueue {
     }
 }
 
-/// Slots that cannot hold the event of an operation in flight: the status slot, the one
-/// kept empty against overrun (nic.md 5.2), and one that is consumed in part. That one is
-/// not given back (nic.md 5.4), although the NIC may have closed it.
+/// Slots that cannot hold the event of an operation in flight: the status slot, the slot kept empty
+/// against overrun (nic.md 5.2), and a partly consumed slot, which is not returned to the NIC
+/// (nic.md 5.4) although the NIC may have closed it.
 const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 
-/// Whether the event is the one that a command of a transmit queue was counted for. The
-/// REPLY of a rendezvous get, which the NIC issues itself, is not. Where operations are silent
-/// on success, a failure may be one of theirs, for which nothing was counted; it does not give
-/// back the room of another.
+/// Returns whether the event releases the room that a command of a transmit queue reserved. The
+/// REPLY of a rendezvous get does not, because the NIC issues that get itself. If some operations
+/// report `failures_only`, a failure may belong to one of them, which reserved no room.
 #[inline]
-fn completes_operation(event: &EventBytes, silence: bool) -> bool {
-    if silence && u32::from(event.return_code()) != C_RC_OK {
-        // Only trigger events are counted whatever becomes of them.
+fn completes_operation(event: &EventBytes, failures_only: bool) -> bool {
+    if failures_only && u32::from(event.return_code()) != C_RC_OK {
+        // Trigger events reserve room whether they succeed or are cancelled.
         return u32::from(event.event_type()) == C_EVENT_TRIGGERED_OP;
     }
-    let rendezvous = || {
-        let [first, second, ..] = event.words.map(u64::to_le_bytes);
-        let mut bytes = [0; EventInitiatorShort::SIZE];
-        bytes[..8].copy_from_slice(&first);
-        bytes[8..].copy_from_slice(&second);
-        EventInitiatorShort::from_bytes(bytes).rendezvous()
-    };
     match u32::from(event.event_type()) {
         C_EVENT_ACK | C_EVENT_SEND | C_EVENT_TRIGGERED_OP => true,
-        C_EVENT_REPLY => !rendezvous(),
+        C_EVENT_REPLY => !EventInitiatorShort::from_bytes(event.first()).rendezvous(),
         _ => false,
     }
 }
 
-/// The part of an event queue that others depend on.
+/// A command that names the event queue of its operation.
+pub(crate) trait Reporting {
+    /// Number of the event queue, or `C_EQ_NONE`.
+    fn event_queue(&self) -> u16;
+    /// Whether the operation causes no SEND event.
+    fn disables_send(&self) -> bool;
+    /// Whether the operation causes no event if it succeeds.
+    fn disables_success(&self) -> bool;
+}
+
+macro_rules! reporting {
+    ($($command:ty),*) => {$(
+        impl Reporting for $command {
+            #[inline]
+            fn event_queue(&self) -> u16 {
+                self.eq()
+            }
+            #[inline]
+            fn disables_send(&self) -> bool {
+                self.event_send_disable()
+            }
+            #[inline]
+            fn disables_success(&self) -> bool {
+                self.event_success_disable()
+            }
+        }
+    )*};
+}
+reporting!(CStateCmd, NomatchDmaCmd, FullDmaCmd, DmaAmoCmd);
+
+/// The part of an event queue that dependent objects share.
 pub(crate) struct EventQueueHandle {
     object: Owned<cxi_eq>,
     region: RegionHandle,
     number: u16,
     capacity: u32,
-    /// Events to come of operations that were committed, plus those not acknowledged.
+    /// Events reserved by committed operations and not yet acknowledged.
     in_flight: Cell<u32>,
-    /// There have been operations that report failures alone.
-    silence: Cell<bool>,
+    /// Whether an operation was emitted that reports failures only.
+    failures_only: Cell<bool>,
     lni: Rc<LniHandle>,
 }
 
@@ -200,22 +230,35 @@ impl EventQueueHandle {
         &self.lni
     }
 
-    /// Whether `more` events could come in without overrun.
+    /// Returns whether the queue has room for `more` events.
     #[inline]
     pub(crate) fn has_room(&self, more: u32) -> bool {
         self.in_flight.get() + more <= self.capacity
     }
 
-    /// Notes that operations report here which have an event only if they fail. Nothing keeps
-    /// room for that event: whoever wants to see all failures of a list of operations, beside
-    /// their trigger event, makes the queue for one event more than the list is long. One that
-    /// finds no room is dropped by the NIC, and those before it have told.
+    /// Returns how many events `command` reserves: its SEND and its success, unless disabled. A
+    /// failure of an operation without success event has no reserved room: the caller makes the
+    /// queue one event larger to see the first such failure beside the other events.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherEventQueue`] if the command names neither this event queue nor none.
     #[inline]
-    pub(crate) fn expect_silence(&self) {
-        self.silence.set(true);
+    pub(crate) fn events_of(&self, command: &impl Reporting) -> Result<u32, EmitError> {
+        let eq = command.event_queue();
+        if u32::from(eq) == C_EQ_NONE {
+            return Ok(0);
+        }
+        if eq != self.number {
+            return Err(EmitError::OtherEventQueue);
+        }
+        if command.disables_success() {
+            self.failures_only.set(true);
+        }
+        Ok(u32::from(!command.disables_send()) + u32::from(!command.disables_success()))
     }
 
-    /// Counts `more` events to come.
+    /// Reserves room for `more` events.
     #[inline]
     pub(crate) fn expect(&self, more: u32) {
         self.in_flight.set(self.in_flight.get() + more);
@@ -232,23 +275,24 @@ impl Release for EventQueueHandle {
     }
 }
 
-/// What a consumer does to the outside. The tests record it and check its order.
+/// The memory accesses of a consumer. Tests record them and check their order.
 trait EventMemory {
-    /// Bytes of the queue, a multiple of 64.
+    /// Returns the size of the queue in bytes, a multiple of 64.
     fn bytes(&self) -> usize;
-    /// Loads 8 bytes that tell whether other bytes are there: before those (acquire).
+    /// Loads 8 bytes that show whether an event is complete. Later loads are not moved before this
+    /// load (acquire).
     fn load_first(&self, offset: usize) -> u64;
-    /// Loads 8 bytes that are known to be there.
+    /// Loads 8 bytes of a complete event.
     fn load(&self, offset: usize) -> u64;
     /// Zeroes 8 bytes.
     fn zero(&mut self, offset: usize);
-    /// Zeroes before the store of the software state.
+    /// Orders the zeroing before the store of the software state.
     fn before_acknowledge(&mut self);
     /// Stores the software-state register.
     fn store_sw_state(&mut self, value: u64);
 }
 
-/// The memory and the register of a queue. Alive as long as its handle.
+/// The memory and the register of a queue. Valid as long as the handle of the queue.
 struct MappedEvents {
     events: NonNull<u8>,
     bytes: usize,
@@ -260,8 +304,8 @@ impl MappedEvents {
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset.is_multiple_of(8) && offset < self.bytes);
         let word = self.events.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the consumer's offsets are multiples of 8 inside the queue, whose pages
-        // live as long as the handle, and all access to them is atomic.
+        // SAFETY: the consumer passes multiples of 8 inside the queue, whose pages are mapped as
+        // long as the handle; the CPU accesses them only through atomics.
         unsafe { AtomicU64::from_ptr(word) }
     }
 }
@@ -294,8 +338,8 @@ impl EventMemory for MappedEvents {
 
     #[inline]
     fn store_sw_state(&mut self, value: u64) {
-        // SAFETY: the register is mapped as long as the queue; the store is volatile, so
-        // it happens once and whole.
+        // SAFETY: the library keeps the register mapped as long as the queue. The store is
+        // volatile, so the compiler neither splits nor repeats it.
         unsafe { self.sw_state.as_ptr().write_volatile(value) };
     }
 }
@@ -305,7 +349,7 @@ impl EventMemory for MappedEvents {
 struct Consumer<M> {
     memory: M,
     rd_offset: usize,
-    /// Up to where consumed bytes have been zeroed.
+    /// Consumed bytes before this offset have been zeroed.
     prev_rd_offset: usize,
     sw_state: EqSwState,
 }
@@ -320,7 +364,7 @@ impl<M: EventMemory> Consumer<M> {
         }
     }
 
-    /// The next complete event, NULL events skipped.
+    /// Consumes NULL events and returns the next other event, if it is complete.
     #[inline]
     fn take(&mut self) -> Option<EventBytes> {
         loop {
@@ -335,8 +379,8 @@ impl<M: EventMemory> Consumer<M> {
         }
     }
 
-    /// The event at the read offset: there once its size code, and its return code in its
-    /// last byte, are both not zero.
+    /// Returns the event at the read offset, if it is complete: if its size code and the return
+    /// code in its last byte are both nonzero.
     #[inline]
     fn peek(&self) -> Option<EventBytes> {
         let at = self.rd_offset;
@@ -345,8 +389,8 @@ impl<M: EventMemory> Consumer<M> {
         if size == 0 {
             return None;
         }
-        // Events do not straddle slots (nic.md 5.2). Should a broken device write one
-        // that would, it is cut there, so that no read leaves the queue.
+        // Events do not straddle slots (nic.md 5.2). An event of a broken device is cut at the end
+        // of its slot, so that no load is outside the queue.
         let length = (8 << size).min(SLOT - at % SLOT);
         let last = match length {
             16 => head,
@@ -364,8 +408,7 @@ impl<M: EventMemory> Consumer<M> {
         Some(EventBytes { words, length })
     }
 
-    /// Zeroes what was consumed and tells the NIC the slot of the read offset. The store
-    /// happens on every call.
+    /// Zeroes the consumed bytes and stores the slot of the read offset, on every call.
     #[inline]
     fn acknowledge(&mut self) {
         if self.rd_offset < self.prev_rd_offset {

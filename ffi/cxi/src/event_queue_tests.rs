@@ -1,3 +1,5 @@
+//! Tests of the consumer with a recording double, and with a model of the NIC after nic.md 5.
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
@@ -5,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a consumer did, in order.
+/// A store or fence of a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Zero(usize),
@@ -13,7 +15,7 @@ enum Step {
     SwState(u64),
 }
 
-/// Plain memory that notes what is done to it.
+/// A double of an event queue: plain memory, and a record of the accesses.
 struct Recorder {
     words: Vec<u64>,
     loads: RefCell<Vec<usize>>,
@@ -62,7 +64,7 @@ impl EventMemory for Recorder {
     }
 }
 
-/// An event of `length` bytes with a type, a return code and a cookie in its first word.
+/// Returns an event of `length` bytes with `cookie` in its first word.
 fn event(length: usize, event_type: u32, return_code: u8, cookie: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..8].copy_from_slice(&cookie.to_le_bytes());
@@ -76,7 +78,7 @@ fn consumer(slots: usize) -> Consumer<Recorder> {
 }
 
 #[test]
-fn the_poll_word_of_a_short_event_is_loaded_once() {
+fn loads_poll_word_of_short_event_once() {
     let mut consumer = consumer(64);
     consumer.memory.put(64, &event(16, C_EVENT_ACK, 1, 7));
     let taken = consumer.take().unwrap();
@@ -85,7 +87,7 @@ fn the_poll_word_of_a_short_event_is_loaded_once() {
 }
 
 #[test]
-fn an_event_is_there_only_with_size_and_return_code() {
+fn takes_event_only_with_size_and_return_code() {
     for length in [16, 32, 64] {
         let whole = event(length, C_EVENT_PUT, 1, 7);
         let mut without_code = whole.clone();
@@ -104,7 +106,7 @@ fn an_event_is_there_only_with_size_and_return_code() {
 }
 
 #[test]
-fn null_events_are_skipped_once_they_are_complete() {
+fn skips_complete_null_events() {
     let mut consumer = consumer(64);
     consumer
         .memory
@@ -118,7 +120,7 @@ fn null_events_are_skipped_once_they_are_complete() {
 }
 
 #[test]
-fn acknowledging_zeroes_then_fences_then_stores_once() {
+fn orders_acknowledgement_as_zeroes_fence_store() {
     let mut consumer = consumer(64);
     consumer.memory.put(64, &event(16, C_EVENT_ACK, 1, 7));
     consumer.take().unwrap();
@@ -136,7 +138,7 @@ fn acknowledging_zeroes_then_fences_then_stores_once() {
 }
 
 #[test]
-fn acknowledging_an_unused_queue_stores_slot_1() {
+fn stores_slot_1_when_unused_queue_is_acknowledged() {
     let mut consumer = consumer(64);
     consumer.acknowledge();
     consumer.acknowledge();
@@ -145,7 +147,7 @@ fn acknowledging_an_unused_queue_stores_slot_1() {
 }
 
 #[test]
-fn after_a_wrap_two_pieces_are_zeroed() {
+fn zeroes_both_pieces_after_wrap() {
     let mut consumer = consumer(4);
     let long = event(64, C_EVENT_PUT, 1, 7);
     for at in [64, 128] {
@@ -166,28 +168,28 @@ fn after_a_wrap_two_pieces_are_zeroed() {
 }
 
 #[test]
-fn only_what_a_command_was_counted_for_completes_it() {
-    let completes = |event_type, byte_12, code, silence| {
+fn releases_room_only_for_events_with_reserved_room() {
+    let completes = |event_type, byte_12, code, failures_only| {
         let mut consumer = consumer(64);
         let mut bytes = event(16, event_type, 1, 0);
         bytes[12] = byte_12;
         bytes[15] = code;
         consumer.memory.put(64, &bytes);
-        completes_operation(&consumer.take().unwrap(), silence)
+        completes_operation(&consumer.take().unwrap(), failures_only)
     };
     const OK: u8 = C_RC_OK as u8;
     const FAILED: u8 = C_RC_CANCELED as u8;
-    for (code, silence) in [(OK, false), (OK, true), (FAILED, false)] {
-        assert!(completes(C_EVENT_ACK, 0, code, silence));
-        assert!(completes(C_EVENT_SEND, 0, code, silence));
-        assert!(completes(C_EVENT_REPLY, 0, code, silence));
-        assert!(completes(C_EVENT_TRIGGERED_OP, 0, code, silence));
-        // The NIC's own get, of a rendezvous.
-        assert!(!completes(C_EVENT_REPLY, 1 << 4, code, silence));
-        assert!(!completes(C_EVENT_PUT, 0, code, silence));
-        assert!(!completes(C_EVENT_COMMAND_FAILURE, 0, code, silence));
+    for (code, failures_only) in [(OK, false), (OK, true), (FAILED, false)] {
+        assert!(completes(C_EVENT_ACK, 0, code, failures_only));
+        assert!(completes(C_EVENT_SEND, 0, code, failures_only));
+        assert!(completes(C_EVENT_REPLY, 0, code, failures_only));
+        assert!(completes(C_EVENT_TRIGGERED_OP, 0, code, failures_only));
+        // A rendezvous get, which the NIC issued.
+        assert!(!completes(C_EVENT_REPLY, 1 << 4, code, failures_only));
+        assert!(!completes(C_EVENT_PUT, 0, code, failures_only));
+        assert!(!completes(C_EVENT_COMMAND_FAILURE, 0, code, failures_only));
     }
-    // A failure among operations that report nothing else may be one of theirs.
+    // This failure may belong to an operation that reports failures only.
     for event_type in [C_EVENT_ACK, C_EVENT_SEND, C_EVENT_REPLY] {
         assert!(!completes(event_type, 0, FAILED, true));
     }
@@ -196,13 +198,13 @@ fn only_what_a_command_was_counted_for_completes_it() {
 
 #[cfg(target_arch = "aarch64")]
 #[test]
-fn the_fence_before_an_acknowledgement_is_an_instruction() {
+fn emits_fence_instruction_before_acknowledgement() {
     use crate::fence::tests::has_store_fence;
     assert!(has_store_fence(MappedEvents::before_acknowledge));
 }
 
-/// A NIC that writes events by nic.md 5: packed, never across a slot, only into bytes
-/// that were zeroed in slots that were released.
+/// A model of the NIC after nic.md 5: it packs events, does not straddle slots, and writes only
+/// into zeroed bytes of slots that software returned.
 struct Nic {
     at: usize,
     cookie: u64,
@@ -210,7 +212,7 @@ struct Nic {
 }
 
 impl Nic {
-    /// Writes one event, if the slots released so far have room for it.
+    /// Writes one event, if the free slots have room for it.
     fn write(&mut self, memory: &mut Recorder, length: usize, close_slot: bool) {
         let released = memory.steps.iter().rev().find_map(|step| match step {
             Step::SwState(slot) => Some(*slot as usize),
@@ -279,7 +281,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 proptest! {
     #[test]
-    fn every_event_is_seen_once_in_order_and_whole(actions in prop::collection::vec(action(), 0..400)) {
+    fn takes_every_event_once_in_order_and_whole(actions in prop::collection::vec(action(), 0..400)) {
         let mut consumer = consumer(6);
         let mut nic = Nic { at: SLOT, cookie: 0, sent: VecDeque::new() };
         for action in actions {
@@ -297,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic_and_never_leave_the_queue(
+    fn stays_inside_queue_with_arbitrary_bytes(
         words in prop::collection::vec(any::<u64>(), 64),
         polls in 0..64usize,
     ) {

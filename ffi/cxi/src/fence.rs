@@ -1,29 +1,28 @@
-//! The fences of the queues, as instructions.
+//! The fences of the queues, as instructions (nic.md 2.7).
 //!
-//! The language's fences will not do: `fence(Release)` emits nothing on x86_64, and on
-//! aarch64 it orders within the inner shareable domain, where the NIC is not. Each
-//! function says which accesses it orders, and who reads them.
+//! Fences of the Rust language are too weak: `fence(Release)` emits nothing on x86_64, and on
+//! aarch64 it orders accesses within the inner shareable domain, to which the NIC does not belong.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compile_error!("the fences of this architecture are not known: x86_64 and aarch64 only");
+compile_error!("no fences are defined for this architecture; supported: x86_64 and aarch64");
 
-/// Orders the stores of commands into the ring before the launch-page store that makes
-/// the NIC read them (WP_FENCE of nic.md 2.7).
+/// Orders stores of commands into the ring before the launch-page store that makes the NIC read
+/// them (WP_FENCE of nic.md 2.7).
 #[inline(always)]
 pub(crate) fn before_launch() {
     store_fence();
 }
 
-/// Pushes a launch-page store out of the write-combining buffer, so that the NIC sees
-/// it now, and before any later one (WC_FENCE of nic.md 2.7).
+/// Flushes a launch-page store from the write-combining buffer, so that the NIC sees it at once and
+/// before any later one (WC_FENCE of nic.md 2.7).
 #[inline(always)]
 pub(crate) fn after_launch() {
     store_fence();
 }
 
-/// Orders the zeroing of consumed events before the store that lets the NIC write there
-/// again (nic.md 5.4). On x86_64 an uncached store stays behind ordinary ones by itself,
-/// so only the compiler is held back.
+/// Orders the zeroing of consumed events before the store that lets the NIC write there again
+/// (nic.md 5.4). On x86_64 the processor does not move an uncached store before ordinary ones, so
+/// only the compiler is restricted.
 #[inline(always)]
 pub(crate) fn before_acknowledge() {
     #[cfg(target_arch = "x86_64")]
@@ -32,24 +31,23 @@ pub(crate) fn before_acknowledge() {
     store_fence();
 }
 
-/// All earlier stores before all later ones, for every observer. Without `nomem`, so
-/// that the compiler keeps memory accesses on their side as well.
+/// Orders all earlier stores before all later ones, for every observer. Without the option `nomem`
+/// the compiler does not move memory accesses across it either.
 #[inline(always)]
 fn store_fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction has no operands and changes no register or flag.
+    // SAFETY: the instruction has no operands and changes neither registers, flags nor the stack.
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags))
     };
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the instruction has no operands and changes no register or flag.
+    // SAFETY: the instruction has no operands and changes neither registers, flags nor the stack.
     unsafe {
         std::arch::asm!("dmb oshst", options(nostack, preserves_flags))
     };
 }
 
-/// Reading the machine code: on x86_64 no test of behaviour could notice that a fence is
-/// missing.
+/// Tests that read machine code: on x86_64 no test of behaviour notices a missing fence.
 #[cfg(test)]
 pub(crate) mod tests {
     #[cfg(target_arch = "x86_64")]
@@ -61,12 +59,12 @@ pub(crate) mod tests {
     #[cfg(target_arch = "aarch64")]
     const RETURN: &[u8] = &0xd65f_03c0_u32.to_le_bytes();
 
-    /// Whether a function that does nothing else contains `sfence`, or `dmb oshst`.
+    /// Returns whether a short function contains `sfence` or `dmb oshst`.
     pub(crate) fn has_store_fence<T>(function: fn(&mut T)) -> bool {
         let start = function as *const u8;
         let code: Vec<u8> = (0..64)
             .map(|offset| {
-                // SAFETY: the program's code is readable, and goes on behind this function.
+                // SAFETY: the code of the program is readable and continues after this function.
                 unsafe { start.wrapping_add(offset).read_volatile() }
             })
             .collect();
@@ -76,7 +74,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_function_without_a_fence_is_recognised() {
+    fn distinguishes_functions_with_and_without_fence() {
         fn with(_: &mut u8) {
             super::store_fence();
         }

@@ -1,12 +1,12 @@
-//! Buffers of huge pages.
+//! Allocation of huge pages.
 
 use std::fmt;
 
 use crate::error::Error;
-use crate::memory::Pages;
+use crate::pages::Pages;
 
-/// Size of a huge page. The kernel keeps a pool of each size (`/sys/kernel/mm/hugepages`), which its
-/// administrator fills.
+/// Size of a huge page. The kernel has one pool for each size, which the administrator fills
+/// (`/sys/kernel/mm/hugepages`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePage {
     /// 2 MiB.
@@ -16,7 +16,7 @@ pub enum HugePage {
 }
 
 impl HugePage {
-    /// Bytes of such a page.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Self::Mib2 => 2 << 20,
@@ -33,8 +33,8 @@ impl HugePage {
     }
 }
 
-/// As users name the sizes.
 impl fmt::Display for HugePage {
+    /// The name that users type: `2M` or `1G`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mib2 => "2M",
@@ -44,14 +44,17 @@ impl fmt::Display for HugePage {
 }
 
 impl Pages {
-    /// `len` bytes, rounded up to whole huge pages, which are reserved for this process at once. Errors
-    /// of `mmap`: ENOMEM where the pool has too few, EINVAL for no bytes at all or a size that
-    /// the machine does not have.
+    /// Allocates `len` bytes, rounded up to whole huge pages. The call reserves the pages in the
+    /// pool.
     ///
-    /// A page may still be missing when it is used for the first time: a control group or the memory
-    /// policy may forbid what was reserved. Whoever pins the pages first
-    /// ([`MemoryRegion::map`](crate::MemoryRegion::map)) gets EFAULT or ENOMEM; whoever writes them
-    /// first gets SIGBUS.
+    /// A control group or the memory policy may still refuse a reserved page at its first use. Then
+    /// pinning the pages ([`MemoryRegion::map`](crate::MemoryRegion::map)) fails with EFAULT or
+    /// ENOMEM, and writing to them raises SIGBUS.
+    ///
+    /// # Errors
+    ///
+    /// Those of `mmap`: ENOMEM if the pool has too few pages, EINVAL if `len` is 0 or the machine
+    /// has no huge pages of this size.
     pub fn huge(len: usize, page: HugePage) -> Result<Self, Error> {
         Self::of_size(len, page.bytes() as usize, page.flags())
     }
@@ -62,8 +65,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_pool_does_not_have_is_an_error() {
-        // No machine has so many.
+    fn reports_more_pages_than_the_pool_has() {
+        // More memory than any machine has.
         let error = Pages::huge(1 << 52, HugePage::Mib2).err();
         assert_eq!(error, Some(Error::new("mmap", libc::ENOMEM)));
         for page in [HugePage::Mib2, HugePage::Gib1] {
@@ -73,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_what_they_are_called() {
+    fn names_sizes_as_users_type_them() {
         assert_eq!(HugePage::Mib2.bytes(), 2 * 1024 * 1024);
         assert_eq!(HugePage::Gib1.bytes(), 1024 * 1024 * 1024);
         assert_eq!(

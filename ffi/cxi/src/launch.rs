@@ -1,5 +1,5 @@
-//! Placing commands in the ring and telling the NIC about them: by doorbell (nic.md 2.7)
-//! or through the low-latency windows (nic.md 2.8).
+//! Places commands in the ring and hands them to the NIC: by doorbell (nic.md 2.7) or through the
+//! low-latency windows (nic.md 2.8).
 
 use cxi_sys::C_CMD_SIZE_256B;
 use cxi_sys::records::CmdHeader;
@@ -15,15 +15,32 @@ const HALF: usize = 32;
 pub(crate) struct Producer<B> {
     pub(crate) ring: Ring,
     pub(crate) bus: B,
-    /// What padding is made of: half-slots, or slots on a trigger queue (nic.md 2.6).
+    /// Header of the NOOPs that pad the ring: of a half-slot, or of a slot on a trigger queue
+    /// (nic.md 2.6).
     pub(crate) noop: CmdHeader,
 }
 
 impl<B: Bus> Producer<B> {
-    /// Where a command of `halves` half-slots (1, 2, 4 or 8) goes, for a producer at
-    /// `wp`; the half-slots skipped become NOOPs. Without room nothing is written.
+    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at
+    /// or after half-slot `wp`. Returns the half-slot after it. Without room nothing is written.
     #[inline]
-    pub(crate) fn place(&mut self, wp: u32, halves: u32) -> Result<u32, EmitError> {
+    pub(crate) fn write_command(
+        &mut self,
+        wp: u32,
+        halves: u32,
+        command: &[u8],
+        payload: &[u8],
+    ) -> Result<u32, EmitError> {
+        let at = self.place(wp, halves)?;
+        self.write(at, 0, command);
+        self.write(at, command.len(), payload);
+        Ok(self.ring.advance(at, halves))
+    }
+
+    /// Returns the half-slot of a command of `halves` half-slots at or after `wp`. The half-slots
+    /// skipped become NOOPs. Without room nothing is written.
+    #[inline]
+    fn place(&mut self, wp: u32, halves: u32) -> Result<u32, EmitError> {
         let padding = Ring::padding(wp, halves);
         let bus = &self.bus;
         if self.ring.usable(wp, || bus.status().rd_ptr()) < padding + halves {
@@ -36,13 +53,13 @@ impl<B: Bus> Producer<B> {
         Ok(self.ring.advance(wp, padding))
     }
 
-    /// Copies `bytes` into the command at half-slot `at`, from its byte `offset` on.
+    /// Copies `bytes` to byte `offset` of the command at half-slot `at`.
     #[inline]
-    pub(crate) fn write(&mut self, at: u32, offset: usize, bytes: &[u8]) {
+    fn write(&mut self, at: u32, offset: usize, bytes: &[u8]) {
         self.bus.write_ring(at as usize * HALF + offset, bytes);
     }
 
-    /// Makes half-slot `at` a NOOP: only its first 8 bytes count (nic.md 2.6).
+    /// Makes half-slot `at` a NOOP. The NIC reads only its first 8 bytes (nic.md 2.6).
     #[inline]
     fn write_noop(&mut self, at: u32) {
         let mut bytes = [0; 8];
@@ -50,7 +67,7 @@ impl<B: Bus> Producer<B> {
         self.write(at, 0, &bytes);
     }
 
-    /// Tells the NIC about everything up to `wp`.
+    /// Hands the commands up to `wp` to the NIC by doorbell.
     #[inline]
     pub(crate) fn doorbell(&mut self) {
         if self.ring.wp == self.ring.hw_wp {
@@ -64,8 +81,8 @@ impl<B: Bus> Producer<B> {
         self.bus.after_launch();
     }
 
-    /// Hands the first one or two slots to the NIC through a window, where the rules
-    /// allow, and the rest by doorbell. The commands stay in the ring too.
+    /// Hands the first one or two slots to the NIC through a window, if the rules allow it, and the
+    /// rest by doorbell. The commands remain in the ring.
     #[inline]
     pub(crate) fn low_latency(&mut self) {
         let at = self.ring.hw_wp;
@@ -89,8 +106,8 @@ impl<B: Bus> Producer<B> {
         } else if self.header(at).opcode() != 0 {
             self.launch(Window::Ll64, at, 1);
         } else if pending < 6 || self.is_256_bytes(at + 2) {
-            // Fewer than 6: the NOOP at this odd slot is no padding, but a command of its
-            // own before a single slot. Two slots after it would run past `wp`.
+            // With fewer than 6 half-slots, the NOOP in this odd slot is not padding but a command
+            // before a single slot. Two slots after it would exceed `wp`.
             return self.doorbell();
         } else {
             self.launch(Window::Ll128Unaligned, at + 2, 2);
@@ -98,7 +115,7 @@ impl<B: Bus> Producer<B> {
         self.doorbell();
     }
 
-    /// Ends a half-filled slot with a NOOP: the NIC counts in slots.
+    /// Fills the second half of a slot with a NOOP, because the NIC counts in slots.
     #[inline]
     fn fill_slot(&mut self) {
         if !self.ring.wp.is_multiple_of(2) {
@@ -107,8 +124,8 @@ impl<B: Bus> Producer<B> {
         }
     }
 
-    /// Copies `slots` slots from half-slot `at` on into `window`, in ascending order, so
-    /// that write combining makes one bus write of them.
+    /// Copies `slots` slots from half-slot `at` on into `window`, in ascending order, so that write
+    /// combining produces one bus write.
     #[inline]
     fn launch(&mut self, window: Window, at: u32, slots: u32) {
         let from = at as usize * HALF;

@@ -1,4 +1,4 @@
-//! The producer against a recording double and against a NIC written from nic.md 2.10.
+//! Tests of the producer with a recording double, and with a model of the NIC after nic.md 2.10.
 
 use proptest::prelude::*;
 
@@ -7,17 +7,17 @@ use cxi_sys::records::CqStatus;
 
 use super::*;
 
-/// What a producer did, in order.
+/// An access of a producer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Bytes written to the ring, at a byte offset.
+    /// Byte offset and length of a write to the ring.
     Ring(usize, usize),
     BeforeLaunch,
     Store(Window, usize, u64),
     AfterLaunch,
 }
 
-/// Plain memory that notes what is done to it.
+/// A double of a command queue: plain memory, and a record of the accesses.
 struct Recorder {
     memory: Vec<u8>,
     steps: Vec<Step>,
@@ -29,7 +29,9 @@ impl Bus for Recorder {
     }
     fn write_ring(&mut self, offset: usize, bytes: &[u8]) {
         self.memory[offset..offset + bytes.len()].copy_from_slice(bytes);
-        self.steps.push(Step::Ring(offset, bytes.len()));
+        if !bytes.is_empty() {
+            self.steps.push(Step::Ring(offset, bytes.len()));
+        }
     }
     fn read_ring(&self, offset: usize) -> u64 {
         u64::from_le_bytes(*self.memory[offset..].first_chunk().unwrap())
@@ -76,12 +78,10 @@ fn command(halves: u32, opcode: u8, id: u32) -> Vec<u8> {
 }
 
 impl Producer<Recorder> {
-    /// Emits into the queue itself, as a batch would do that is then committed.
+    /// Emits a command as a batch of one command.
     fn emit(&mut self, command: &[u8]) -> Result<(), EmitError> {
         let halves = command.len() as u32 / 32;
-        let at = self.place(self.ring.wp, halves)?;
-        self.write(at, 0, command);
-        self.ring.wp = self.ring.advance(at, halves);
+        self.ring.wp = self.write_command(self.ring.wp, halves, command, &[])?;
         Ok(())
     }
 
@@ -89,8 +89,8 @@ impl Producer<Recorder> {
         std::mem::take(&mut self.bus.steps)
     }
 
-    /// What the NIC was told since the last time: windows with their first offset, and
-    /// doorbell values.
+    /// Returns the launches since the last call: windows with the offset of each slot, and
+    /// doorbells with their value.
     fn take_launches(&mut self) -> Vec<(Window, usize)> {
         let steps = self.take_steps();
         let starts = steps.iter().filter_map(|step| match *step {
@@ -101,8 +101,8 @@ impl Producer<Recorder> {
         starts.collect()
     }
 
-    /// The NIC has fetched everything up to slot `slot`.
-    fn fetched(&mut self, slot: u32) {
+    /// Sets the read pointer of the NIC.
+    fn set_read_pointer(&mut self, slot: u32) {
         self.bus.memory[..2].copy_from_slice(&(slot as u16).to_le_bytes());
     }
 }
@@ -110,9 +110,9 @@ impl Producer<Recorder> {
 const PUT: u8 = 1;
 const NOOP: u8 = 0;
 
-/// The worked vectors of nic.md 2.8, in its order.
+/// The worked vectors 1 to 6 of nic.md 2.8.
 #[test]
-fn worked_vectors_of_the_specification() {
+fn launches_worked_vectors_1_to_6() {
     let mut producer = producer(64);
 
     producer.emit(&command(1, 10, 1)).unwrap();
@@ -150,29 +150,29 @@ fn worked_vectors_of_the_specification() {
 }
 
 #[test]
-fn worked_vector_7_aligns_to_128_bytes() {
+fn worked_vector_7_aligns_pair_to_128_bytes() {
     let mut producer = producer(64);
     producer.emit(&command(2, PUT, 1)).unwrap();
     producer.doorbell();
     producer.take_steps();
     assert_eq!(producer.ring.wp, 10);
-    // An LCID command and its NOOP travel as an aligned pair of 64 bytes each.
-    let at = producer.place(10, 4).unwrap();
-    assert_eq!(at, 12);
-    let steps = producer.take_steps();
-    assert_eq!(steps, [Step::Ring(320, 8), Step::Ring(352, 8)]);
-    producer.ring.wp = producer.ring.advance(at, 4);
+    // An LCID command and its NOOP form an aligned pair of 64 bytes each.
+    let (lcid, noop) = (command(2, PUT, 2), command(2, NOOP, 3));
+    producer.ring.wp = producer.write_command(10, 4, &lcid, &noop).unwrap();
+    let padding = [Step::Ring(320, 8), Step::Ring(352, 8)];
+    let pair = [Step::Ring(384, 64), Step::Ring(448, 64)];
+    assert_eq!(producer.take_steps(), [padding, pair].concat());
     producer.doorbell();
     assert_eq!(producer.take_launches(), [(Window::Doorbell, 8)]);
 }
 
 #[test]
-fn worked_vector_8_wraps_after_the_padding() {
+fn worked_vector_8_wraps_after_padding() {
     let mut producer = producer(64);
     for id in 0..57 {
         producer.emit(&command(2, PUT, id)).unwrap();
         producer.doorbell();
-        producer.fetched(producer.ring.wp / 2);
+        producer.set_read_pointer(producer.ring.wp / 2);
     }
     producer.take_steps();
     assert_eq!(producer.ring.wp, 122);
@@ -183,12 +183,12 @@ fn worked_vector_8_wraps_after_the_padding() {
 }
 
 #[test]
-fn a_doorbell_right_after_the_wrap_rings_slot_4() {
+fn stores_slot_4_in_doorbell_after_wrap() {
     let mut producer = producer(64);
     for id in 0..60 {
         producer.emit(&command(2, PUT, id)).unwrap();
         producer.doorbell();
-        producer.fetched(producer.ring.wp / 2);
+        producer.set_read_pointer(producer.ring.wp / 2);
     }
     assert_eq!(
         producer.take_launches().last(),
@@ -197,7 +197,7 @@ fn a_doorbell_right_after_the_wrap_rings_slot_4() {
 }
 
 #[test]
-fn doorbell_order_is_ring_fence_store_fence() {
+fn orders_doorbell_as_ring_fence_store_fence() {
     let mut producer = producer(64);
     producer.emit(&command(1, PUT, 1)).unwrap();
     producer.doorbell();
@@ -212,7 +212,7 @@ fn doorbell_order_is_ring_fence_store_fence() {
 }
 
 #[test]
-fn low_latency_order_is_ring_fence_ascending_stores_fence() {
+fn orders_low_latency_as_ring_fence_ascending_stores_fence() {
     let mut producer = producer(64);
     let bytes = command(4, PUT, 7);
     producer.emit(&bytes).unwrap();
@@ -227,7 +227,7 @@ fn low_latency_order_is_ring_fence_ascending_stores_fence() {
 }
 
 #[test]
-fn what_low_latency_leaves_goes_by_doorbell_after_its_fence() {
+fn sends_rest_of_low_latency_commit_by_doorbell() {
     let mut producer = producer(64);
     for id in 0..3 {
         producer.emit(&command(2, PUT, id)).unwrap();
@@ -244,12 +244,12 @@ fn what_low_latency_leaves_goes_by_doorbell_after_its_fence() {
 }
 
 #[test]
-fn a_low_latency_commit_ends_at_the_end_of_the_ring() {
+fn ends_low_latency_launch_at_end_of_ring() {
     let mut producer = producer(64);
     for id in 0..59 {
         producer.emit(&command(2, PUT, id)).unwrap();
         producer.doorbell();
-        producer.fetched(producer.ring.wp / 2);
+        producer.set_read_pointer(producer.ring.wp / 2);
     }
     producer.take_steps();
     assert_eq!(producer.ring.wp, 126);
@@ -261,16 +261,16 @@ fn a_low_latency_commit_ends_at_the_end_of_the_ring() {
 }
 
 #[test]
-fn committing_nothing_stores_nothing() {
+fn stores_nothing_for_empty_commit() {
     let mut producer = producer(64);
     producer.doorbell();
     producer.low_latency();
     assert_eq!(producer.take_steps(), []);
 }
 
-/// The guard of nic.md 2.8: the NOOP is a command of its own, not padding.
+/// The guard of nic.md 2.8: here the NOOP is a command, not padding.
 #[test]
-fn a_noop_before_a_single_slot_goes_by_doorbell() {
+fn sends_noop_before_single_slot_by_doorbell() {
     let mut producer = producer(64);
     producer.emit(&command(2, PUT, 1)).unwrap();
     producer.doorbell();
@@ -282,7 +282,7 @@ fn a_noop_before_a_single_slot_goes_by_doorbell() {
 }
 
 #[test]
-fn padding_before_256_bytes_goes_by_doorbell() {
+fn sends_padded_256_byte_command_by_doorbell() {
     let mut producer = producer(64);
     for id in 0..3 {
         producer.emit(&command(2, PUT, id)).unwrap();
@@ -296,7 +296,7 @@ fn padding_before_256_bytes_goes_by_doorbell() {
 }
 
 #[test]
-fn a_full_queue_is_left_as_it_was() {
+fn leaves_full_queue_unchanged() {
     let mut producer = producer(64);
     for id in 0..59 {
         producer.emit(&command(2, PUT, id)).unwrap();
@@ -311,15 +311,15 @@ fn a_full_queue_is_left_as_it_was() {
     assert_eq!(producer.bus.memory, memory);
 }
 
-/// The other side, from nic.md 2.10: what a NIC makes of the stores, and which half-slots
-/// are in use. It shares no arithmetic with the producer.
+/// A model of the NIC after nic.md 2.10: it interprets the stores and tracks the half-slots in use.
+/// It shares no arithmetic with the producer.
 struct Nic {
     count: usize,
     rd: usize,
     wr: usize,
-    /// Half-slots from the reader to the producer.
+    /// Half-slots between the read pointer and the producer.
     used: Vec<bool>,
-    /// First words of the commands executed.
+    /// The commands executed.
     seen: Vec<Vec<u8>>,
 }
 
@@ -346,9 +346,8 @@ impl Nic {
         }
     }
 
-    /// Takes note of a command at the first free half-slot that is a multiple of its
-    /// size, at or after `half`. `None`: less than a slot would stay free. Else the
-    /// half-slot after it.
+    /// Marks a command as in use, at the first multiple of its size at or after `half`. Returns the
+    /// half-slot after it, or `None` if less than one slot would remain free.
     fn occupy(&mut self, half: usize, halves: usize) -> Option<usize> {
         let mut taken = self.used.clone();
         let mut at = half;
@@ -371,7 +370,7 @@ impl Nic {
         })
     }
 
-    /// Obeys the launch-page stores among `steps`.
+    /// Executes the launch-page stores in `steps`.
     fn observe(&mut self, steps: &[Step], memory: &[u8]) {
         let mut stores = steps.iter().filter_map(|step| match *step {
             Step::Store(window, offset, value) => Some((window, offset, value)),
@@ -391,7 +390,7 @@ impl Nic {
                 }
                 Window::Ll128Unaligned => {
                     assert!(!self.wr.is_multiple_of(2));
-                    assert_eq!(memory[self.wr * 64] >> 4, 0, "skips a NOOP only");
+                    assert_eq!(memory[self.wr * 64] >> 4, 0, "only a NOOP is skipped");
                     self.wr = self.next(self.wr);
                     2
                 }
@@ -411,7 +410,7 @@ impl Nic {
         }
     }
 
-    /// Fetches up to `slots` slots, and reports how far it came.
+    /// Fetches up to `slots` slots and stores the read pointer.
     fn fetch(&mut self, slots: usize, memory: &mut [u8]) {
         let mut fetched = 0;
         while fetched < slots && self.rd != self.wr {
@@ -443,9 +442,9 @@ impl Nic {
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A batch: commands by half-slots and opcode, then how it ends.
+    /// A batch: half-slots and opcode of its commands, and its end.
     Batch(Vec<(u32, u8)>, End),
-    /// The NIC fetches that many slots.
+    /// The NIC fetches up to this number of slots.
     Fetch(usize),
 }
 
@@ -477,10 +476,10 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
-    /// Every committed command is seen exactly once, in order and intact; the queue is
-    /// full exactly when the model says so.
+    /// The NIC sees each committed command exactly once, in order and intact. The queue is full
+    /// exactly when the model is.
     #[test]
-    fn the_nic_sees_what_was_committed(
+    fn shows_nic_all_committed_commands(
         slots in prop_oneof![Just(64u32), Just(128)],
         actions in prop::collection::vec(action(), 1..200),
     ) {
@@ -498,11 +497,10 @@ proptest! {
                     for (halves, opcode) in commands {
                         id += 1;
                         let next = nic.occupy(batch_half, halves as usize);
-                        match producer.place(wp, halves) {
-                            Ok(at) => {
-                                let bytes = command(halves, opcode, id);
-                                producer.write(at, 0, &bytes);
-                                wp = producer.ring.advance(at, halves);
+                        let bytes = command(halves, opcode, id);
+                        match producer.write_command(wp, halves, &bytes, &[]) {
+                            Ok(end) => {
+                                wp = end;
                                 if opcode != NOOP {
                                     batch.push(bytes);
                                 }

@@ -1,37 +1,51 @@
-//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table
-//! of functions. It carries out what it is told: no policy, no printing.
+//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table of
+//! functions. It has no policy and prints nothing.
 //!
-//! | room | what is in it |
+//! | item | what it is |
 //! |---|---|
 //! | [`Library`] | the table of libcxi functions |
-//! | [`Device`], [`devices`], [`Service`] | a NIC, what it says about itself, who may use it |
-//! | [`Lni`], [`Domain`], [`CommunicationProfile`] | the process's interface on a NIC, its address, its traffic |
-//! | [`Pages`], [`HugePage`], [`MemoryRegion`] | memory that the NIC reads and writes |
-//! | [`gpu`] | the same on GPUs |
-//! | [`EventQueue`], [`Event`] | what the NIC reports |
-//! | [`TransmitQueue`], [`TargetQueue`] and their batches | what the NIC is told |
-//! | [`Counter`], [`TriggerQueue`] | what the NIC counts, and what waits for that |
-//! | [`PortalTableEntry`] | where operations arrive |
+//! | [`Device`], [`devices`], [`Service`] | NICs, their information, the right to use them |
+//! | [`Lni`], [`Domain`], [`CommunicationProfile`] | interface of the process on a NIC, address, VNI and traffic class |
+//! | [`Pages`], [`HugePage`], [`MemoryRegion`] | host memory, and memory mapped for the NIC |
+//! | [`gpu`] | memory of GPUs |
+//! | [`EventQueue`], [`Event`] | events of the NIC |
+//! | [`TransmitQueue`], [`TargetQueue`] and their batches | commands to the NIC |
+//! | [`Counter`], [`TriggerQueue`] | counters, and commands that wait for them |
+//! | [`PortalTableEntry`] | targets of operations |
 //! | [`address`] | fabric addresses and match ids |
 //! | [`clock`] | the clock of the measurements |
-//! | [`placement`] | the CPUs of a thread, and the NUMA node of its memory |
-//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | what can go wrong |
+//! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
+//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
-//! Inside: `owned`, `queue_handle` (release order), `ring` (cursor arithmetic), `encode` (what emitting
-//! sets in a command), `launch` (doorbell and low-latency algorithm), `bus` (ring memory
-//! and launch page), `fence`.
+//! # Floors
+//!
+//! A file uses only files on floors below its own. The lowest floor is 0.
+//!
+//! | floor | files |
+//! |---|---|
+//! | 10 | `trigger_queue`, `transmit_queue`, `target_queue` |
+//! | 9 | `queue` (what they have in common), `portal` |
+//! | 8 | `event_queue` |
+//! | 7 | `memory`, `counter` |
+//! | 6 | `lni`, `service` |
+//! | 5 | `device` |
+//! | 4 | `owned` (release order) |
+//! | 3 | `backing`, `huge_page`, `launch` (doorbell and low-latency algorithm) |
+//! | 2 | `placement`, `gpu`, `bus` (ring memory and launch page), `event`, `library` |
+//! | 1 | `pages` |
+//! | 0 | `error`, `encode` (fields set by emitting), `ring` (cursor arithmetic), `fence`, `address`, `clock` |
 //!
 //! # Ownership
 //!
-//! Each owner keeps what it was made from alive, so the order in which owners are dropped
-//! does not matter. `close` releases and reports; dropping releases and records a failure
-//! in [`Library::failed_release`].
+//! Each owner keeps its parents allocated, so owners may be dropped in any order. `close` releases
+//! the object and reports a failure; dropping an owner releases it and records a failure in
+//! [`Library::failed_release`].
 //!
 //! # Threads
 //!
-//! libcxi holds no locks (libcxi.md 1): one object, one thread. No type here can be sent
-//! or shared.
+//! libcxi has no locks (libcxi.md 1), so each object belongs to one thread: no type of this package
+//! is `Send` or `Sync`.
 //!
 //! ```compile_fail,E0277
 //! fn send<T: Send>() {}
@@ -42,7 +56,6 @@ pub mod address;
 mod backing;
 mod bus;
 pub mod clock;
-mod command_queue;
 mod counter;
 mod device;
 mod encode;
@@ -57,15 +70,17 @@ mod library;
 mod lni;
 mod memory;
 mod owned;
+mod pages;
 pub mod placement;
 mod portal;
-mod queue_handle;
+mod queue;
 mod ring;
 mod service;
+mod target_queue;
+mod transmit_queue;
 mod trigger_queue;
 
 pub use backing::Backing;
-pub use command_queue::{TargetBatch, TargetQueue, TransmitBatch, TransmitQueue};
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys as sys;
 pub use cxi_sys::LoadError;
@@ -78,7 +93,10 @@ pub use event_queue::EventQueue;
 pub use huge_page::HugePage;
 pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
-pub use memory::{MemoryRegion, Pages};
+pub use memory::MemoryRegion;
+pub use pages::Pages;
 pub use portal::PortalTableEntry;
 pub use service::{Limit, Member, RESOURCES, Service};
+pub use target_queue::{TargetBatch, TargetQueue};
+pub use transmit_queue::{TransmitBatch, TransmitQueue};
 pub use trigger_queue::{TriggerBatch, TriggerQueue};

@@ -8,7 +8,7 @@ use cxi_sys::{Api, LoadError, cxil_dev};
 
 use crate::error::Error;
 
-/// A libcxi: everything else is opened through it.
+/// A libcxi, from which all other objects are opened.
 pub struct Library {
     shared: Rc<Shared>,
 }
@@ -19,13 +19,17 @@ struct Shared {
 }
 
 impl Library {
-    /// Opens a libcxi, by name (`libcxi.so.1`) or by path.
+    /// Opens a libcxi by name (`libcxi.so.1`) or path.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
     pub fn load(path: &OsStr) -> Result<Self, LoadError> {
         Api::load(path).map(Self::from_api)
     }
 
-    /// The library behind a table. Whoever made the table vouches that its functions
-    /// keep the contracts of libcxi (libcxi.md 1 to 8): safety rests on it.
+    /// Returns the library that `api` stands for. The safety of this package depends on the
+    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say.
     pub fn from_api(api: Api) -> Self {
         Self {
             shared: Rc::new(Shared {
@@ -35,7 +39,7 @@ impl Library {
         }
     }
 
-    /// The first release that failed when an owner was dropped instead of closed.
+    /// Returns the first failed release of an owner that was dropped instead of closed.
     pub fn failed_release(&self) -> Option<Error> {
         self.shared.failed_release.get()
     }
@@ -57,9 +61,9 @@ impl Library {
     }
 }
 
-/// The hook that runs a software NIC in the calling thread; nothing on hardware.
+/// The hook that runs a software NIC in the calling thread; hardware has none.
 ///
-/// Its holder keeps the device open.
+/// The object that holds it keeps the device open.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     hook: Option<unsafe extern "C" fn(*mut cxil_dev)>,
@@ -74,13 +78,14 @@ impl Progress {
         }
     }
 
-    /// Whether there was something to run: one predictable branch on hardware.
+    /// Runs the software NIC and returns true; returns false on hardware, after one predictable
+    /// branch.
     #[inline]
     pub(crate) fn run(self) -> bool {
         let Some(hook) = self.hook else {
             return false;
         };
-        // SAFETY: the holder of this value keeps the device open.
+        // SAFETY: the object that holds `self` keeps the device open.
         unsafe { hook(self.device) };
         true
     }

@@ -1,5 +1,4 @@
-//! The logical network interface and what it hands out by number: addresses (domains)
-//! and traffic profiles.
+//! Logical network interfaces, and their addresses (domains) and communication profiles.
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -13,15 +12,18 @@ use crate::error::Error;
 use crate::library::{Library, Progress};
 use crate::owned::{Destroy, Owned, Release, close};
 
-/// A logical network interface: the process's handle on a NIC, in one service.
-/// Everything below a device belongs to one.
+/// A logical network interface (LNI): the access of the process to a NIC, in one service. All
+/// queues, addresses and memory regions belong to one.
 pub struct Lni {
     handle: Rc<LniHandle>,
 }
 
 impl Lni {
-    /// Makes an interface in service `service`. Errors: libcxi.md 4; EKEYREVOKED means
-    /// that the service is disabled.
+    /// Allocates an interface in service `service`.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 4; EKEYREVOKED means that the service is disabled.
     pub fn new(device: &Device, service: u32) -> Result<Self, Error> {
         let device = device.handle();
         let api = device.library().api();
@@ -32,7 +34,7 @@ impl Lni {
                 call: LniHandle::CALL,
                 function: api.cxil_destroy_lni,
             },
-            // SAFETY: the device is open, and `lni` is there to be filled.
+            // SAFETY: the handle keeps the device open; `lni` is a valid out pointer.
             |lni| unsafe { (api.cxil_alloc_lni)(device.as_ptr(), lni, service) },
         )?;
         Ok(Self {
@@ -43,12 +45,16 @@ impl Lni {
         })
     }
 
-    /// Number of the interface within the open device.
+    /// Returns the number of the interface within the open device.
     pub fn id(&self) -> u32 {
         self.handle.object.read().id
     }
 
-    /// Releases the interface. EBUSY while objects of it exist.
+    /// Releases the interface.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while objects of the interface exist; errors of `cxil_destroy_lni`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
@@ -91,8 +97,11 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Reserves `pid` on `vni` (1 to 65535); `C_PID_ANY` asks for any free one.
-    /// Errors: libcxi.md 6.
+    /// Reserves `pid` on `vni` (1 to 65535); `C_PID_ANY` requests any free PID.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 6.
     pub fn new(lni: &Lni, vni: u32, pid: u32) -> Result<Self, Error> {
         let lni = lni.handle();
         let api = lni.library().api();
@@ -103,7 +112,7 @@ impl Domain {
                 call: DomainHandle::CALL,
                 function: api.cxil_destroy_domain,
             },
-            // SAFETY: the interface is alive, and `domain` is there to be filled.
+            // SAFETY: the handle keeps the interface allocated; `domain` is a valid out pointer.
             |domain| unsafe { (api.cxil_alloc_domain)(lni.as_ptr(), vni, pid, domain) },
         )?;
         Ok(Self {
@@ -114,17 +123,21 @@ impl Domain {
         })
     }
 
-    /// The VNI.
+    /// Returns the VNI.
     pub fn vni(&self) -> u32 {
         self.handle.object.read().vni
     }
 
-    /// The PID that was reserved.
+    /// Returns the reserved PID.
     pub fn pid(&self) -> u32 {
         self.handle.object.read().pid
     }
 
-    /// Releases the PID. EBUSY while a portals table entry is mapped in the domain.
+    /// Releases the PID.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while a portals table entry is mapped in the domain; errors of `cxil_destroy_domain`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }
@@ -153,14 +166,17 @@ impl Release for DomainHandle {
     }
 }
 
-/// A communication profile: VNI and traffic class of a transmit queue.
+/// A communication profile: the VNI and traffic class of a transmit queue.
 pub struct CommunicationProfile {
     handle: Rc<ProfileHandle>,
 }
 
 impl CommunicationProfile {
-    /// Makes a profile for `vni` with traffic class `CXI_TC_*` and type `CXI_TC_TYPE_*`.
-    /// Errors: libcxi.md 5.
+    /// Allocates a profile for `vni` with traffic class `CXI_TC_*` and type `CXI_TC_TYPE_*`.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
     pub fn new(
         lni: &Lni,
         vni: u32,
@@ -169,15 +185,18 @@ impl CommunicationProfile {
     ) -> Result<Self, Error> {
         let lni = lni.handle();
         let api = lni.library().api();
-        // SAFETY: the interface is alive, and `profile` is there to be filled.
+        // SAFETY: the handle keeps the interface allocated; `profile` is a valid out pointer.
         Self::allocate(lni, "cxil_alloc_cp", |profile| unsafe {
             (api.cxil_alloc_cp)(lni.as_ptr(), vni, class, class_type, profile)
         })
     }
 
-    /// Makes a profile with LCID 0, which is the one that trigger queues take. ENOSPC if
-    /// another profile has it; other errors as for [`new`](Self::new). A library too old to
-    /// be asked for a number (libcxi.md 1) gives 0 to the first profile of an interface.
+    /// Allocates a profile with LCID 0, which trigger queues require. A library that cannot
+    /// allocate an LCID by number (libcxi.md 1) gives LCID 0 to the first profile of an interface.
+    ///
+    /// # Errors
+    ///
+    /// ENOSPC if a different profile has LCID 0; others as for [`new`](Self::new).
     pub fn for_triggers(
         lni: &Lni,
         vni: u32,
@@ -188,7 +207,7 @@ impl CommunicationProfile {
             return Self::new(lni, vni, class, class_type);
         };
         let lni = lni.handle();
-        // SAFETY: the interface is alive, and `profile` is there to be filled.
+        // SAFETY: the handle keeps the interface allocated; `profile` is a valid out pointer.
         Self::allocate(lni, "cxil_alloc_trig_cp", |profile| unsafe {
             alloc_trig_cp(lni.as_ptr(), vni, class, class_type, TRIG_LCID, profile)
         })
@@ -213,14 +232,18 @@ impl CommunicationProfile {
         })
     }
 
-    /// The number (LCID, 0 to 15) by which queues and commands name the profile. Equal
-    /// profiles of one interface share it.
+    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Equal
+    /// profiles of one interface share an LCID.
     pub fn lcid(&self) -> u32 {
         self.handle.lcid()
     }
 
-    /// Releases the profile. EBUSY while a transmit queue uses it: libcxi does not keep
-    /// count of that (libcxi.md 5), this wrapper does.
+    /// Releases the profile.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while a transmit queue uses the profile, which libcxi does not check (libcxi.md 5);
+    /// errors of `cxil_destroy_cp`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }

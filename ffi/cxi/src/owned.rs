@@ -1,9 +1,8 @@
-//! Ownership of one libcxi object, and how an owner is closed.
+//! Ownership of libcxi objects, and the closing of owners.
 //!
-//! Every owner type holds an `Rc` of a handle; the handle holds its object first and its
-//! parents (`Rc` of their handles) after it. Fields are dropped in that order, so an
-//! object is always released before its parents, whichever owner goes first: the order
-//! of libcxi.md 10 holds on every path.
+//! Every owner type holds an `Rc` of a handle; a handle holds its object first and the handles of
+//! the object's parents after it. Fields are dropped in that order, so an object is always released
+//! before its parents, in whatever order the owners are dropped (libcxi.md 10).
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -27,7 +26,7 @@ pub(crate) struct Owned<T> {
 }
 
 impl<T> Owned<T> {
-    /// Runs `allocate`, which hands out the object through its argument.
+    /// Runs `allocate`, which stores the object through its argument.
     pub(crate) fn allocate(
         library: &Library,
         call: &'static str,
@@ -52,14 +51,15 @@ impl<T> Owned<T> {
         &self.library
     }
 
-    /// Releases the object. A second call does nothing: after a failed one the object
-    /// stays in existence until the device is closed (libcxi.md 10).
+    /// Releases the object. A second call does nothing: after a failure the object remains
+    /// allocated until the device is closed (libcxi.md 10).
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         if self.released {
             return Ok(());
         }
         self.released = true;
-        // SAFETY: the object came from the matching allocation and is released only here, once.
+        // SAFETY: the matching function allocated the object, and `released` lets this call happen
+        // only once.
         check(self.destroy.call, unsafe {
             (self.destroy.function)(self.object.as_ptr())
         })
@@ -67,9 +67,10 @@ impl<T> Owned<T> {
 }
 
 impl<T: Copy> Owned<T> {
-    /// A copy of the public part of the object.
+    /// Returns a copy of the public part of the object.
     pub(crate) fn read(&self) -> T {
-        // SAFETY: the object is alive and begins with its public part.
+        // SAFETY: libcxi keeps the object, which begins with its public part, allocated until the
+        // release, after which no owner calls this.
         unsafe { self.object.as_ptr().read() }
     }
 }
@@ -82,18 +83,18 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// A handle that an owner type shares with the objects that depend on it.
+/// A handle that an owner shares with the objects that depend on it.
 pub(crate) trait Release {
     /// The function that releases the handle's main object.
     const CALL: &'static str;
 
-    /// Releases what the handle owns itself, in the order of libcxi.md 10, all of it
-    /// even after a failure; the first failure is reported.
+    /// Releases what the handle owns, in the order of libcxi.md 10. Continues after a failure and
+    /// returns the first.
     fn release(&mut self) -> Result<(), Error>;
 }
 
-/// Closes an owner. EBUSY while other objects depend on it, as libcxi would answer; it
-/// is then released after the last of them.
+/// Closes an owner. Returns EBUSY, as libcxi would, if other objects depend on it; it is then
+/// released after the last of them.
 pub(crate) fn close<H: Release>(handle: Rc<H>) -> Result<(), Error> {
     match Rc::try_unwrap(handle) {
         Ok(mut handle) => handle.release(),

@@ -1,4 +1,4 @@
-//! Portals table entries, and where they are mapped.
+//! Portals table entries and their mappings.
 
 use std::rc::Rc;
 
@@ -11,12 +11,13 @@ use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
 use crate::owned::{Destroy, Owned};
 
-/// A portals table entry: the target of operations that name (NIC, PID, index).
+/// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
 ///
-/// It receives nothing until it is mapped, and enabled by a command of a
-/// [`TargetQueue`](crate::TargetQueue) (nic.md 8.2).
+/// It receives operations once it is mapped and a command of a [`TargetQueue`](crate::TargetQueue)
+/// has enabled it (nic.md 8.1).
 pub struct PortalTableEntry {
-    // Mappings go before the entry, the entry before what it names (libcxi.md 10).
+    // Mappings are released before the entry, and the entry before the objects it names (libcxi.md
+    // 10).
     mappings: Vec<Mapping>,
     object: Owned<cxil_pte>,
     kept_mapped: Vec<Rc<RegionHandle>>,
@@ -25,15 +26,18 @@ pub struct PortalTableEntry {
     _lni: Rc<LniHandle>,
 }
 
-/// An entry at one index of a domain.
+/// The mapping of an entry at one index of a domain.
 struct Mapping {
     object: Owned<cxil_pte_map>,
     _domain: Rc<DomainHandle>,
 }
 
 impl PortalTableEntry {
-    /// Makes an entry that reports to `events`, with matching lists or not. Errors:
-    /// libcxi.md 8.3.
+    /// Allocates an entry that reports to `events`, with matching lists if `is_matching`.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 8.3.
     pub fn new(lni: &Lni, events: &EventQueue, is_matching: bool) -> Result<Self, Error> {
         let lni = lni.handle();
         let events = events.handle();
@@ -51,8 +55,8 @@ impl PortalTableEntry {
                 call: "cxil_destroy_pte",
                 function: api.cxil_destroy_pte,
             },
-            // SAFETY: the interface and the event queue are alive and stay so until the entry is
-            // destroyed, and `entry` is there to be filled.
+            // SAFETY: the handles keep the interface and the event queue allocated until the entry
+            // is destroyed; `entry` is a valid out pointer.
             |entry| unsafe {
                 (api.cxil_alloc_pte)(lni.as_ptr(), events.as_ptr(), &raw mut options, entry)
             },
@@ -67,14 +71,18 @@ impl PortalTableEntry {
         })
     }
 
-    /// The number by which target commands and target events name the entry, 1 to 2047.
-    /// It is not the index at which the entry is mapped.
+    /// Returns the number by which target commands and target events name the entry, 1 to 2047. It
+    /// is independent of the index at which the entry is mapped.
     pub fn number(&self) -> u16 {
         self.object.read().ptn as u16
     }
 
-    /// Maps the entry at portal index `index` (below `pid_granule`, else EINVAL) of
-    /// `domain`. An index that is taken is not refused (libcxi.md 8.3).
+    /// Maps the entry at portal index `index` of `domain`. The library does not refuse an index
+    /// that is in use (libcxi.md 8.3).
+    ///
+    /// # Errors
+    ///
+    /// EINVAL unless `index` is less than `pid_granule`.
     pub fn map(&mut self, domain: &Domain, index: u32) -> Result<(), Error> {
         let domain = domain.handle();
         let library = self.object.library();
@@ -86,8 +94,8 @@ impl PortalTableEntry {
                 call: "cxil_unmap_pte",
                 function: api.cxil_unmap_pte,
             },
-            // SAFETY: the entry and the domain are alive and stay so until the mapping is
-            // removed, and `mapping` is there to be filled.
+            // SAFETY: the handles keep the entry and the domain allocated until the mapping is
+            // removed; `mapping` is a valid out pointer.
             |mapping| unsafe {
                 (api.cxil_map_pte)(self.object.as_ptr(), domain.as_ptr(), index, false, mapping)
             },
@@ -99,18 +107,21 @@ impl PortalTableEntry {
         Ok(())
     }
 
-    /// Keeps `region` mapped until this entry is destroyed: its list entries name it.
+    /// Keeps `region`, which list entries of this entry name, mapped until the entry is destroyed.
     pub fn keep_mapped(&mut self, region: &MemoryRegion) {
         self.kept_mapped.push(Rc::clone(region.handle()));
     }
 
-    /// Keeps `counter` until this entry is destroyed: its list entries count on it.
+    /// Keeps `counter`, on which list entries of this entry count, until the entry is destroyed.
     pub fn keep_counter(&mut self, counter: &Counter) {
         self.kept_counters.push(Rc::clone(counter.handle()));
     }
 
-    /// Removes the mappings and destroys the entry with what is on its lists. Everything
-    /// is tried; the first failure is reported.
+    /// Removes the mappings and destroys the entry with its list entries, even after a failure.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of `cxil_unmap_pte` or `cxil_destroy_pte`.
     pub fn close(mut self) -> Result<(), Error> {
         let unmapped = self
             .mappings

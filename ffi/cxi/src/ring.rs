@@ -1,32 +1,32 @@
-//! Cursor arithmetic of a command ring (nic.md 2.3 to 2.5): no memory, no NIC.
+//! Cursor arithmetic of a command ring (nic.md 2.3, 2.4, 2.5), without access to its memory.
 //!
-//! The unit is the half-slot, 32 bytes. Half-slots 0 to 7 are the status area; the ring
-//! wraps from `size32` to 8.
+//! The unit is the half-slot, 32 bytes. Half-slots 0 to 7 are the status area; the ring wraps from
+//! `size32` to 8.
 
 use cxi_sys::{C_CQ_FIRST_WR_PTR, C_CQ_FIRST_WR_PTR_32};
 
 /// First half-slot of the ring.
 pub(crate) const FIRST: u32 = C_CQ_FIRST_WR_PTR_32;
 
-/// Half-slots below which the NIC's progress is looked at again: the largest command
-/// with the largest padding takes 15.
+/// With fewer free half-slots than this the read pointer is loaded again. The largest command with
+/// the largest padding takes 15.
 const LOW: u32 = 16;
 
-/// Where the producer stands.
+/// The cursors of a producer.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
-    /// Half-slots of the queue, the status area counted; a multiple of 8.
+    /// Half-slots of the queue, including the status area; a multiple of 8.
     size32: u32,
-    /// Where the next command goes.
+    /// Half-slot of the next command.
     pub(crate) wp: u32,
-    /// What the NIC was last told; even.
+    /// Write pointer that the NIC knows; even.
     pub(crate) hw_wp: u32,
-    /// What the NIC was last known to have fetched; even.
+    /// Read pointer of the NIC when it was last loaded; even.
     rp: u32,
 }
 
 impl Ring {
-    /// The ring of a fresh queue of `slots` (64 bytes each, the status area counted).
+    /// Returns the ring of a new queue of `slots` slots of 64 bytes, including the status area.
     pub(crate) fn new(slots: u32) -> Self {
         Self {
             size32: 2 * slots,
@@ -40,25 +40,22 @@ impl Ring {
         self.size32
     }
 
-    /// `at`, `n` half-slots further. A command never straddles the end, so the end is
-    /// met exactly.
+    /// Returns the half-slot `n` after `at`. Commands do not straddle the end of the ring.
     #[inline]
     pub(crate) fn advance(&self, at: u32, n: u32) -> u32 {
-        match at + n {
-            end if end >= self.size32 => FIRST,
-            next => next,
-        }
+        let next = at + n;
+        if next >= self.size32 { FIRST } else { next }
     }
 
-    /// Half-slots to skip at `wp` so that a command of `halves` (1, 2, 4 or 8) starts at
-    /// a multiple of its size.
+    /// Returns how many half-slots to skip at `wp` so that a command of `halves` half-slots (1, 2,
+    /// 4 or 8) starts at a multiple of its size.
     #[inline]
     pub(crate) fn padding(wp: u32, halves: u32) -> u32 {
         wp.wrapping_neg() & (halves - 1)
     }
 
-    /// Free half-slots for a producer at `wp`. One slot always stays unused, so that
-    /// equal pointers mean empty.
+    /// Returns the free half-slots for a producer at `wp`. One slot always remains unused, so that
+    /// equal pointers mean an empty ring.
     #[inline]
     fn free(&self, wp: u32) -> u32 {
         if wp >= self.rp {
@@ -68,9 +65,8 @@ impl Ring {
         }
     }
 
-    /// Free half-slots for a producer at `wp`; asks for the NIC's read pointer (a slot
-    /// index) only when they seem to run low. A read pointer outside the ring is not
-    /// believed.
+    /// Returns the free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot
+    /// index) only if few half-slots are free, and ignores one outside the ring.
     #[inline]
     pub(crate) fn usable(&mut self, wp: u32, read_pointer: impl FnOnce() -> u16) -> u32 {
         let free = self.free(wp);
@@ -98,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_the_table_of_the_specification() {
+    fn pads_as_the_table_of_the_specification() {
         let table = [
             [0, 0, 0, 0],
             [0, 1, 3, 7],
@@ -115,16 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_offers_all_but_status_and_gap() {
+    fn offers_all_but_status_and_gap_if_empty() {
         for slots in [64, 128, 65536] {
             assert_eq!(Ring::new(slots).free(FIRST), 2 * slots - 10);
-            // The same anywhere in the ring.
+            // Also with pointers in the middle of the ring.
             assert_eq!(at(slots, 40, 40).free(40), 2 * slots - 10);
         }
     }
 
     #[test]
-    fn free_counts_up_to_the_slot_before_the_reader() {
+    fn counts_free_half_slots_up_to_slot_before_reader() {
         assert_eq!(at(64, 126, 8).free(126), 0);
         assert_eq!(at(64, 8, 10).free(8), 0);
         assert_eq!(at(64, 8, 20).free(8), 10);
@@ -132,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_wraps_to_the_first_half_slot() {
+    fn wraps_from_end_to_first_half_slot() {
         let ring = Ring::new(64);
         assert_eq!(ring.advance(126, 1), 127);
         assert_eq!(ring.advance(126, 2), 8);
@@ -140,15 +136,18 @@ mod tests {
     }
 
     #[test]
-    fn the_read_pointer_is_looked_at_only_when_room_runs_low() {
+    fn loads_read_pointer_only_with_little_room() {
         let mut ring = Ring::new(64);
-        assert_eq!(ring.usable(110, || panic!("16 half-slots are left")), 16);
+        assert_eq!(ring.usable(110, || panic!("16 half-slots are free")), 16);
         assert_eq!(ring.usable(111, || 20), 47);
-        assert_eq!(ring.usable(111, || panic!("known to have moved")), 47);
+        assert_eq!(
+            ring.usable(111, || panic!("the last read pointer leaves enough room")),
+            47
+        );
     }
 
     #[test]
-    fn a_read_pointer_outside_the_ring_is_not_believed() {
+    fn ignores_read_pointer_outside_ring() {
         let mut ring = Ring::new(64);
         for slot in [0, 3, 64, 65535] {
             assert_eq!(ring.usable(126, || slot), 0);

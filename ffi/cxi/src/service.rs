@@ -1,4 +1,4 @@
-//! Services: who may use a NIC, with which VNIs.
+//! Services: which processes may use a NIC, with which VNIs and limits.
 
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use cxi_sys::{
     cxi_rsrc_use, cxi_svc_desc, cxi_svc_desc__bindgen_ty_1, cxil_svc_list,
 };
 
-use crate::device::DeviceHandle;
+use crate::device::{Device, DeviceHandle};
 use crate::error::{Error, check};
 
 /// One entry of a service's member list.
@@ -21,20 +21,21 @@ pub enum Member {
     Group(u32),
     /// A network namespace, by its inode number.
     NetworkNamespace(u32),
-    /// Another kind, by its number (`CXI_SVC_MEMBER_*`).
+    /// A member of another type, by the number of the type (`CXI_SVC_MEMBER_*`).
     Other(u32),
 }
 
-/// What a service limits, in the order of its limits (`CXI_RSRC_TYPE_*`): portals table entries, transmit
-/// and target command queues, event queues, counters, list entries, trigger list entries, address contexts.
+/// Names of the resources that a service limits, in the order of `CXI_RSRC_TYPE_*`: portals table
+/// entries, transmit and target command queues, event queues, counters, list entries, trigger list
+/// entries, address contexts.
 pub const RESOURCES: [&str; 8] = ["PTE", "TXQ", "TGQ", "EQ", "CT", "LE", "TLE", "AC"];
 
-/// How much of one resource the users of a service may have together.
+/// The limit of one resource for all users of a service together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// At the most.
+    /// Largest number in use.
     pub max: u16,
-    /// Kept for them.
+    /// Number reserved for the service.
     pub reserved: u16,
 }
 
@@ -43,72 +44,103 @@ pub struct Limit {
 pub struct Service {
     /// Number of the service; 1 is the default service.
     pub id: u32,
-    /// Whether an LNI can be made in it.
+    /// Whether an LNI can be allocated in it.
     pub enabled: bool,
     /// Whether only `members` may use it.
     pub restricted_members: bool,
-    /// Who may use it.
+    /// The users, groups and namespaces that may use it.
     pub members: Vec<Member>,
-    /// Whether `vnis` lists all its VNIs. Otherwise it has a range
-    /// ([`vni_range`](Self::vni_range)), or any.
+    /// Whether it allows only the VNIs in `vnis`. Otherwise it allows a range of VNIs
+    /// ([`vni_range`](Self::vni_range)), or all.
     pub restricted_vnis: bool,
     /// The listed VNIs, at most 4.
     pub vnis: Vec<u16>,
-    /// Whether only the traffic classes of `traffic_classes` may be used.
+    /// Whether it allows only the traffic classes set in `traffic_classes`.
     pub restricted_traffic_classes: bool,
-    /// Which traffic classes may be used, by `CXI_TC_*`.
+    /// The allowed traffic classes, indexed by `CXI_TC_*`.
     pub traffic_classes: [bool; 5],
-    /// Whether it is the driver's own.
+    /// Whether it is a system service, which the driver uses.
     pub system: bool,
-    /// Whether `limits` holds. Otherwise the limits are those of the NIC.
+    /// Whether `limits` applies. Otherwise the limits are those of the NIC.
     pub limited: bool,
     /// Limits in the order of [`RESOURCES`].
     pub limits: [Limit; 8],
     vni_range: Result<Option<RangeInclusive<u16>>, Error>,
 }
 
+impl Device {
+    /// Returns service `id` of this NIC.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the service does not exist (libcxi.md 3.1).
+    pub fn service(&self, id: u32) -> Result<Service, Error> {
+        Service::read(self.handle(), id)
+    }
+
+    /// Returns all services of this NIC in the order of their numbers; `None` if the library has no
+    /// function for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `cxil_get_svc_list`.
+    pub fn services(&self) -> Result<Option<Vec<Service>>, Error> {
+        Service::list(self.handle())
+    }
+
+    /// Returns how much of each of the [`RESOURCES`] the users of service `id` hold; `None` if the
+    /// library has no function for it (libcxi.md 1).
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the service does not exist.
+    pub fn in_use(&self, id: u32) -> Result<Option<[u16; 8]>, Error> {
+        in_use(self.handle(), id)
+    }
+}
+
 impl Service {
-    pub(crate) fn read(device: &DeviceHandle, id: u32) -> Result<Self, Error> {
+    fn read(device: &DeviceHandle, id: u32) -> Result<Self, Error> {
         let mut c = MaybeUninit::<cxi_svc_desc>::zeroed();
-        // SAFETY: the device is open, and the descriptor is there to be filled.
+        // SAFETY: the handle keeps the device open; `c` is a valid out pointer.
         check("cxil_get_svc", unsafe {
             (device.library().api().cxil_get_svc)(device.as_ptr(), id, c.as_mut_ptr())
         })?;
-        // SAFETY: all zeroes is a valid descriptor, and so is what the function wrote.
+        // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
         let c = unsafe { c.assume_init() };
         Self::from_c(device, &c)
     }
 
-    pub(crate) fn list(device: &DeviceHandle) -> Result<Option<Vec<Self>>, Error> {
+    fn list(device: &DeviceHandle) -> Result<Option<Vec<Self>>, Error> {
         const CALL: &str = "cxil_get_svc_list";
         let api = device.library().api();
         let (Some(get), Some(free)) = (api.cxil_get_svc_list, api.cxil_free_svc_list) else {
             return Ok(None);
         };
         let mut list: *mut cxil_svc_list = ptr::null_mut();
-        // SAFETY: the device is open, and the argument points to a pointer that the function fills.
+        // SAFETY: the handle keeps the device open; `list` is a valid out pointer.
         check(CALL, unsafe { get(device.as_ptr(), &raw mut list) })?;
         if list.is_null() {
             return Err(Error::new(CALL, libc::EFAULT));
         }
-        // SAFETY: the list is alive until it is freed below.
+        // SAFETY: the list is allocated until it is freed below.
         let count = unsafe { (*list).count } as usize;
-        // SAFETY: the list is alive, so the place of its first element is inside it or one past it.
+        // SAFETY: the list is allocated, and `descs` lies inside it or at its end.
         let first = unsafe { &raw const (*list).descs }.cast::<cxi_svc_desc>();
         let services = (0..count)
             .map(|index| {
-                // SAFETY: the list holds `count` elements.
+                // SAFETY: the list holds `count` elements and is not freed before this borrow ends.
                 let desc = unsafe { &*first.wrapping_add(index) };
                 Self::from_c(device, desc)
             })
             .collect();
-        // SAFETY: the list came from cxil_get_svc_list and is not used again.
+        // SAFETY: `cxil_get_svc_list` returned the list; nothing refers to it after this call.
         unsafe { free(list) };
         Some(services).transpose()
     }
 
     fn from_c(device: &DeviceHandle, c: &cxi_svc_desc) -> Result<Self, Error> {
-        // SAFETY: both members of the union are the same eight pairs.
+        // SAFETY: both members of the union are the same eight pairs of integers.
         let limits = unsafe { c.limits.__bindgen_anon_1.type_ };
         let id = c.svc_id;
         Ok(Self {
@@ -133,24 +165,27 @@ impl Service {
         })
     }
 
-    /// The range of VNIs of a service that is not restricted to a list; `None` for one
-    /// that is, and from a library too old to tell (libcxi.md 3.3).
+    /// Returns the range of VNIs that the service allows; `None` if the service has a list of VNIs,
+    /// or if the library has no function for ranges (libcxi.md 3.3).
+    ///
+    /// # Errors
+    ///
+    /// Those of `cxil_svc_get_vni_range` when the service was read.
     pub fn vni_range(&self) -> Result<Option<RangeInclusive<u16>>, Error> {
         self.vni_range.clone()
     }
 }
 
-/// See [`Device::in_use`](crate::Device::in_use).
-pub(crate) fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
+fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
     let Some(get) = device.library().api().cxil_get_svc_rsrc_use else {
         return Ok(None);
     };
     let mut found = MaybeUninit::<cxi_rsrc_use>::zeroed();
-    // SAFETY: the device is open, and the place is there to be filled.
+    // SAFETY: the handle keeps the device open; `found` is a valid out pointer.
     check("cxil_get_svc_rsrc_use", unsafe {
         get(device.as_ptr(), id, found.as_mut_ptr())
     })?;
-    // SAFETY: all zeroes is a valid value, and so is what the function wrote.
+    // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
     Ok(Some(unsafe { found.assume_init() }.in_use))
 }
 
@@ -159,7 +194,7 @@ fn vni_range(device: &DeviceHandle, id: u32) -> Result<Option<RangeInclusive<u16
         return Ok(None);
     };
     let (mut min, mut max) = (0, 0);
-    // SAFETY: the device is open, and both places are there to be filled.
+    // SAFETY: the handle keeps the device open; `min` and `max` are valid out pointers.
     check("cxil_svc_get_vni_range", unsafe {
         get_range(device.as_ptr(), id, &raw mut min, &raw mut max)
     })?;

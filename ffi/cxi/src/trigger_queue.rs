@@ -1,42 +1,41 @@
-//! Trigger queues: commands about counters, and commands that wait for them (nic.md 3.12, 9.3).
+//! Trigger queues: commands to counters, and commands that wait for counters (nic.md 3.12, 9.3).
 
 use std::rc::Rc;
 
 use cxi_sys::records::*;
 use cxi_sys::*;
 
-use crate::bus::{Bus, MappedQueue};
-use crate::command_queue::events_of;
 use crate::counter::{Counter, Counts, MAX_SUCCESSES};
 use crate::encode;
 use crate::error::{EmitError, Error};
-use crate::event_queue::{EventQueue, EventQueueHandle};
-use crate::launch::Producer;
-use crate::library::Progress;
+use crate::event_queue::{EventQueue, EventQueueHandle, Reporting};
 use crate::lni::CommunicationProfile;
 use crate::memory::MemoryRegion;
-use crate::queue_handle::{CALL, QueueHandle};
+use crate::queue::{ALLOCATE, CommandQueue};
 
 /// A transmit queue for counter commands.
 ///
-/// Trigger events go to its event queue, one for each
-/// [`emit_trigger_event`](TriggerBatch::emit_trigger_event), and so does what its DMA commands
-/// report. They are counted against the room of that queue as they are emitted: an operation
-/// that never happens, since its counter was destroyed or its queue stopped before, leaves less
-/// room behind (a trigger event that is cancelled does not: it comes all the same).
+/// The NIC reports to its event queue: one event for each
+/// [`emit_trigger_event`](TriggerBatch::emit_trigger_event), and the events of its DMA commands.
+/// Emitting a command reserves room for its events. The room of a DMA command stays reserved if the
+/// command never runs because its counter or this queue was destroyed first; a cancelled trigger
+/// event still arrives and releases its room.
 pub struct TriggerQueue {
-    producer: Producer<MappedQueue>,
-    progress: Progress,
-    // The queue goes before what its commands report to (libcxi.md 10).
-    handle: QueueHandle,
+    // Released before the event queue that its commands report to (libcxi.md 10).
+    commands: CommandQueue,
     events: Rc<EventQueueHandle>,
 }
 
 impl TriggerQueue {
-    /// Makes a queue of at least `slots` slots, as [`TransmitQueue::new`] does, that reports to
-    /// `events`: trigger events, what its DMA commands complete with, and COMMAND_FAILURE.
-    /// EINVAL if the LCID of `profile` is not 0: it is that of the first profile of an
-    /// interface, or of [`CommunicationProfile::for_triggers`]. Other errors: libcxi.md 8.2.
+    /// Allocates a queue of at least `slots` slots, like [`TransmitQueue::new`]. Trigger events,
+    /// the completions of its DMA commands and COMMAND_FAILURE go to `events`. `profile` must have
+    /// LCID 0: the first profile of an interface, or one from
+    /// [`CommunicationProfile::for_triggers`].
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the LCID of `profile` is not 0 or `events` belongs to another interface; others
+    /// see libcxi.md 8.2.
     ///
     /// [`TransmitQueue::new`]: crate::TransmitQueue::new
     pub fn new(
@@ -47,69 +46,66 @@ impl TriggerQueue {
         let profile = profile.handle();
         let lni = profile.lni();
         if !Rc::ptr_eq(lni, events.handle().lni()) {
-            return Err(Error::new(CALL, libc::EINVAL));
+            return Err(Error::new(ALLOCATE, libc::EINVAL));
         }
-        let options = cxi_cq_alloc_opts {
-            count: slots,
-            policy: CXI_CQ_UPDATE_ALWAYS,
-            stat_cnt_pool: 0,
-            flags: CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS,
-            lcid: profile.lcid(),
-            lpe_cdt_thresh_id: 0,
-        };
-        let (handle, mut producer) =
-            QueueHandle::allocate(lni, &options, Some(events), Some(profile))?;
-        producer.noop = encode::counter_noop();
+        let flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS;
+        let mut commands = CommandQueue::allocate(lni, slots, flags, Some(profile), Some(events))?;
+        commands.pad_with(encode::counter_noop());
         Ok(Self {
-            producer,
-            progress: lni.progress(),
-            handle,
+            commands,
             events: Rc::clone(events.handle()),
         })
     }
 
-    /// Slots of 64 bytes, as the library made it; 5 of them are never used (nic.md 2.4).
+    /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
     pub fn slots(&self) -> u32 {
-        self.producer.ring.size32() / 2
+        self.commands.slots()
     }
 
-    /// The status that the NIC last wrote (nic.md 2.2).
+    /// Returns the status that the NIC wrote last (nic.md 2.2).
     pub fn status(&self) -> CqStatus {
-        self.producer.bus.status()
+        self.commands.status()
     }
 
     /// Begins a batch of commands.
     #[inline]
     pub fn batch(&mut self) -> TriggerBatch<'_> {
         TriggerBatch {
-            wp: self.producer.ring.wp,
+            wp: self.commands.write_pointer(),
             events: 0,
             queue: self,
         }
     }
 
-    /// Keeps `region` mapped until this queue is destroyed: its DMA commands name it.
+    /// Keeps `region`, which DMA commands of this queue name, mapped until the queue is destroyed.
     pub fn keep_mapped(&mut self, region: &MemoryRegion) {
-        self.handle.keep_mapped(region);
+        self.commands.keep_mapped(region);
     }
 
-    /// Keeps `counter` until this queue is destroyed: its commands name it.
+    /// Keeps `counter`, which commands of this queue name, until the queue is destroyed.
     pub fn keep_counter(&mut self, counter: &Counter) {
-        self.handle.keep_counter(counter);
+        self.commands.keep_counter(counter);
     }
 
     /// Destroys the queue.
+    ///
+    /// # Errors
+    ///
+    /// Those of `cxil_destroy_cmdq`.
     pub fn close(mut self) -> Result<(), Error> {
-        self.handle.release()
+        self.commands.release()
     }
 }
 
-/// Commands being written into a [`TriggerQueue`]. Dropping it undoes them. Such queues have no
-/// low-latency path (nic.md 2.8).
+/// Commands being written into a [`TriggerQueue`]; dropping the batch discards them. Trigger queues
+/// have no low-latency path (nic.md 2.8).
 ///
-/// Counters of another interface are refused ([`EmitError::OtherInterface`]), thresholds beyond
-/// 48 bits too ([`EmitError::ThresholdTooLarge`]).
-#[must_use = "commands are undone unless committed"]
+/// All methods that add a command fail with [`EmitError::OtherInterface`] if a counter belongs to
+/// another interface, with [`EmitError::ThresholdTooLarge`] if a threshold exceeds 48 bits, with
+/// [`EmitError::OtherEventQueue`] if an embedded command reports to another event queue, and with
+/// [`EmitError::QueueFull`] or [`EmitError::EventQueueFull`] if there is no room for the command or
+/// its events. A command that is refused leaves the batch as it was.
+#[must_use = "commands are discarded unless committed"]
 pub struct TriggerBatch<'queue> {
     queue: &'queue mut TriggerQueue,
     wp: u32,
@@ -118,22 +114,29 @@ pub struct TriggerBatch<'queue> {
 }
 
 impl TriggerBatch<'_> {
-    /// When the successes of `counter` reach `threshold`, or if they have: TRIGGERED_OP to the
-    /// queue's event queue, once, and the counts are written back. CANCELED comes instead when
-    /// the counter is cancelled or destroyed before.
+    /// When the successes of `counter` reach `threshold`, or if they have reached it already,
+    /// reports one TRIGGERED_OP to the event queue of this queue and writes the counts back. If the
+    /// counter is cancelled or destroyed first, the event has return code CANCELED.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     #[inline]
     pub fn emit_trigger_event(
         &mut self,
         counter: &Counter,
         threshold: u64,
     ) -> Result<(), EmitError> {
-        let mut command = self.trigger(counter, threshold)?;
+        let mut command = self.command_after(counter, threshold)?;
         command.set_eq(self.queue.events.number());
         self.emit(C_CMD_CT_TRIG_EVENT, 1, &command, &[])
     }
 
-    /// When the successes of `counter` reach `threshold`, the counts of `changed` that are given
-    /// are overwritten.
+    /// When the successes of `counter` reach `threshold`, sets the given counts of `changed`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_trigger_set(
         &mut self,
         counter: &Counter,
@@ -142,13 +145,17 @@ impl TriggerBatch<'_> {
         success: Option<u64>,
         failure: Option<u8>,
     ) -> Result<(), EmitError> {
-        let mut command = self.trigger(counter, threshold)?;
+        let mut command = self.command_after(counter, threshold)?;
         command.set_ct(self.number(changed)?);
         put(&mut command, success, failure);
         self.emit(C_CMD_CT_TRIG_SET, 0, &command, &[])
     }
 
-    /// When the successes of `counter` reach `threshold`, the counts of `changed` grow by `by`.
+    /// When the successes of `counter` reach `threshold`, adds `by` to the counts of `changed`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_trigger_increment(
         &mut self,
         counter: &Counter,
@@ -156,48 +163,52 @@ impl TriggerBatch<'_> {
         changed: &Counter,
         by: Counts,
     ) -> Result<(), EmitError> {
-        let mut command = self.trigger(counter, threshold)?;
+        let mut command = self.command_after(counter, threshold)?;
         command.set_ct(self.number(changed)?);
-        put(&mut command, some(by.success), some(by.failure));
+        put(
+            &mut command,
+            unless_zero(by.success),
+            unless_zero(by.failure),
+        );
         self.emit(C_CMD_CT_TRIG_INC, 0, &command, &[])
     }
 
-    /// When the successes of `counter` reach `threshold`, `dma` is executed under the profile of
-    /// this queue. Its event queue is that of this queue, or none.
+    /// When the successes of `counter` reach `threshold`, executes `dma` under the profile of this
+    /// queue. Its event queue is that of this queue, or none.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_trigger_dma(
         &mut self,
         counter: &Counter,
         threshold: u64,
         dma: &FullDmaCmd,
     ) -> Result<(), EmitError> {
-        let command = self.trigger(counter, threshold)?;
-        let events = self.events_of(
-            dma.eq(),
-            dma.event_send_disable(),
-            dma.event_success_disable(),
-        )?;
-        let embedded = encode::dma(dma);
-        self.emit(C_CMD_CT_TRIG_DMA, events, &command, embedded.bytes())
+        self.emit_embedded(counter, threshold, dma, encode::dma(dma).bytes())
     }
 
-    /// As [`emit_trigger_dma`](Self::emit_trigger_dma), for a non-matching command.
+    /// When the successes of `counter` reach `threshold`, executes a non-matching DMA command, like
+    /// [`emit_trigger_dma`](Self::emit_trigger_dma).
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_trigger_nomatch_dma(
         &mut self,
         counter: &Counter,
         threshold: u64,
         dma: &NomatchDmaCmd,
     ) -> Result<(), EmitError> {
-        let command = self.trigger(counter, threshold)?;
-        let events = self.events_of(
-            dma.eq(),
-            dma.event_send_disable(),
-            dma.event_success_disable(),
-        )?;
-        let embedded = encode::nomatch_dma(dma);
-        self.emit(C_CMD_CT_TRIG_DMA, events, &command, embedded.bytes())
+        self.emit_embedded(counter, threshold, dma, encode::nomatch_dma(dma).bytes())
     }
 
-    /// As [`emit_trigger_dma`](Self::emit_trigger_dma), for an atomic operation.
+    /// When the successes of `counter` reach `threshold`, executes an atomic operation, like
+    /// [`emit_trigger_dma`](Self::emit_trigger_dma).
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_trigger_dma_amo(
         &mut self,
         counter: &Counter,
@@ -205,67 +216,83 @@ impl TriggerBatch<'_> {
         amo: &DmaAmoCmd,
         fetching: bool,
     ) -> Result<(), EmitError> {
-        let command = self.trigger(counter, threshold)?;
-        let events = self.events_of(
-            amo.eq(),
-            amo.event_send_disable(),
-            amo.event_success_disable(),
-        )?;
-        let embedded = encode::dma_amo(amo, fetching);
-        self.emit(C_CMD_CT_TRIG_DMA, events, &command, embedded.bytes())
+        self.emit_embedded(
+            counter,
+            threshold,
+            amo,
+            encode::dma_amo(amo, fetching).bytes(),
+        )
     }
 
-    /// Overwrites the counts that are given.
+    /// Sets the given counts of `counter`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_set(
         &mut self,
         counter: &Counter,
         success: Option<u64>,
         failure: Option<u8>,
     ) -> Result<(), EmitError> {
-        let mut command = self.about(counter)?;
+        let mut command = self.command_to(counter)?;
         put(&mut command, success, failure);
         self.emit(C_CMD_CT_SET, 0, &command, &[])
     }
 
-    /// Adds to the counts.
+    /// Adds `by` to the counts of `counter`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_increment(&mut self, counter: &Counter, by: Counts) -> Result<(), EmitError> {
-        let mut command = self.about(counter)?;
-        put(&mut command, some(by.success), some(by.failure));
+        let mut command = self.command_to(counter)?;
+        put(
+            &mut command,
+            unless_zero(by.success),
+            unless_zero(by.failure),
+        );
         self.emit(C_CMD_CT_INC, 0, &command, &[])
     }
 
-    /// Has the counts written back: [`Counter::written_back`].
+    /// Makes the NIC write the counts back, for [`Counter::written_back`].
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_get(&mut self, counter: &Counter) -> Result<(), EmitError> {
-        let command = self.about(counter)?;
+        let command = self.command_to(counter)?;
         self.emit(C_CMD_CT_GET, 0, &command, &[])
     }
 
-    /// Cancels all that waits for the counter. Trigger events come with CANCELED.
+    /// Cancels all commands that wait for `counter`. Trigger events arrive with return code
+    /// CANCELED.
+    ///
+    /// # Errors
+    ///
+    /// See [`TriggerBatch`].
     pub fn emit_cancel(&mut self, counter: &Counter) -> Result<(), EmitError> {
-        let command = self.about(counter)?;
+        let command = self.command_to(counter)?;
         self.emit(C_CMD_CT_CANCEL, 0, &command, &[])
     }
 
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {
-        let queue = self.queue;
-        queue.producer.ring.wp = self.wp;
-        queue.events.expect(self.events);
-        queue.producer.doorbell();
-        queue.progress.run();
+        self.queue.events.expect(self.events);
+        self.queue.commands.commit_doorbell(self.wp);
     }
 
-    /// A command about one counter.
-    fn about(&self, counter: &Counter) -> Result<CtCmd, EmitError> {
+    /// Returns a command to one counter.
+    fn command_to(&self, counter: &Counter) -> Result<CtCmd, EmitError> {
         let mut command = CtCmd::new();
         command.set_ct(self.number(counter)?);
         Ok(command)
     }
 
-    /// A command that waits for one counter.
+    /// Returns a command that waits for one counter.
     #[inline]
-    fn trigger(&self, counter: &Counter, threshold: u64) -> Result<CtCmd, EmitError> {
+    fn command_after(&self, counter: &Counter, threshold: u64) -> Result<CtCmd, EmitError> {
         if threshold > MAX_SUCCESSES {
             return Err(EmitError::ThresholdTooLarge);
         }
@@ -283,16 +310,20 @@ impl TriggerBatch<'_> {
         Ok(counter.number())
     }
 
-    fn events_of(
-        &self,
-        eq: u16,
-        send_disable: bool,
-        success_disable: bool,
-    ) -> Result<u32, EmitError> {
-        events_of(&self.queue.events, eq, send_disable, success_disable)
+    /// Writes a command that waits for a counter and embeds `embedded`, the encoded `dma`.
+    fn emit_embedded(
+        &mut self,
+        counter: &Counter,
+        threshold: u64,
+        dma: &impl Reporting,
+        embedded: &[u8],
+    ) -> Result<(), EmitError> {
+        let command = self.command_after(counter, threshold)?;
+        let events = self.queue.events.events_of(dma)?;
+        self.emit(C_CMD_CT_TRIG_DMA, events, &command, embedded)
     }
 
-    /// Writes a command, and the one that it embeds, which will cause `events` events.
+    /// Writes a command and the one that it embeds, which together will cause `events` events.
     #[inline]
     fn emit(
         &mut self,
@@ -305,17 +336,14 @@ impl TriggerBatch<'_> {
             return Err(EmitError::EventQueueFull);
         }
         let (command, halves) = encode::counter(command, opcode);
-        let producer = &mut self.queue.producer;
-        let at = producer.place(self.wp, halves)?;
-        producer.write(at, 0, command.bytes());
-        producer.write(at, CtCmd::SIZE, embedded);
-        self.wp = producer.ring.advance(at, halves);
+        let commands = &mut self.queue.commands;
+        self.wp = commands.write(self.wp, halves, command.bytes(), embedded)?;
         self.events += events;
         Ok(())
     }
 }
 
-/// Puts the counts that are given into a command, flagged as meant.
+/// Puts the given counts into a command and sets their flags.
 fn put(command: &mut CtCmd, success: Option<u64>, failure: Option<u8>) {
     command.put_set_ct_success(success.is_some());
     command.put_set_ct_failure(failure.is_some());
@@ -323,7 +351,7 @@ fn put(command: &mut CtCmd, success: Option<u64>, failure: Option<u8>) {
     command.put_ct_failure(failure.unwrap_or(0));
 }
 
-/// An increment by nothing is not flagged.
-fn some<T: Default + PartialEq>(value: T) -> Option<T> {
+/// Returns `None` for 0: the command does not flag an increment by 0.
+fn unless_zero<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }

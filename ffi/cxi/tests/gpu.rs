@@ -1,5 +1,5 @@
-//! Memory of GPUs, on stand-ins of their runtimes and a software NIC: what it is mapped with, and the order
-//! in which all goes.
+//! Memory of GPUs, with stand-ins of their runtimes and a software NIC: arguments of the mapping,
+//! copies and release order.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_int, c_void};
@@ -12,7 +12,7 @@ use cxi::{Device, Library, Lni, MemoryRegion};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gpu");
 
-/// What was given to `cxil_map`.
+/// The arguments of `cxil_map`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mapped {
     va: usize,
@@ -22,14 +22,15 @@ struct Mapped {
     dma_buf: Option<(c_int, u64)>,
 }
 
-/// What the stand-in tells of the buffer that an address lies in: first of all where it begins.
+/// `device_find` of a stand-in: returns the buffer that contains an address. Its first member is
+/// its start.
 type Find = unsafe extern "C" fn(*const c_void) -> *const usize;
 
 thread_local! {
     static MAPPED: Cell<Option<Mapped>> = const { Cell::new(None) };
     static FIND: Cell<Option<Find>> = const { Cell::new(None) };
-    /// Whether the memory was still there when it was unmapped.
-    static THERE: Cell<Option<bool>> = const { Cell::new(None) };
+    /// Whether the memory was still allocated when it was unmapped.
+    static ALLOCATED_AT_UNMAP: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 unsafe extern "C" fn map(
@@ -40,12 +41,12 @@ unsafe extern "C" fn map(
     hints: *mut cxi_md_hints,
     md: *mut *mut cxi_md,
 ) -> c_int {
-    // SAFETY: null or hints.
+    // SAFETY: the wrapper passes null or valid hints.
     let dma_buf = unsafe { hints.as_ref() }.map(|hints| {
         let no_others = (hints.page_shift, hints.huge_shift, hints.ptg_mode_valid);
         assert_eq!(no_others, (0, 0, false));
         assert!(hints.dmabuf_valid);
-        // SAFETY: asking is harmless, whatever the number.
+        // SAFETY: F_GETFD accepts any descriptor number and changes nothing.
         assert!(unsafe { libc::fcntl(hints.dmabuf_fd, libc::F_GETFD) } >= 0);
         (hints.dmabuf_fd, hints.dmabuf_offset)
     });
@@ -55,28 +56,30 @@ unsafe extern "C" fn map(
         flags,
         dma_buf,
     }));
-    // SAFETY: the caller's promise.
+    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software
+    // NIC is the library of all its objects.
     unsafe { (softnic::api().cxil_map)(lni, va, len, flags, hints, md) }
 }
 
 unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
     if let Some(Mapped { va, .. }) = MAPPED.get() {
-        THERE.set(Some(base(va).is_some()));
+        ALLOCATED_AT_UNMAP.set(Some(base(va).is_some()));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software
+    // NIC is the library of all its objects.
     unsafe { (softnic::api().cxil_unmap)(md) }
 }
 
-/// Where the buffer begins that an address lies in.
+/// Returns the start of the buffer that contains an address.
 fn base(va: usize) -> Option<usize> {
     let find = FIND.get().expect("a stand-in");
-    // SAFETY: any address may be asked for.
+    // SAFETY: `device_find` accepts any address.
     let buffer = unsafe { find(std::ptr::without_provenance(va)) };
-    // SAFETY: null or a buffer, which begins with its address.
+    // SAFETY: the result is null or points to a buffer, whose first member is its start.
     unsafe { buffer.as_ref() }.copied()
 }
 
-/// Builds a stand-in and loads it, so that it is found under its name.
+/// Builds a stand-in and loads it, so that the wrapper finds it by name.
 fn load(directory: &Path, name: &str, sources: &[&str], others: &[&str]) -> *mut c_void {
     let library = directory.join(name);
     let mut cc = Command::new("cc");
@@ -88,7 +91,7 @@ fn load(directory: &Path, name: &str, sources: &[&str], others: &[&str]) -> *mut
         .args(others);
     assert!(cc.status().expect("cc starts").success());
     let path = CString::new(library.to_str().unwrap()).unwrap();
-    // SAFETY: the library has no constructors.
+    // SAFETY: the stand-in has no constructors.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null(), "{name}");
     handle
@@ -116,7 +119,7 @@ fn load_standin(kind: GpuType) {
         );
     }
     std::fs::remove_dir_all(&directory).unwrap();
-    // SAFETY: the library is open.
+    // SAFETY: `load` returned the handle of an open library.
     let symbol = unsafe { libc::dlsym(handle, c"device_find".as_ptr()) };
     assert!(!symbol.is_null());
     // SAFETY: `device_find` of device.h has this type.
@@ -125,10 +128,10 @@ fn load_standin(kind: GpuType) {
     }));
 }
 
-/// All three in one test: each has the descriptor of its dma-buf looked at, and tests of one process
-/// share their descriptors.
+/// One test for all types: it checks descriptor numbers, which concurrent tests of a process would
+/// reuse.
 #[test]
-fn memory_is_mapped_as_that_of_a_device_and_outlives_its_mapping() {
+fn maps_device_memory_and_frees_it_after_unmapping() {
     let mut api = softnic::api();
     api.cxil_map = map;
     api.cxil_unmap = unmap;
@@ -153,10 +156,11 @@ fn memory_is_mapped_as_that_of_a_device_and_outlives_its_mapping() {
             assert!(mapped.va.is_multiple_of(PAGE), "{kind}");
             let base = base(mapped.va).expect("a buffer");
             let (fd, offset) = mapped.dma_buf.expect("a dma-buf");
-            // CUDA exports the range that it is asked for; the others all of an allocation.
-            let expected = match kind {
-                GpuType::Nvidia => 0,
-                _ => mapped.va - base,
+            // CUDA exports the requested range; the others export the whole allocation.
+            let expected = if kind == GpuType::Nvidia {
+                0
+            } else {
+                mapped.va - base
             };
             assert_eq!(offset, expected as u64, "{kind}");
 
@@ -171,9 +175,9 @@ fn memory_is_mapped_as_that_of_a_device_and_outlives_its_mapping() {
             assert_eq!(&bytes[allocated - 4..], b"Zend");
 
             region.close().unwrap();
-            assert_eq!(THERE.take(), Some(true), "{kind}");
+            assert_eq!(ALLOCATED_AT_UNMAP.take(), Some(true), "{kind}");
             assert_eq!(self::base(mapped.va), None, "{kind}");
-            // SAFETY: asking is harmless, whatever the number.
+            // SAFETY: F_GETFD accepts any descriptor number and changes nothing.
             assert_eq!(unsafe { libc::fcntl(fd, libc::F_GETFD) }, -1, "{kind}");
         }
         for (index, len) in [(2, 1), (u32::MAX, 1), (0, 0)] {

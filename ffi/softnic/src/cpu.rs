@@ -1,4 +1,4 @@
-//! CPUs: whether there is one to spare for spinning, and how soon a sleeper gets one.
+//! CPU time for the engine thread: spare CPUs for spinning, and scheduling after a sleep.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -8,38 +8,40 @@ use std::time::{Duration, Instant};
 use rustix::process::getpriority_process;
 use rustix::thread::{sched_getaffinity, set_current_timer_slack};
 
-/// Time slice of the thread in nanoseconds, the least that the kernel grants. A thread that wakes preempts one
-/// with a longer slice more readily, and does not wait some milliseconds for the end of it.
+/// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
+/// wakes preempts a thread with a longer slice more often, instead of waiting some milliseconds for
+/// its end.
 const SLICE: u64 = 100_000;
 
-/// How often the machine is asked what else runs.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval at which the load of the machine is read.
+const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Knows whether a thread that spins takes a CPU from somebody.
+/// Detects whether a spinning thread takes a CPU from another thread.
 pub struct Cpus {
-    /// `/proc/loadavg`, where the kernel counts the threads that run or want to.
+    /// `/proc/loadavg`, with the number of runnable threads.
     load: Option<File>,
-    looked: Option<Instant>,
+    checked: Option<Instant>,
     to_spare: bool,
 }
 
 impl Cpus {
+    /// Opens the load of the machine.
     pub fn new() -> Self {
         Self {
             load: File::open("/proc/loadavg").ok(),
-            looked: None,
+            checked: None,
             to_spare: true,
         }
     }
 
-    /// Whether all threads of the machine that want a CPU now have one, the caller among them.
+    /// Whether there is a CPU for each runnable thread of the machine, the caller included.
     ///
-    /// Threads are counted for the whole machine, CPUs as far as this thread may use them: a process that is
-    /// kept to few CPUs of a busy machine rather sleeps than spins.
+    /// Threads are counted for the whole machine, and CPUs only as far as this thread may use them,
+    /// so a process that is restricted to few CPUs of a busy machine sleeps instead of spinning.
     pub fn one_to_spare(&mut self, now: Instant) -> bool {
-        if self.looked.is_none_or(|looked| now - looked >= LOOK) {
-            self.looked = Some(now);
-            // Where the kernel does not tell, nobody is known to be in need.
+        if self.checked.is_none_or(|checked| now - checked >= INTERVAL) {
+            self.checked = Some(now);
+            // If the load is unknown, a CPU is assumed to be spare.
             self.to_spare = match (self.wanted(), usable()) {
                 (Some(wanted), Some(usable)) => wanted <= usable,
                 _ => true,
@@ -48,6 +50,7 @@ impl Cpus {
         self.to_spare
     }
 
+    /// Returns the number of runnable threads.
     fn wanted(&self) -> Option<usize> {
         let mut bytes = [0; 64];
         let len = self.load.as_ref()?.read_at(&mut bytes, 0).ok()?;
@@ -55,39 +58,42 @@ impl Cpus {
     }
 }
 
-/// Threads that run or want to, from a line like `0.05 0.37 0.94 3/91 1171`.
+/// Returns the number of runnable threads from a line like `0.05 0.37 0.94 3/91 1171`.
 fn running(line: &str) -> Option<usize> {
     let (running, _) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
 }
 
+/// Returns the number of CPUs that this thread may use.
 fn usable() -> Option<usize> {
     sched_getaffinity(None)
         .ok()
         .map(|cpus| cpus.count() as usize)
 }
 
-/// How a thread competes for CPUs with others that want them.
+/// How a thread competes for CPUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// Like anybody. For one that spins where a CPU is to spare, or sleeps for long.
-    Equal,
-    /// Before them all, where that is allowed. For one that sleeps often and runs for moments.
+pub enum Scheduling {
+    /// As other threads. For a thread that spins on a spare CPU, or sleeps long.
+    Ordinary,
+    /// Before other threads, where that is allowed. For a thread that sleeps often and runs
+    /// briefly.
     Preempting,
 }
 
-/// Has the calling thread sleep no longer than it asks for.
+/// Makes the calling thread wake on time, without timer slack.
 pub fn wake_on_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Goes over to `manner`. Only ever a matter of speed: what the kernel refuses stays as it is.
+/// Sets the scheduling of the calling thread; true if it has real-time priority then. What the
+/// kernel refuses remains unchanged, and affects only speed.
 ///
-/// A thread that preempts asks for the lowest real-time priority, which root and users with a limit for it (`ulimit -r`)
-/// may have; else for a short slice, which spares it most waits for the end of somebody's long one. True if it has
-/// real-time priority then.
-pub fn adopt(manner: Manner) -> bool {
-    let may_preempt = manner == Manner::Preempting
+/// A preempting thread gets the lowest real-time priority, which root and users with a limit for it
+/// (`ulimit -r`) may have; otherwise a short time slice, with which it rarely waits for the end of
+/// a longer slice.
+pub fn adopt(scheduling: Scheduling) -> bool {
+    let may_preempt = scheduling == Scheduling::Preempting
         && set_scheduling(&libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
             sched_priority: 1,
@@ -117,7 +123,8 @@ fn ordinary() -> libc::sched_attr {
 
 fn set_scheduling(attributes: &libc::sched_attr) -> bool {
     let (this_thread, no_flags) = (0, 0);
-    // SAFETY: the kernel reads `attributes`, whose size it is told, and changes this thread's scheduling only.
+    // SAFETY: the kernel reads `attributes`, which states its size, and changes only the scheduling
+    // of this thread.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setattr, this_thread, attributes, no_flags) };
     result == 0
@@ -128,23 +135,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_counts_threads() {
+    fn reads_number_of_runnable_threads() {
         assert_eq!(running("0.05 0.37 0.94 3/91 1171\n"), Some(3));
         assert_eq!(running("0.05 0.37 0.94 391 1171\n"), None);
         assert_eq!(running(""), None);
-        // At least this thread runs.
+        // At least this thread is runnable.
         assert!(Cpus::new().wanted().is_none_or(|wanted| wanted >= 1));
     }
 
     #[test]
-    fn a_look_is_good_for_a_while() {
+    fn reads_load_at_intervals() {
         let now = Instant::now();
         let mut cpus = Cpus {
             load: None,
-            looked: Some(now),
+            checked: Some(now),
             to_spare: false,
         };
         assert!(!cpus.one_to_spare(now));
-        assert!(cpus.one_to_spare(now + LOOK));
+        assert!(cpus.one_to_spare(now + INTERVAL));
     }
 }

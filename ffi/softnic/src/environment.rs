@@ -1,11 +1,11 @@
-//! What the environment says about the NICs of this machine.
+//! The NICs of this machine, from environment variables.
 //!
-//! | variable | meaning | without it |
+//! | variable | meaning | default |
 //! |---|---|---|
-//! | `CXIDIAG_NICS` | how many there are, 1 to 100 | a hundred can be opened, of which lists show the first four |
+//! | `CXIDIAG_NICS` | number of NICs, 1 to 100 | 100, of which lists show the first 4 |
 //! | `CXIDIAG_NIDS` | their addresses, separated by commas | 0x12 for the first |
 //!
-//! NICs beyond the last address given get the addresses that follow it.
+//! NICs without a given address get the addresses after the last given one.
 
 use std::collections::HashSet;
 use std::env;
@@ -13,29 +13,31 @@ use std::ffi::OsString;
 
 use cxi_sys::C_NID_ANY;
 
-/// Most NICs of one machine. A hundred is beyond any test, and two digits keep names short.
+/// The most NICs of one machine: more than tests need, with two digits in their names.
 const MOST: u32 = 100;
 
-/// NICs that a list shows, if the user does not say how many there are: enough for a pair and for a second
-/// pair beside it. A hundred lines would bury the hardware of the machine in any listing.
+/// Number of NICs in lists by default, enough for two pairs. A hundred lines would hide the
+/// hardware of the machine.
 const LISTED: u32 = 4;
 
-/// Address of the first NIC. That of the first NIC in the documents of the tools, so that two devices
-/// show the addresses of the examples there.
+/// Default address of the first NIC: that of the examples in the documents of the tools.
 const FIRST_NID: u32 = 0x12;
 
 /// The NICs of this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Nics {
-    /// How many can be opened.
+    /// Number of NICs that can be opened.
     pub count: u32,
-    /// How many a list shows.
+    /// Number of NICs in lists.
     pub listed: u32,
     addresses: Vec<u32>,
 }
 
 impl Nics {
-    /// As the environment has it now. Fails with one line that names the variable.
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// One line that names the variable.
     pub fn from_environment() -> Result<Self, String> {
         Self::new(env::var_os("CXIDIAG_NICS"), env::var_os("CXIDIAG_NIDS"))
     }
@@ -69,7 +71,7 @@ impl Nics {
         Ok(found)
     }
 
-    /// The address of a NIC that exists.
+    /// Returns the address of a NIC; `None` if there is no such NIC.
     pub fn address(&self, number: u32) -> Option<u32> {
         if number >= self.count {
             return None;
@@ -80,7 +82,7 @@ impl Nics {
     }
 }
 
-/// Reads addresses for `count` NICs.
+/// Parses the addresses of `count` NICs.
 fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
     let given: Option<Vec<u32>> = text.split(',').map(number).collect();
     let nics = Nics {
@@ -94,7 +96,7 @@ fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
     (valid && distinct).then_some(nics.addresses)
 }
 
-/// A decimal number, or a hexadecimal one behind `0x`, of a few digits.
+/// Parses a decimal number, or a hexadecimal one after `0x`, of at most 7 digits.
 fn number(text: &str) -> Option<u32> {
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults() {
+    fn has_defaults() {
         let nics = Nics::new(None, None).unwrap();
         assert_eq!((nics.count, nics.listed), (100, 4));
         assert_eq!(nics.address(0), Some(0x12));
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_go_on_behind_the_last_one_given() {
+    fn continues_addresses_after_last_given() {
         let nics = nics("4", "0x100,7").unwrap();
         let found: Vec<_> = (0..5).map(|nic| nics.address(nic)).collect();
         assert_eq!(found, [Some(0x100), Some(7), Some(8), Some(9), None]);
@@ -132,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_refused_by_name() {
+    fn rejects_invalid_values_by_variable() {
         for count in ["0", "101", "-1", "four", "+4", "4 ", "0x", "99999999999"] {
             let message = nics(count, "").unwrap_err();
             assert!(message.starts_with(&format!("CXIDIAG_NICS={count}: ")));
         }
-        // Nobody's address, everybody's, twice the same, no room for the second, nothing, and no number.
+        // Zero, the wildcard, a duplicate, no room for the second, nothing, and no numbers.
         for nids in ["0", "0xfffff", "5,5", "6,5", "0xffffe", ",", "1;2", "x"] {
             let message = nics("2", nids);
             let refused = matches!(&message, Err(message) if message.starts_with("CXIDIAG_NIDS="));
             assert_eq!(refused, nids != "6,5", "{nids}: {message:?}");
         }
-        // The addresses after the last run into the first.
+        // The address after the last is the first.
         assert!(nics("3", "7,6").is_err());
     }
 }

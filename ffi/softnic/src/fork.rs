@@ -1,9 +1,9 @@
-//! What a child process inherits: nothing of the NIC.
+//! Child processes inherit no open NIC.
 //!
-//! A child shares its parent's open files, and with them the locks that say "this NIC lives": left
-//! open, a parent killed with a living child would look alive. It also has the memory of
-//! engines that keep running in the parent. So a child closes the files and never runs
-//! an engine of before; calls on inherited objects fail with EIO, as on a device that went away.
+//! A child shares the open files of its parent, and with them the locks that mark its NICs as
+//! alive: a killed parent with a running child would appear alive. It also has a copy of the
+//! engines that run in the parent. So a child closes the files and never runs an inherited engine;
+//! calls on inherited objects fail with EIO, as on a removed device.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use rustix::fs::FlockOperation;
 
-/// Most NICs that one process has open at a time and that children are kept from. An array, since
-/// the handler may neither lock nor allocate. More are possible; they only miss this service.
+/// The most open NICs of a process whose files children close. An array, because the fork handler
+/// may neither lock nor allocate. Children do not close the files of further NICs.
 const FILES: usize = 256;
 
 const NONE: RawFd = -1;
@@ -22,16 +22,16 @@ static HELD: [AtomicI32; FILES] = [const { AtomicI32::new(NONE) }; FILES];
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static HANDLER: Once = Once::new();
 
-/// Number of forks between the first process and this one, as far as NICs are concerned.
+/// Returns the number of forks since the first process that opened a NIC.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Has children close this file.
+/// Makes child processes close this file.
 pub fn keep_from_children(file: &File) {
     HANDLER.call_once(|| {
-        // SAFETY: the handler does nothing but atomic stores and close(2).
+        // SAFETY: the handler only does atomic stores and close(2), which are allowed in a child.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     for held in &HELD {
@@ -44,8 +44,8 @@ pub fn keep_from_children(file: &File) {
     }
 }
 
-/// Unlocks and closes the file. Unlocking is said, not left to closing: a child forked by other
-/// means than fork(2) may have the file open still.
+/// Unlocks and closes the file. Explicitly unlocked, because a child that was not made by fork(2)
+/// may still have it open.
 pub fn release(file: File) {
     let number = file.as_raw_fd();
     for held in &HELD {
@@ -59,7 +59,7 @@ extern "C" fn in_child() {
     for held in &HELD {
         let number = held.swap(NONE, Ordering::Relaxed);
         if number != NONE {
-            // SAFETY: the number stands for a port of the parent's, which the child never uses.
+            // SAFETY: the descriptor is that of a port of the parent, which the child never uses.
             unsafe { libc::close(number) };
         }
     }

@@ -1,7 +1,8 @@
-//! Memory kept from child processes, as the driver's library does on request (libcxi.md 1).
+//! Mapped memory that child processes do not inherit, on request (libcxi.md 1).
 //!
-//! With `CXI_FORK_SAFE` in the environment when a device is opened, mapped memory is marked so that children do not
-//! inherit it; with `CXI_FORK_SAFE_HP`, huge pages too. A page is marked as long as any mapping holds it.
+//! With `CXI_FORK_SAFE` in the environment when a device is opened, mapped memory is marked so that
+//! children do not inherit it; with `CXI_FORK_SAFE_HP` huge pages too. A page is marked while any
+//! mapping contains it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,7 @@ use rustix::mm::{Advice, madvise};
 
 use crate::fork;
 
-/// What a device marks.
+/// Which mapped memory a device marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marking {
     pub pages: bool,
@@ -19,7 +20,7 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// As the environment has it now.
+    /// Reads the environment.
     pub fn from_environment() -> Self {
         let is_set = |name| std::env::var_os(name).is_some();
         Self {
@@ -29,95 +30,98 @@ impl Marking {
     }
 }
 
-/// How many mappings hold each marked range, by its first address: its end, and their number. Ranges do not overlap.
+/// The marked ranges by first address: the end, and the number of mappings. Ranges do not overlap.
 type Ranges = BTreeMap<usize, (usize, usize)>;
 
-struct Held {
-    /// The process that this is about: a child has nothing of what its parent marked.
+struct Marked {
+    /// Generation of the process. A child does not have the ranges that its parent marked.
     generation: u32,
     ranges: Ranges,
 }
 
-static HELD: Mutex<Held> = Mutex::new(Held {
+static MARKED: Mutex<Marked> = Mutex::new(Marked {
     generation: 0,
     ranges: Ranges::new(),
 });
 
-/// Works on what this process has marked. Advice is given in here too: of two threads with the same pages, one must not
-/// take the mark away that the other has just made.
-fn with_held<T>(work: impl FnOnce(&mut Ranges) -> T) -> T {
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+/// Calls `work` with the marked ranges of this process. `work` also advises the kernel, so that one
+/// thread does not remove the mark that another thread has just made on the same pages.
+fn with_marked<T>(work: impl FnOnce(&mut Ranges) -> T) -> T {
+    let mut marked = MARKED.lock().unwrap_or_else(PoisonError::into_inner);
     let generation = fork::generation();
-    if held.generation != generation {
-        held.generation = generation;
-        held.ranges.clear();
+    if marked.generation != generation {
+        marked.generation = generation;
+        marked.ranges.clear();
     }
-    work(&mut held.ranges)
+    work(&mut marked.ranges)
 }
 
-/// Marks a range of whole pages. EFAULT if the kernel refuses.
+/// Marks a range of whole pages.
+///
+/// # Errors
+/// EFAULT if the kernel refuses.
 pub fn mark(start: usize, end: usize) -> Result<(), Errno> {
-    with_held(|held| {
+    with_marked(|marked| {
         advise(start, end, Advice::LinuxDontFork).map_err(|_| Errno::FAULT)?;
         let mut at = start;
-        for (from, to) in cut_out(held, start, end) {
+        for (from, to) in cut_out(marked, start, end) {
             if at < from {
-                held.insert(at, (from, 1));
+                marked.insert(at, (from, 1));
             }
-            if let Some((_, count)) = held.get_mut(&from) {
+            if let Some((_, count)) = marked.get_mut(&from) {
                 *count += 1;
             }
             at = to;
         }
         if at < end {
-            held.insert(at, (end, 1));
+            marked.insert(at, (end, 1));
         }
         Ok(())
     })
 }
 
-/// Takes the mark of a mapping back; what no other mapping holds is inherited again.
+/// Removes the mark of one mapping. Pages that no other mapping contains are inherited again.
 pub fn unmark(start: usize, end: usize) {
-    with_held(|held| {
-        for (from, to) in cut_out(held, start, end) {
-            let Some((_, count)) = held.get_mut(&from) else {
+    with_marked(|marked| {
+        for (from, to) in cut_out(marked, start, end) {
+            let Some((_, count)) = marked.get_mut(&from) else {
                 continue;
             };
             *count -= 1;
             if *count == 0 {
-                held.remove(&from);
-                // Memory that is unmapped already needs no advice.
+                marked.remove(&from);
+                // The advice fails for memory that is already unmapped, which needs none.
                 let _ = advise(from, to, Advice::LinuxDoFork);
             }
         }
     });
 }
 
-/// The ranges between two addresses, cut so that none goes beyond.
-fn cut_out(held: &mut Ranges, start: usize, end: usize) -> Vec<(usize, usize)> {
-    split(held, start);
-    split(held, end);
-    let inside = held.range(start..end);
+/// Returns the ranges between two addresses, split at these.
+fn cut_out(marked: &mut Ranges, start: usize, end: usize) -> Vec<(usize, usize)> {
+    split(marked, start);
+    split(marked, end);
+    let inside = marked.range(start..end);
     inside.map(|(&from, &(to, _))| (from, to)).collect()
 }
 
-/// Cuts the range that holds `at` in two there.
-fn split(held: &mut Ranges, at: usize) {
-    let before = held
+/// Splits the range that contains `at` there.
+fn split(marked: &mut Ranges, at: usize) {
+    let before = marked
         .range(..at)
         .next_back()
         .map(|(&start, &rest)| (start, rest));
     if let Some((start, (end, count))) = before
         && at < end
     {
-        held.insert(start, (at, count));
-        held.insert(at, (end, count));
+        marked.insert(start, (at, count));
+        marked.insert(at, (end, count));
     }
 }
 
 fn advise(start: usize, end: usize, advice: Advice) -> Result<(), Errno> {
     let place = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the advice changes what children inherit, and nothing in this process.
+    // SAFETY: the advice changes only what children inherit, nothing in this process.
     unsafe { madvise(place, end - start, advice) }
 }
 
@@ -144,21 +148,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_marked_while_anything_holds_it() {
+    fn page_is_marked_while_any_mapping_contains_it() {
         let page = page_size();
         let pages = Pages::anonymous(4 * page).unwrap();
         let at = |index: usize| pages.at(0, 0).expose_provenance() + index * page;
-        let marked = || [0, 1, 2, 3].map(|index| is_marked(at(index)));
+        let marked_pages = || [0, 1, 2, 3].map(|index| is_marked(at(index)));
         mark(at(0), at(2)).unwrap();
         mark(at(1), at(4)).unwrap();
-        assert_eq!(marked(), [true; 4]);
+        assert_eq!(marked_pages(), [true; 4]);
         unmark(at(0), at(2));
-        assert_eq!(marked(), [false, true, true, true]);
+        assert_eq!(marked_pages(), [false, true, true, true]);
         mark(at(0), at(4)).unwrap();
         unmark(at(1), at(4));
-        assert_eq!(marked(), [true; 4]);
+        assert_eq!(marked_pages(), [true; 4]);
         unmark(at(0), at(4));
-        assert_eq!(marked(), [false; 4]);
+        assert_eq!(marked_pages(), [false; 4]);
         assert!(mark(page, 2 * page).is_err(), "nothing is mapped there");
     }
 }

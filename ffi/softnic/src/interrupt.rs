@@ -1,4 +1,4 @@
-//! Interrupts: how a program that sleeps in poll(2) learns of events.
+//! Interrupts: wake programs that sleep in poll(2).
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,12 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-/// A descriptor that poll(2) shows as ready from a signal on until it is cleared.
+use crate::engine::event_queue::Interrupt;
+
+/// A descriptor that poll(2) reports as ready from a signal until it is cleared.
 ///
-/// That of a driver is a file of sysfs, which is polled for POLLPRI. So this one is a socket with a byte out of
-/// band in it: POLLPRI and POLLIN.
+/// The descriptor of the driver is a file of sysfs, which is polled for POLLPRI. This one is a
+/// socket with an out-of-band byte, which gives POLLPRI and POLLIN.
 pub struct WaitObject {
     ours: OwnedFd,
     theirs: OwnedFd,
@@ -19,6 +21,10 @@ pub struct WaitObject {
 }
 
 impl WaitObject {
+    /// Makes a descriptor that is not ready.
+    ///
+    /// # Errors
+    /// The errno of socketpair(2).
     pub fn new() -> Result<Self, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -29,27 +35,9 @@ impl WaitObject {
         })
     }
 
-    /// The descriptor to poll.
+    /// Returns the descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.theirs.as_raw_fd()
-    }
-
-    /// Whether the descriptor is ready.
-    #[cfg(test)]
-    pub fn is_signaled(&self) -> bool {
-        *self.lock()
-    }
-
-    /// Makes the descriptor ready, if it is not.
-    pub fn signal(&self) {
-        let mut signaled = self.lock();
-        if !*signaled {
-            *signaled = true;
-            // A kernel before 5.15 knows no such byte in local sockets: there it is an ordinary one, and POLLIN.
-            if send(&self.ours, &[1], SendFlags::OOB).is_err() {
-                let _ = send(&self.ours, &[1], SendFlags::empty());
-            }
-        }
     }
 
     /// Makes the descriptor not ready.
@@ -59,7 +47,8 @@ impl WaitObject {
             return;
         }
         let mut byte = [0; 1];
-        // A byte taken out of band leaves its place in the queue, which an ordinary look cleans up.
+        // After an out-of-band byte was received, an ordinary receive removes its mark from the
+        // queue.
         for flags in [RecvFlags::OOB, RecvFlags::empty()] {
             while recv(&self.theirs, &mut byte, flags).is_err_and(|error| error == Errno::INTR) {}
         }
@@ -68,6 +57,21 @@ impl WaitObject {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
         self.signaled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interrupt for WaitObject {
+    /// Makes the descriptor ready, if it is not.
+    fn signal(&self) {
+        let mut signaled = self.lock();
+        if !*signaled {
+            *signaled = true;
+            // Before Linux 5.15 local sockets have no out-of-band bytes: then an ordinary byte
+            // gives POLLIN.
+            if send(&self.ours, &[1], SendFlags::OOB).is_err() {
+                let _ = send(&self.ours, &[1], SendFlags::empty());
+            }
+        }
     }
 }
 
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
 
     fn events(wait: &WaitObject) -> PollFlags {
-        // SAFETY: the object lives to the end of this function.
+        // SAFETY: `wait` owns the descriptor and lives until the end of this function.
         let descriptor = unsafe { BorrowedFd::borrow_raw(wait.descriptor()) };
         let mut polled = [PollFd::new(&descriptor, PollFlags::PRI | PollFlags::IN)];
         let at_once = Timespec::default();
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_from_a_signal_until_cleared() {
+    fn is_ready_from_signal_until_cleared() {
         let wait = WaitObject::new().unwrap();
         assert_eq!(events(&wait), PollFlags::empty());
         for _ in 0..3 {

@@ -1,24 +1,24 @@
 //! A Cassini NIC in software, behind the functions of libcxi.
 //!
-//! [`api`] fills the same table that `cxi_sys::Api::load` fills from `libcxi.so.1`. With the feature `library`
-//! the crate is such a library itself, for programs that know no software NIC
-//! (`packaging/softnic/build-library`). What the NIC
-//! does follows `spec/nic.md` and `spec/libcxi.md`; names like "nic.md 2.8" point there.
+//! [`api`] fills the same table that `cxi_sys::Api::load` fills from `libcxi.so.1`. With the
+//! feature `library` the crate is itself such a library, for programs made for hardware
+//! (`packaging/softnic/build-library`). The NIC follows `docs/reference/nic.md` and
+//! `docs/reference/libcxi.md`, which comments cite as "nic.md 2.8".
 //!
 //! | module | concept |
 //! |---|---|
-//! | `engine` | the NIC: commands in, packets and events out; a pure state machine |
+//! | `engine` | the NIC: a state machine without input or output |
 //! | `fabric` | the wire between NICs: shared memory in a private directory |
+//! | `nic` | one open device: the engine, shared by the threads that run it |
+//! | `runner` | the threads that run engines |
 //! | `libcxi` | the functions, their rules and errno values |
-//! | `runner` | who runs the engine: a polling thread, or the engine thread |
-//! | `cpu` | how the engine thread shares the CPUs with the programs it serves |
-//! | `interrupt` | what programs sleep on |
-//! | `nic` | one open device: what those share |
-//! | `environment` | what environment variables say about the NICs |
-//! | `fork` | what child processes must not inherit |
-//! | `fork_marks` | memory kept from children on request |
-//! | `pages` | memory that others write too |
-//! | `gpu` | memory that only the runtime of a GPU can reach |
+//! | `cpu` | CPU time for the engine thread |
+//! | `interrupt` | descriptors that programs sleep on |
+//! | `environment` | the NICs of a machine, from environment variables |
+//! | `fork` | files that child processes must not inherit |
+//! | `fork_marks` | memory that child processes do not inherit, on request |
+//! | `pages` | memory shared with other threads and processes |
+//! | `gpu` | memory of GPUs |
 
 mod cpu;
 mod engine;
@@ -35,11 +35,13 @@ mod runner;
 
 pub use libcxi::api;
 
-/// Checks the environment variables that describe software NICs, which the functions can only refuse with EINVAL.
+/// Checks the environment variables that describe software NICs. The functions of libcxi only
+/// return EINVAL for a wrong one.
 ///
-/// Fails with one line for the user: variable, value, and what is allowed.
+/// # Errors
+/// One line for the user: variable, value, and what is allowed.
 pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
-    fabric::check_conditions()?;
+    fabric::check_environment()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! One open device: the engine, and what those who run it agree on.
+//! One open device: the engine, and the state shared by the threads that run it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,30 +12,34 @@ use crate::fabric::{Fabric, Port};
 use crate::fork;
 use crate::fork_marks::Marking;
 
-/// Environment variable that leaves the gets of rendezvous puts to software if it is "0", as a parameter of
-/// the driver does it for hardware (nic.md 14.2).
+/// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
+/// parameter of the driver does for hardware (nic.md 14.2).
 const RENDEZVOUS_GETS: &str = "CXIDIAG_RDZV_GET";
 
-/// A thread that has polled in vain so often, some tens of microseconds, offers its CPU to others, of
-/// which one may be the peer that it waits for. Alone on its CPU it loses next to nothing.
-const PATIENCE: u32 = 1024;
+/// Polls in a row without work, some tens of microseconds, after which a thread yields its CPU,
+/// perhaps to the peer that it waits for. Alone on its CPU it loses little.
+const POLLS_BEFORE_YIELD: u32 = 1024;
 
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
     /// None once the device is closed.
     engine: Mutex<Option<Engine<Fabric>>>,
     port: Arc<Port>,
-    /// Calls of `progress` in a row that found nothing to do.
+    /// Calls of `progress` in a row without work.
     misses: AtomicU32,
-    /// Counts calls of `progress`, so that the engine thread sees whether anybody polls.
+    /// Number of calls of `progress`, by which the engine thread detects whether the program polls.
     calls: AtomicU64,
+    /// Generation of the process that opened the device.
     generation: u32,
-    /// What mapped memory is kept from children.
+    /// Which mapped memory children do not inherit.
     pub marking: Marking,
 }
 
 impl Nic {
-    /// Opens a NIC with this address.
+    /// Opens a NIC with address `nid`.
+    ///
+    /// # Errors
+    /// The errno of the fabric.
     pub fn open(nid: u32) -> Result<Self, Errno> {
         let fabric = Fabric::join(nid)?;
         let port = fabric.port();
@@ -57,7 +61,11 @@ impl Nic {
         self.generation == fork::generation()
     }
 
-    /// Works on the engine; EIO if the device is closed, inherited, or broke down.
+    /// Calls `work` with the engine.
+    ///
+    /// # Errors
+    /// EIO if the device is closed, was opened by a parent process, or failed with a panic; the
+    /// error of `work`.
     pub fn with<T>(
         &self,
         work: impl FnOnce(&mut Engine<Fabric>) -> Result<T, Errno>,
@@ -68,19 +76,19 @@ impl Nic {
         work(self.lock()?.as_mut().ok_or(Errno::IO)?)
     }
 
-    /// Runs the engine once in a thread that waits for events.
+    /// Runs the engine once, in a thread that waits for events.
     #[inline]
     pub fn progress(&self) {
         if !self.is_ours() {
             return;
         }
-        // Before the lock, so that an engine thread that holds it sees that it is not needed.
-        // A count lost between two such threads does no harm: the number has changed.
+        // Before the lock, so that an engine thread that holds it stops polling. It does not matter
+        // if two threads count once: the number changes.
         self.calls.store(
             self.calls.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
         );
-        // Senders need not wake anybody now.
+        // While this thread polls, senders need not wake the engine thread.
         let parked = self.port.parked();
         if parked.load(Ordering::Relaxed) != 0 {
             parked.store(0, Ordering::Relaxed);
@@ -91,7 +99,7 @@ impl Nic {
         }
         let misses = self.misses.load(Ordering::Relaxed).wrapping_add(1);
         self.misses.store(misses, Ordering::Relaxed);
-        if misses.is_multiple_of(PATIENCE) {
+        if misses.is_multiple_of(POLLS_BEFORE_YIELD) {
             sched_yield();
         }
     }
@@ -105,7 +113,7 @@ impl Nic {
         engine.as_mut().is_some_and(Engine::poll)
     }
 
-    /// Looks for dead partners, if anything depends on them.
+    /// Finds peers that are gone, if any operation depends on a peer.
     pub fn probe(&self) {
         if let Ok(mut engine) = self.lock()
             && let Some(engine) = engine.as_mut()
@@ -115,30 +123,29 @@ impl Nic {
         }
     }
 
-    /// How long there is nothing to do but to wait for a packet on its way; `None` if none is known.
-    pub fn rest(&self) -> Option<Duration> {
+    /// Returns the time until the next received packet is nearly due; `None` without such a packet.
+    pub fn time_to_next_packet(&self) -> Option<Duration> {
         let engine = self.lock().ok()?;
-        let rest = engine.as_ref()?.wire.rest()?;
-        Some(Duration::from_nanos(rest))
+        engine.as_ref()?.wire.time_to_next_packet()
     }
 
-    /// Calls of `progress` so far.
+    /// Returns the number of calls of `progress`.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Our port, whose `parked` word the engine thread sleeps on.
+    /// Returns the port of the device, whose `parked` word the engine thread sleeps on.
     pub fn port(&self) -> &Port {
         &self.port
     }
 
-    /// Ends the engine; its objects cease to exist.
+    /// Drops the engine with all its objects.
     pub fn close(&self) {
         let engine = self.lock().ok().and_then(|mut engine| engine.take());
         drop(engine);
     }
 
-    /// A panic while the engine was locked leaves it in an unknown state: no more of it.
+    /// Locks the engine; EIO if a panic left it in an unknown state.
     #[inline]
     fn lock(&self) -> Result<MutexGuard<'_, Option<Engine<Fabric>>>, Errno> {
         self.engine.lock().map_err(|_| Errno::IO)

@@ -1,22 +1,21 @@
-//! Who runs the engines: threads that poll, and one engine thread per process for when none does.
+//! The threads that run engines: threads that poll, and one engine thread per process.
 //!
-//! A thread that waits for events calls `progress` and runs the engine of its device itself: no
-//! hand-over, nothing between the wire and the waiting program. The engine thread takes a device
-//! over when nobody has called `progress` for a while, as in a target that sits in a system call
-//! while its peer writes. To the thread, a device is in one of these states:
+//! A thread that waits for events calls `progress` and runs the engine of its device itself, so
+//! that nothing is between the wire and the waiting program. The engine thread takes a device over
+//! when no thread has called `progress` for a while, for example while a target is in a system call
+//! and its peer writes. A device is in one of these states:
 //!
-//! | state | what the thread does | until |
+//! | state | what the engine thread does | until |
 //! |---|---|---|
-//! | attended | looks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`HOT`] without traffic, or a call of `progress`, or no CPU to spare |
-//! | parked | sleeps in the kernel | a sender wakes it, or its nap is over |
+//! | attended | checks every [`TICK`] whether `progress` is still called | a tick without a call |
+//! | hot | polls without sleeping | [`HOT`] without traffic, a call of `progress`, or no spare CPU |
+//! | parked | sleeps in the kernel | a sender wakes it, or its nap ends |
 //!
-//! So it spins only where traffic arrives that nobody polls for, and where that takes the CPU from nobody.
-//! Two busy programs on two cores see no third spinner, but a thread that looks at a counter for a few
-//! microseconds.
+//! So it spins only while traffic arrives for a device that no other thread polls, and only on a
+//! spare CPU. Two busy programs on two cores do not compete with a third spinning thread.
 //!
-//! Programs that know nothing of `progress` are served by this thread alone. Nothing wakes it when they
-//! write their queues: it looks after naps that grow with the silence ([`nap`]).
+//! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
+//! write their queues, so it polls after naps that grow with the time without traffic ([`nap`]).
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -29,48 +28,47 @@ use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cpu::{self, Cpus, Manner, wake_on_time};
+use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
 use crate::fabric::{self, Port};
 use crate::nic::Nic;
 
-/// How long a device must go without `progress` before the thread takes it over. Longer than the
-/// gap of 1 ms that the latency tools leave between iterations by default.
+/// Time without `progress` after which the engine thread takes a device over. Longer than the
+/// default gap of 1 ms between iterations of the latency tools.
 const TICK: Duration = Duration::from_micros(1500);
 
-/// Polling goes on for this long after the last traffic. Well above that gap too, so that a
-/// benchmark does not measure the wake-up of its target in every iteration.
+/// Time to poll after the last traffic. Longer than that gap too, so that a benchmark does not
+/// measure the wake-up of its target in every iteration.
 const HOT: Duration = Duration::from_millis(20);
 
-/// While it polls and finds nothing, the thread offers its CPU to others this often.
+/// Interval at which a thread that polls without work yields its CPU.
 const YIELD: Duration = Duration::from_micros(100);
 
-/// Longest nap where programs call `progress`. It marks a device as awake without waking the thread,
-/// which would cost the polling program a system call; if it stops polling soon after, this is
-/// how long the thread may take to notice.
+/// Longest nap for programs that call `progress`. The call marks a device as polled without waking
+/// the engine thread, which would be a system call; if the program stops polling then, the thread
+/// notices after this time.
 const NAP: Duration = Duration::from_millis(10);
 
-/// The same where nothing wakes the thread: a program that never called `progress` rings its
-/// doorbells in silence.
+/// Longest nap for programs that never called `progress`, whose doorbells do not wake the thread.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 
-/// Shortest nap, after traffic of a moment ago. Below some ten microseconds the kernel is slower to put a
-/// thread to sleep than the nap is long, and the thread spins after all.
-const BLINK: Duration = Duration::from_micros(20);
+/// Shortest nap, directly after traffic. Putting a thread to sleep takes the kernel some ten
+/// microseconds, so shorter naps would amount to spinning.
+const SHORTEST_NAP: Duration = Duration::from_micros(20);
 
-/// The same without real-time priority. Shorter ones do not find commands sooner on the whole: a thread
-/// that wakes more often has less of a claim to preempt the program that it serves.
-const LONG_BLINK: Duration = Duration::from_micros(50);
+/// Shortest nap without real-time priority. Shorter naps do not find commands sooner on average:
+/// the kernel lets a thread that wakes more often preempt the served program less often.
+const SHORTEST_NAP_WITHOUT_PRIORITY: Duration = Duration::from_micros(50);
 
-/// Dead partners are looked for this often.
+/// Interval of the search for dead peers.
 const PROBE: Duration = Duration::from_millis(100);
 
-/// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
+/// Polls between two readings of the clock.
+const POLLS_PER_READING: u32 = 64;
 
 /// The open devices of this process, and the thread that serves them.
 ///
-/// Only those who open and close devices lock it. The engine thread is told by message: a lock that
-/// it held while the program forks would stay locked in the child.
+/// Only functions that open and close devices lock it. The engine thread gets messages instead,
+/// because a lock that it held during a fork would stay locked in the child.
 struct Registry {
     nics: Vec<Arc<Nic>>,
     thread: Option<EngineThread>,
@@ -78,7 +76,7 @@ struct Registry {
 
 struct EngineThread {
     handle: JoinHandle<()>,
-    /// The devices to serve from now on. The thread ends when the sender is dropped.
+    /// Sends the devices to serve. The thread ends when the sender is dropped.
     devices: Sender<Vec<Arc<Nic>>>,
 }
 
@@ -87,14 +85,15 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     thread: None,
 });
 
-/// Changes with every message to the thread, which also sleeps on it while it attends.
+/// Changes with each message to the thread, which sleeps on it in the state attended.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// Puts a device under the care of the engine thread.
+/// Has the engine thread serve a device.
 pub fn add(nic: Arc<Nic>) {
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     if registry.nics.iter().any(|nic| !nic.is_ours()) {
-        // The devices and the thread of a parent process: here is neither.
+        // These are the devices and the thread of a parent process, which this process does not
+        // have.
         std::mem::forget(std::mem::take(&mut registry.nics));
         std::mem::forget(registry.thread.take());
     }
@@ -104,7 +103,7 @@ pub fn add(nic: Arc<Nic>) {
         let thread = thread::Builder::new()
             .name("softnic".into())
             .spawn(move || serve(&receiver));
-        // Without a thread, devices still work while somebody polls.
+        // Without the thread, devices still work while the program polls.
         registry.thread = thread.ok().map(|handle| EngineThread {
             handle,
             devices: sender,
@@ -113,7 +112,7 @@ pub fn add(nic: Arc<Nic>) {
     registry.announce();
 }
 
-/// Takes a device out. The thread ends with the last one.
+/// Ends the service of a device. The thread ends with the last one.
 pub fn remove(nic: &Arc<Nic>) {
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     registry.nics.retain(|other| !Arc::ptr_eq(other, nic));
@@ -130,7 +129,7 @@ pub fn remove(nic: &Arc<Nic>) {
 }
 
 impl Registry {
-    /// Tells the thread, if there still is one, which devices it has, and that something changed.
+    /// Sends the devices to the thread, if there is one, and wakes it.
     fn announce(&self) {
         if let Some(thread) = &self.thread {
             let _ = thread.devices.send(self.nics.clone());
@@ -141,33 +140,34 @@ impl Registry {
     }
 }
 
-/// A device as the thread sees it.
-struct Charge {
+/// A device that the engine thread serves.
+struct ServedNic {
     nic: Arc<Nic>,
+    /// Number of calls of `progress` at the last check.
     calls: u64,
-    /// When `calls` was last seen to change, or the device was new.
+    /// When `calls` last changed, or the service began.
     attended: Instant,
-    /// Last traffic that the thread handled.
+    /// When the thread last handled traffic.
     busy: Option<Instant>,
-    /// Nobody else polls.
-    ours: bool,
+    /// No other thread polls the device.
+    alone: bool,
 }
 
-/// The engine thread.
+/// The main function of the engine thread.
 fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
     wake_on_time();
     let mut cpus = Cpus::new();
-    let mut manner = None;
-    let mut blink = LONG_BLINK;
-    let mut charges: Vec<Charge> = Vec::new();
+    let mut scheduling = None;
+    let mut shortest_nap = SHORTEST_NAP_WITHOUT_PRIORITY;
+    let mut served: Vec<ServedNic> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
     loop {
-        // Read before the messages, so that none comes unnoticed after them.
+        // Read before the messages, so that a later message is noticed.
         let seen = CHANGES.load(Ordering::SeqCst);
         loop {
             match devices.try_recv() {
-                Ok(nics) => take_charge(&mut charges, &nics),
+                Ok(nics) => update_served(&mut served, &nics),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,
             }
@@ -175,32 +175,33 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         let now = Instant::now();
         if now - probed >= PROBE {
             probed = now;
-            charges.iter().for_each(|charge| charge.nic.probe());
+            served.iter().for_each(|device| device.nic.probe());
         }
-        for charge in &mut charges {
-            charge.look(now);
-            charge.poll(now);
+        for device in &mut served {
+            device.check_calls(now);
+            device.poll(now);
         }
-        let hot = charges.iter().any(|charge| charge.is_hot(now));
+        let hot = served.iter().any(|device| device.is_hot(now));
         let spins = hot && cpus.one_to_spare(now);
-        // Programs that call `progress` do not depend on how soon the thread looks at their queues.
-        let wanted = match !spins && charges.iter().all(|charge| charge.calls == 0) {
-            true => Manner::Preempting,
-            false => Manner::Equal,
+        // Programs that call `progress` do not depend on how soon the thread polls their queues.
+        let wanted = if !spins && served.iter().all(|device| device.calls == 0) {
+            Scheduling::Preempting
+        } else {
+            Scheduling::Ordinary
         };
-        if manner != Some(wanted) {
-            manner = Some(wanted);
-            blink = if cpu::adopt(wanted) {
-                BLINK
+        if scheduling != Some(wanted) {
+            scheduling = Some(wanted);
+            shortest_nap = if cpu::adopt(wanted) {
+                SHORTEST_NAP
             } else {
-                LONG_BLINK
+                SHORTEST_NAP_WITHOUT_PRIORITY
             };
         }
         if spins {
             let mut traffic = false;
-            for _ in 0..POLLS_PER_LOOK {
-                for charge in &mut charges {
-                    traffic |= charge.poll(now);
+            for _ in 0..POLLS_PER_READING {
+                for device in &mut served {
+                    traffic |= device.poll(now);
                 }
             }
             if traffic {
@@ -209,62 +210,65 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
                 yielded = now;
                 sched_yield();
             }
-        } else if charges.iter().any(|charge| !charge.ours) {
+        } else if served.iter().any(|device| !device.alone) {
             attend(seen);
         } else {
-            park(seen, &mut charges, now, blink);
+            park(seen, &mut served, now, shortest_nap);
         }
     }
 }
 
-/// Goes over to the devices that are open now.
-fn take_charge(charges: &mut Vec<Charge>, nics: &[Arc<Nic>]) {
+/// Replaces the served devices by the open ones.
+fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<Nic>]) {
     let now = Instant::now();
-    charges.retain(|charge| nics.iter().any(|nic| Arc::ptr_eq(nic, &charge.nic)));
+    served.retain(|device| nics.iter().any(|nic| Arc::ptr_eq(nic, &device.nic)));
     for nic in nics {
-        if !charges.iter().any(|charge| Arc::ptr_eq(nic, &charge.nic)) {
+        if !served.iter().any(|device| Arc::ptr_eq(nic, &device.nic)) {
             let (nic, calls) = (nic.clone(), nic.calls());
-            charges.push(Charge {
+            served.push(ServedNic {
                 nic,
                 calls,
                 attended: now,
                 busy: None,
-                ours: false,
+                alone: false,
             });
         }
     }
 }
 
-impl Charge {
-    /// Sees whether somebody else polls the device.
-    fn look(&mut self, now: Instant) {
+impl ServedNic {
+    /// Checks whether another thread polls the device.
+    fn check_calls(&mut self, now: Instant) {
         let calls = self.nic.calls();
         if calls != self.calls {
             self.calls = calls;
             self.attended = now;
-            self.ours = false;
+            self.alone = false;
             self.busy = None;
         } else if now - self.attended >= TICK {
-            self.ours = true;
+            self.alone = true;
         }
     }
 
+    /// Whether the thread polls the device without sleeping.
     fn is_hot(&self, now: Instant) -> bool {
-        self.ours && self.busy.is_some_and(|busy| now - busy < HOT)
+        self.alone && self.busy.is_some_and(|busy| now - busy < HOT)
     }
 
-    /// How long to sleep with nothing to do. A packet that has come in before its time wakes nobody later.
-    fn nap(&self, now: Instant, blink: Duration) -> Duration {
+    /// Returns how long to sleep. No longer than until the next received packet is due, because
+    /// nothing wakes the thread then.
+    fn nap(&self, now: Instant, shortest_nap: Duration) -> Duration {
         let nap = match self.calls {
-            0 => nap(now - self.busy.unwrap_or(self.attended), blink),
+            0 => nap(now - self.busy.unwrap_or(self.attended), shortest_nap),
             _ => NAP,
         };
-        self.nic.rest().map_or(nap, |rest| nap.min(rest))
+        let next_packet = self.nic.time_to_next_packet();
+        next_packet.map_or(nap, |time| nap.min(time))
     }
 
-    /// Runs the engine if nobody else does. True if there was traffic.
+    /// Runs the engine if no other thread does. True if there was traffic.
     fn poll(&mut self, now: Instant) -> bool {
-        let traffic = self.ours && self.nic.calls() == self.calls && self.nic.poll();
+        let traffic = self.alone && self.nic.calls() == self.calls && self.nic.poll();
         if traffic {
             self.busy = Some(now);
         }
@@ -272,46 +276,47 @@ impl Charge {
     }
 }
 
-/// How long to sleep after a silence: an eighth of it. What a program writes after a pause waits no longer than
-/// an eighth of that pause, and a program that is at rest costs a thousand looks a second.
-fn nap(silence: Duration, blink: Duration) -> Duration {
-    (silence / 8).clamp(blink, SHORT_NAP)
+/// Returns how long to sleep after a time without traffic: an eighth of it. So a command after a
+/// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
+fn nap(idle: Duration, shortest: Duration) -> Duration {
+    (idle / 8).clamp(shortest, SHORT_NAP)
 }
 
-/// Sleeps a tick, or until there is a message.
+/// Sleeps for a tick, or until there is a message.
 fn attend(seen: u32) {
     let tick = timespec(TICK);
     let _ = futex::wait(&CHANGES, futex::Flags::PRIVATE, seen, Some(&tick));
 }
 
-/// Sleeps until somebody sends to one of the devices, all of which are ours, or the nap is over.
-fn park(seen: u32, charges: &mut [Charge], now: Instant, blink: Duration) {
-    for charge in &mut *charges {
-        charge.nic.port().parked().store(1, Ordering::Relaxed);
+/// Sleeps until a peer sends to one of the devices, none of which another thread polls, or the nap
+/// ends.
+fn park(seen: u32, served: &mut [ServedNic], now: Instant, shortest_nap: Duration) {
+    for device in &mut *served {
+        device.nic.port().parked().store(1, Ordering::Relaxed);
     }
-    // A sender that does not see `parked` has sent before this fence, and is seen here.
+    // A sender that does not see `parked` has sent before this fence, and is polled here.
     fence(Ordering::SeqCst);
     let mut traffic = CHANGES.load(Ordering::SeqCst) != seen;
-    for charge in &mut *charges {
-        traffic |= charge.poll(now);
+    for device in &mut *served {
+        traffic |= device.poll(now);
     }
     if !traffic {
-        let naps = charges.iter().map(|charge| charge.nap(now, blink));
-        sleep(charges, naps.min().unwrap_or(NAP));
+        let naps = served.iter().map(|device| device.nap(now, shortest_nap));
+        sleep(served, naps.min().unwrap_or(NAP));
     }
-    for charge in charges {
-        charge.nic.port().parked().store(0, Ordering::Relaxed);
+    for device in served {
+        device.nic.port().parked().store(0, Ordering::Relaxed);
     }
 }
 
 /// Sleeps on all ports at once.
-fn sleep(charges: &[Charge], nap: Duration) {
-    if let [charge] = charges {
-        let parked = charge.nic.port().parked();
+fn sleep(served: &[ServedNic], nap: Duration) {
+    if let [device] = served {
+        let parked = device.nic.port().parked();
         let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&timespec(nap)));
         return;
     }
-    let ports: Vec<&Port> = charges.iter().map(|charge| charge.nic.port()).collect();
+    let ports: Vec<&Port> = served.iter().map(|device| device.nic.port()).collect();
     let waits: Vec<futex::Wait> = ports.iter().map(|port| wait_for(port.parked())).collect();
     let end = clock_gettime(ClockId::Monotonic) + timespec(nap);
     let woken = futex::waitv(
@@ -320,7 +325,7 @@ fn sleep(charges: &[Charge], nap: Duration) {
         Some(&end),
         ClockId::Monotonic,
     );
-    // Kernels before 5.16, and more devices than the call takes.
+    // Linux before 5.16, or more devices than the call accepts.
     if matches!(woken, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM)) {
         thread::sleep(nap.min(SHORT_NAP));
     }

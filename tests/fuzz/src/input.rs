@@ -4,17 +4,17 @@ use std::ffi::OsString;
 use std::sync::LazyLock;
 
 use cxidiag::cli::{self, Request};
+use cxidiag::device::FabricAddress;
+use cxidiag::endpoint::LocalAddress;
 use cxidiag::gpu::OnGpus;
 use cxidiag::plan::Plan;
 use cxidiag::run_options::{MAX_GAP_US, MAX_SIZE};
-use cxidiag::session::Own;
 use cxidiag::session::dry_run::{self, Verdict};
 use cxidiag::tools::TOOLS;
 
 /// This side, in all inputs.
-pub const OWN: Own = Own {
-    nic: 0x12,
-    pid: 0,
+pub const OWN: LocalAddress = LocalAddress {
+    address: FabricAddress { nic: 0x12, pid: 0 },
     vni: 10,
     simulated: false,
     gpus: OnGpus::NONE,
@@ -57,10 +57,10 @@ pub fn check(input: &[u8]) -> Option<Verdict> {
             assert!(run.gap_us <= MAX_GAP_US);
             assert!((1..=32).contains(&run.sizes().count()));
             assert!(run.sizes().all(|size| (1..=MAX_SIZE).contains(&size)));
-            assert_eq!(run.bandwidth.is_some(), plan.run.bandwidth.is_some());
+            assert_eq!(run.lists.is_some(), plan.run.lists.is_some());
             assert_eq!(run.atomic.is_some(), plan.run.atomic.is_some());
             assert!(
-                run.bandwidth
+                run.lists
                     .is_none_or(|lists| lists.list_size > 0 && lists.alignment > 0)
             );
             assert!(agreed.peer.nic < 1 << 20 && agreed.peer.pid < 511);

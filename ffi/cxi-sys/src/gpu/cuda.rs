@@ -1,4 +1,4 @@
-//! The CUDA driver API (`cuda.h`), which comes with NVIDIA's driver: nothing else need be installed.
+//! The CUDA driver API (`cuda.h`), which NVIDIA's driver installs.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -26,7 +26,7 @@ pub const CUDA_ERROR_NO_DEVICE: CuResult = 100;
 /// `CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED`.
 pub const DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: c_int = 124;
 
-/// `CU_POINTER_ATTRIBUTE_CONTEXT`: the context that memory was allocated in.
+/// `CU_POINTER_ATTRIBUTE_CONTEXT`: the context of the allocation.
 pub const POINTER_ATTRIBUTE_CONTEXT: c_int = 1;
 
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
@@ -35,10 +35,10 @@ pub const POINTER_ATTRIBUTE_MEMORY_TYPE: c_int = 2;
 /// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`: copies to the memory are complete when the call returns.
 pub const POINTER_ATTRIBUTE_SYNC_MEMOPS: c_int = 6;
 
-/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`: where the allocation begins.
+/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`: the start of the allocation.
 pub const POINTER_ATTRIBUTE_RANGE_START_ADDR: c_int = 11;
 
-/// `CU_POINTER_ATTRIBUTE_RANGE_SIZE`: how long the allocation is.
+/// `CU_POINTER_ATTRIBUTE_RANGE_SIZE`: the size of the allocation.
 pub const POINTER_ATTRIBUTE_RANGE_SIZE: c_int = 12;
 
 /// `CU_MEMORYTYPE_DEVICE`.

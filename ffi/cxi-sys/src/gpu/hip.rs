@@ -1,5 +1,5 @@
-//! HIP (`hip_runtime_api.h`) for AMD's GPUs, and the one function of the layer below it that exports
-//! memory as a dma-buf (`hsa_ext_amd.h`).
+//! HIP (`hip_runtime_api.h`) for GPUs of AMD, and the function of the ROCm runtime below it that
+//! exports memory as a dma-buf (`hsa_ext_amd.h`).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -21,27 +21,27 @@ pub const HIP_MEMCPY_HOST_TO_DEVICE: c_int = 1;
 /// `hipMemcpyDeviceToHost`.
 pub const HIP_MEMCPY_DEVICE_TO_HOST: c_int = 2;
 
-/// `hipPointerAttribute_t`. The numbers of `kind` changed with HIP 6; the rest did not.
+/// `hipPointerAttribute_t`. HIP 6 changed the values of `kind` and nothing else.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HipPointerAttributes {
-    /// `memoryType`, later `type`.
+    /// `memoryType`; `type` since HIP 6.
     pub kind: c_int,
     /// Ordinal of the device.
     pub device: c_int,
-    /// What the device knows the memory by; null for memory that HIP does not know.
+    /// Address on the device; null for memory that HIP did not allocate.
     pub device_pointer: *mut c_void,
-    /// What the CPU knows it by; null for memory of the device alone.
+    /// Address on the CPU; null for device memory.
     pub host_pointer: *mut c_void,
-    /// Memory that migrates.
+    /// Whether the memory migrates between CPU and device.
     pub is_managed: c_int,
     /// Flags of the allocation.
     pub allocation_flags: c_uint,
 }
 
 super::runtime! {
-    /// The HIP runtime. The name without a number is there where ROCm's development files are, and
-    /// names the release that the administrator chose.
+    /// The HIP runtime. The name without a version exists with ROCm's development files, and is a
+    /// link to the release that the administrator chose.
     Hip of &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
     required {
         hipInit: fn(c_uint) -> HipError;
@@ -59,7 +59,7 @@ super::runtime! {
 }
 
 super::runtime! {
-    /// The ROCm runtime below HIP, which HIP has loaded and initialised.
+    /// The ROCm runtime below HIP, which HIP loads and initialises.
     Hsa of &["libhsa-runtime64.so.1"];
     required {
         hsa_amd_portable_export_dmabuf: fn(*const c_void, usize, *mut c_int, *mut u64) -> c_int;

@@ -1,4 +1,4 @@
-//! Level Zero (`ze_api.h`) for Intel's GPUs.
+//! Level Zero (`ze_api.h`) for GPUs of Intel.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,10 +11,10 @@ pub type ZeResult = u32;
 /// `ZE_RESULT_SUCCESS`.
 pub const ZE_RESULT_SUCCESS: ZeResult = 0;
 
-/// `ZE_RESULT_ERROR_UNINITIALIZED`: also what the loader answers where it finds no driver.
+/// `ZE_RESULT_ERROR_UNINITIALIZED`: also the result of the loader if it finds no driver.
 pub const ZE_RESULT_ERROR_UNINITIALIZED: ZeResult = 0x7800_0001;
 
-/// Results that a reader is likely to meet, in words; Level Zero has no function for that.
+/// Texts of the likely results; Level Zero has no function for them.
 pub const ZE_RESULTS: &[(ZeResult, &str)] = &[
     (0x7000_0001, "device lost"),
     (0x7000_0002, "out of host memory"),
@@ -32,7 +32,8 @@ pub const ZE_RESULTS: &[(ZeResult, &str)] = &[
 ];
 
 /// `ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY`, `ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY`, and
-/// `ZE_RESULT_ERROR_UNSUPPORTED_SIZE`, which is what a buffer gets that is too large for one allocation.
+/// `ZE_RESULT_ERROR_UNSUPPORTED_SIZE`, the result for a buffer that is too large for one
+/// allocation.
 pub const ZE_OUT_OF_MEMORY: [ZeResult; 3] = [0x7000_0002, 0x7000_0003, 0x7800_0009];
 
 /// `ZE_INIT_FLAG_GPU_ONLY`.
@@ -99,7 +100,8 @@ pub struct ZeExternalMemoryExportDesc {
     pub flags: u32,
 }
 
-/// `ze_external_memory_export_fd_t`, and `ze_external_memory_import_fd_t`, which has the same fields.
+/// `ze_external_memory_export_fd_t` and `ze_external_memory_import_fd_t`, which have the same
+/// fields.
 #[repr(C)]
 #[allow(missing_docs, reason = "fields as in C")]
 pub struct ZeExternalMemoryFd {
@@ -121,7 +123,7 @@ pub struct ZeMemoryAllocationProperties {
 }
 
 super::runtime! {
-    /// The loader of Level Zero, which finds the drivers.
+    /// The loader of Level Zero, which loads the drivers.
     LevelZero of &["libze_loader.so.1"];
     required {
         zeInit: fn(u32) -> ZeResult;

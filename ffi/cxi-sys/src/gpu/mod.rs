@@ -1,8 +1,8 @@
 //! The raw interfaces of the GPU runtimes, filled from their shared libraries at run time.
 //!
 //! [`cuda::Cuda`] (NVIDIA, driver API), [`hip::Hip`] and [`hip::Hsa`] (AMD),
-//! [`level_zero::LevelZero`] (Intel): functions under their C names, with the constants and
-//! structures that they take. Only what it takes to hold a buffer on a GPU.
+//! [`level_zero::LevelZero`] (Intel): the functions, constants and structures that buffers on a GPU
+//! need, under their C names.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ pub mod cuda;
 pub mod hip;
 pub mod level_zero;
 
-/// `RTLD_NOLOAD` of `<dlfcn.h>` on Linux: only a library that the process has loaded already.
+/// `RTLD_NOLOAD` of `<dlfcn.h>` on Linux: opens only a library that the process has already loaded.
 const RTLD_NOLOAD: i32 = 4;
 
-/// Why a library could not be used as a GPU runtime.
+/// The reason why a library cannot be used as a GPU runtime.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The dynamic linker did not open it under any of its names.
+    /// The dynamic linker cannot open it under any of its names.
     Open {
         /// The names, in the order in which they were tried.
         names: &'static [&'static str],
-        /// What the dynamic linker says about the first of them.
+        /// The error of the dynamic linker for the first name.
         error: libloading::Error,
     },
-    /// It lacks a function.
+    /// It lacks a required function.
     Symbol {
         /// The name of the library.
         library: &'static str,
@@ -41,7 +41,7 @@ impl fmt::Display for LoadError {
                 write!(f, "{error}")?;
                 match names {
                     [_, others @ ..] if !others.is_empty() => {
-                        write!(f, " (nor {})", others.join(", "))
+                        write!(f, " (also tried {})", others.join(", "))
                     }
                     _ => Ok(()),
                 }
@@ -55,19 +55,18 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Where a table is filled from.
+/// The libraries from which a table is filled.
 #[derive(Clone, Copy)]
 enum Source {
     /// Any library that the dynamic linker finds.
     Anywhere,
-    /// A library that the process has loaded already.
+    /// A library that the process has already loaded.
     ThisProcess,
 }
 
-/// Opens the first of these libraries that there is, under the name that it answers with.
+/// Opens the first of these libraries that exists, and returns its name with it.
 ///
-/// It stays loaded for the life of the process: GPU runtimes have threads of their own, and
-/// cannot be unloaded safely.
+/// The caller must not unload it: GPU runtimes start threads, so unloading them is not safe.
 fn open(
     names: &'static [&'static str],
     from: Source,
@@ -78,7 +77,8 @@ fn open(
     };
     let mut first = None;
     for name in names {
-        // SAFETY: loading runs the constructors of the vendor's library, which are made for that.
+        // SAFETY: loading runs the constructors of the vendor's library, which have no
+        // preconditions.
         match unsafe { Library::open(Some(name), flags) } {
             Ok(library) => return Ok((name, library)),
             Err(error) => first = first.or(Some(error)),
@@ -90,7 +90,7 @@ fn open(
     })
 }
 
-/// Makes the table of a runtime: its functions under their C names.
+/// Declares the table of a runtime: its functions under their C names.
 macro_rules! runtime {
     (
         $(#[$meta:meta])*
@@ -116,12 +116,16 @@ macro_rules! runtime {
             /// Names of the library, in the order in which they are tried.
             pub const LIBRARIES: &'static [&'static str] = $names;
 
-            /// Opens the library, which then stays loaded, and looks up its functions.
+            /// Opens the library, which is never unloaded, and looks up its functions.
+            ///
+            /// # Errors
+            ///
+            /// See [`LoadError`]($crate::gpu::LoadError).
             pub fn load() -> Result<Self, $crate::gpu::LoadError> {
                 Self::of($crate::gpu::Source::Anywhere)
             }
 
-            /// The same for a library that the process has loaded already.
+            /// Looks up the functions of the library if the process has already loaded it.
             pub fn loaded() -> Option<Self> {
                 Self::of($crate::gpu::Source::ThisProcess).ok()
             }
@@ -130,7 +134,7 @@ macro_rules! runtime {
                 let (name, library) = $crate::gpu::open(Self::LIBRARIES, from)?;
                 let table = Self {
                     $($name: {
-                        // SAFETY: the symbol of this name has this type in the vendor's headers.
+                        // SAFETY: the function of this name has this type in the vendor's headers.
                         let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
                         *symbol.map_err(|_| $crate::gpu::LoadError::Symbol {
                             library: name,
@@ -138,7 +142,8 @@ macro_rules! runtime {
                         })?
                     },)*
                     $($opt: {
-                        // SAFETY: as above, where the symbol exists.
+                        // SAFETY: the function of this name, if it exists, has this type in the
+                        // vendor's headers.
                         let symbol = unsafe { library.get(concat!(stringify!($opt), "\0").as_bytes()) };
                         symbol.ok().map(|function| *function)
                     },)*

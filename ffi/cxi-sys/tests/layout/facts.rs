@@ -1,4 +1,4 @@
-//! The facts: a copy of the specification's `abi.json`.
+//! Access to the facts in `abi.json` (docs/reference/abi.md).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::Value;
 static ABI: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("abi.json")).expect("abi.json is JSON"));
 
-/// One member of a record, at its absolute place.
+/// A member of a record, with its absolute place.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// First bit and number of bits, whatever the kind of member.
+    /// Returns first bit and number of bits of a bit-field or an ordinary member.
     pub fn bit_range(&self) -> (usize, usize) {
         self.bits
             .unwrap_or((self.byte_offset as usize * 8, self.size as usize * 8))
@@ -35,7 +35,7 @@ pub struct Record {
     pub members: Vec<Member>,
 }
 
-/// The record of this C name; unnamed members left out.
+/// Returns the record `name`, without unnamed members.
 pub fn record(name: &str) -> Record {
     let record = list("structs")
         .iter()
@@ -64,7 +64,7 @@ fn member(field: &Value) -> Member {
     }
 }
 
-/// Every macro constant and enumerator.
+/// Returns every macro constant and enumerator.
 pub fn constants() -> BTreeMap<String, u64> {
     let macros = ABI["constants"].as_object().expect("constants").values();
     let macros = macros
@@ -74,7 +74,7 @@ pub fn constants() -> BTreeMap<String, u64> {
     macros.chain(enumerators).collect()
 }
 
-/// The enumerators of the enum of this name.
+/// Returns the enumerators of enum `name`.
 pub fn enumeration(name: &str) -> Vec<(String, u64)> {
     let found = list("enums").iter().find(|fact| fact["name"] == name);
     enumerators(found.unwrap_or_else(|| panic!("abi.json has no enum {name}"))).collect()
@@ -87,12 +87,12 @@ fn enumerators(fact: &Value) -> impl Iterator<Item = (String, u64)> {
         .map(|(name, value)| (name.clone(), number(value)))
 }
 
-/// How many functions the library exports.
+/// Returns the number of functions that the library exports.
 pub fn number_of_functions() -> usize {
     list("functions").len()
 }
 
-/// The prototype of a function as C text without superfluous blanks.
+/// Returns the prototype of a function as C text with single blanks.
 pub fn prototype(name: &str) -> String {
     let function = list("functions")
         .iter()
@@ -105,7 +105,7 @@ pub fn prototype(name: &str) -> String {
         .map(|parameter| format!("{} {}", text(&parameter["type"]), text(&parameter["name"])))
         .collect();
     let parameters = match parameters.as_slice() {
-        [] => "void".to_owned(), // what a prototype without parameters is in C
+        [] => "void".to_owned(), // the parameter list of C for no parameters
         parameters => parameters.join(", "),
     };
     let c = format!("{} {name}({parameters})", text(&function["returns"]));

@@ -1,7 +1,7 @@
 //! Host structures, constants, enumerators and prototypes.
 //!
-//! bindgen's own assertions in `src/bindings.rs`, checked by the compiler, state every
-//! size, alignment and offset; here those statements are compared with the facts.
+//! `src/bindings.rs` contains bindgen's assertions of every size, alignment and offset, which the
+//! compiler checks. These tests compare the assertions with the facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -13,8 +13,8 @@ use crate::facts;
 const BINDINGS: &str = include_str!("../../src/bindings.rs");
 const HEADER: &str = include_str!("../../cxi.h");
 
-/// Where bindgen's types for unnamed members lie in the records of `abi.json`: type,
-/// record, offset of the type in the record.
+/// The types that bindgen made for unnamed members: type, record in `abi.json`, offset in the
+/// record.
 const UNNAMED: &[(&str, &str, usize)] = &[
     (
         "cxil_devinfo__bindgen_ty_1",
@@ -49,7 +49,7 @@ const UNNAMED: &[(&str, &str, usize)] = &[
     ),
 ];
 
-/// Record and offset that a type of the bindings stands for.
+/// Returns the record of a type of the bindings, and the offset of the type in it.
 fn place(type_name: &str) -> (&str, u64) {
     match UNNAMED.iter().find(|(name, ..)| *name == type_name) {
         Some((_, record, offset)) => (record, *offset as u64),
@@ -63,14 +63,14 @@ fn place(type_name: &str) -> (&str, u64) {
     }
 }
 
-/// Whether a type of the bindings is a record of its own, not an unnamed part of one.
+/// Returns whether a type of the bindings is a whole record.
 fn is_whole(type_name: &str) -> bool {
     let (record, _) = place(type_name);
     record == type_name || record.contains('.')
 }
 
-/// The compiler-checked statements that begin with `label`: subject and value.
-fn statements(label: &str) -> Vec<(String, u64)> {
+/// Returns subject and value of bindgen's assertions that begin with `label`.
+fn assertions(label: &str) -> Vec<(String, u64)> {
     let source: String = BINDINGS.split_whitespace().collect();
     let label = label.replace(' ', "");
     let found = source.split("[\"").skip(1).filter_map(|piece| {
@@ -83,8 +83,8 @@ fn statements(label: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn sizes_and_alignments() {
-    let sizes = statements("Size of ");
+fn declares_sizes_and_alignments() {
+    let sizes = assertions("Size of ");
     assert!(
         sizes.len() > 20,
         "the assertions of bindings.rs were not found"
@@ -94,7 +94,7 @@ fn sizes_and_alignments() {
             assert_eq!(size, facts::record(place(&name).0).size, "size of {name}");
         }
     }
-    for (name, align) in statements("Alignment of ") {
+    for (name, align) in assertions("Alignment of ") {
         if is_whole(&name) {
             assert_eq!(
                 align,
@@ -106,9 +106,9 @@ fn sizes_and_alignments() {
 }
 
 #[test]
-fn offsets_of_members() {
+fn declares_offsets_of_members() {
     let mut declared: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-    for (field, offset) in statements("Offset of field: ") {
+    for (field, offset) in assertions("Offset of field: ") {
         let (type_name, member) = field.split_once("::").expect("Type::member");
         let (record, base) = place(type_name);
         let member = if member == "type_" { "type" } else { member };
@@ -129,7 +129,7 @@ fn offsets_of_members() {
             assert_eq!(*offset, fact.byte_offset, "offset of {record}.{member}");
         }
         for fact in facts.iter().filter(|fact| fact.bits.is_none()) {
-            // The bits of this register are a device record.
+            // `src/records` declares the bit fields of this register.
             let elsewhere = record == "c_ee_cfg_eq_sw_state";
             assert!(
                 elsewhere || members.contains_key(&fact.name),
@@ -154,11 +154,11 @@ macro_rules! check_bit_fields {
             let fact = members.iter().find(|member| member.name == stringify!($field)).expect(stringify!($field));
             let (offset, width) = fact.bit_range();
             missing.remove(stringify!($field));
-            // SAFETY: the record is plain integers, for which zero bytes are a value.
+            // SAFETY: the record consists of integers, for which zero bytes are valid.
             let mut record: $record = unsafe { std::mem::zeroed() };
             record.$set(u8::MAX.into());
             let bytes: [u8; size_of::<$record>()] =
-                // SAFETY: sizes are equal, and the record, zeroed first, has no indeterminate byte.
+                // SAFETY: the sizes are equal, and `zeroed` initialised every byte of the record.
                 unsafe { std::mem::transmute(record) };
             for bit in 0..bytes.len() * 8 {
                 let set = bytes[bit / 8] >> (bit % 8) & 1 == 1;
@@ -172,7 +172,7 @@ macro_rules! check_bit_fields {
 }
 
 #[test]
-fn bit_fields_of_host_structures() {
+fn declares_bit_fields() {
     check_bit_fields!(cxi_svc_desc {
         restricted_members / set_restricted_members,
         restricted_vnis / set_restricted_vnis,
@@ -204,7 +204,7 @@ fn bit_fields_of_host_structures() {
 }
 
 #[test]
-fn constants_and_enumerators() {
+fn declares_constants_and_enumerators() {
     let facts = facts::constants();
     let declared: BTreeMap<&str, u64> = BINDINGS
         .lines()
@@ -215,7 +215,7 @@ fn constants_and_enumerators() {
                 name,
                 value
                     .parse()
-                    .unwrap_or_else(|_| panic!("{name}: {value} is no number")),
+                    .unwrap_or_else(|_| panic!("{name}: {value} is not a number")),
             ))
         })
         .collect();
@@ -240,7 +240,7 @@ fn constants_and_enumerators() {
 }
 
 #[test]
-fn prototypes() {
+fn declares_prototypes() {
     let header = HEADER.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut found = 0;
     for statement in header

@@ -1,6 +1,6 @@
-//! Everything that cxi-sys declares, held against `abi.json` by name.
+//! Compares everything that cxi-sys declares with `abi.json`, by name.
 //!
-//! * `records.rs`: device records, bit by bit, through their setters and getters.
+//! * `records.rs`: every bit of device records, through setters and getters.
 //! * `host.rs`: host structures, constants, enumerators and prototypes.
 
 mod facts;

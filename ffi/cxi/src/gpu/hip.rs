@@ -1,35 +1,35 @@
-//! AMD's GPUs, through HIP.
+//! GPUs of AMD, through HIP.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 use cxi_sys::gpu::hip::*;
 
-use super::{DmaBuf, OpenError, PAGE};
+use super::{DmaBuf, OpenError, PAGE, static_text};
 use crate::error::{Error, GpuStatus};
 
-/// HIP, initialised, and what exports its memory, where there is such.
+/// HIP, initialised, and the ROCm runtime below it, which exports memory, if it is loaded.
 pub(super) struct Runtime {
     api: Hip,
     hsa: Option<Hsa>,
 }
 
 impl Runtime {
-    /// Opens it and counts the GPUs.
+    /// Opens HIP and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = Hip::load()?;
         let runtime = Self {
             api,
             hsa: Hsa::load().ok(),
         };
-        // SAFETY: no preconditions.
+        // SAFETY: the function has no preconditions.
         match unsafe { (api.hipInit)(0) } {
             HIP_ERROR_NO_DEVICE => return Ok((runtime, 0)),
             result => check(&api, "hipInit", result)?,
         }
         let mut count = 0;
-        // SAFETY: there is a place for the answer.
+        // SAFETY: `count` is a valid out pointer.
         match unsafe { (api.hipGetDeviceCount)(&raw mut count) } {
             HIP_ERROR_NO_DEVICE => count = 0,
             result => check(&api, "hipGetDeviceCount", result)?,
@@ -37,7 +37,7 @@ impl Runtime {
         Ok((runtime, count.max(0) as u32))
     }
 
-    /// `len` bytes on a GPU.
+    /// Allocates `len` bytes on GPU `index`.
     pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
         let mut memory = Memory {
             api: self.api,
@@ -47,7 +47,7 @@ impl Runtime {
             start: 0,
         };
         memory.select()?;
-        // SAFETY: there is a place for the answer.
+        // SAFETY: `base` is a valid out pointer.
         let result = unsafe { (self.api.hipMalloc)(&raw mut memory.base, len + PAGE) };
         check(&self.api, "hipMalloc", result)?;
         memory.start = (memory.base as u64).next_multiple_of(PAGE as u64);
@@ -59,18 +59,18 @@ impl Runtime {
 pub(super) struct Memory {
     api: Hip,
     hsa: Option<Hsa>,
-    /// The number of the GPU.
+    /// Index of the GPU.
     index: i32,
-    /// What was allocated; null if nothing was, or it is freed.
+    /// Start of the allocation; null before it and after `free`.
     base: *mut c_void,
-    /// The first multiple of [`PAGE`] in it.
+    /// First multiple of [`PAGE`] in the allocation.
     start: u64,
 }
 
 impl Memory {
-    /// Makes its GPU that of this thread.
+    /// Makes its GPU the current one of this thread.
     fn select(&self) -> Result<(), Error> {
-        // SAFETY: no preconditions.
+        // SAFETY: the function has no preconditions.
         let result = unsafe { (self.api.hipSetDevice)(self.index) };
         check(&self.api, "hipSetDevice", result)
     }
@@ -88,12 +88,13 @@ impl super::Memory for Memory {
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.select()?;
         let (to, from) = (self.at(offset), bytes.as_ptr().cast());
-        // SAFETY: the caller keeps to the allocation, and `bytes` is readable.
+        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+        // readable.
         let result =
             unsafe { (self.api.hipMemcpy)(to, from, bytes.len(), HIP_MEMCPY_HOST_TO_DEVICE) };
         check(&self.api, "hipMemcpy", result)?;
-        // What the NIC reads must not still be on its way.
-        // SAFETY: no preconditions.
+        // hipMemcpy may return before the data has arrived, and the NIC reads it next.
+        // SAFETY: the function has no preconditions.
         let result = unsafe { (self.api.hipDeviceSynchronize)() };
         check(&self.api, "hipDeviceSynchronize", result)
     }
@@ -101,7 +102,8 @@ impl super::Memory for Memory {
     fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         self.select()?;
         let (to, from) = (bytes.as_mut_ptr().cast(), self.at(offset));
-        // SAFETY: the caller keeps to the allocation, and `bytes` is writable.
+        // SAFETY: `DeviceMemory` checked that the range lies in the allocation; `bytes` is
+        // writable.
         let result =
             unsafe { (self.api.hipMemcpy)(to, from, bytes.len(), HIP_MEMCPY_DEVICE_TO_HOST) };
         check(&self.api, "hipMemcpy", result)
@@ -109,10 +111,10 @@ impl super::Memory for Memory {
 
     fn fill(&self, byte: u8, len: usize) -> Result<(), Error> {
         self.select()?;
-        // SAFETY: the caller keeps to the allocation.
+        // SAFETY: `DeviceMemory` passes its length, which the allocation holds from `start` on.
         let result = unsafe { (self.api.hipMemset)(self.at(0), byte.into(), len) };
         check(&self.api, "hipMemset", result)?;
-        // SAFETY: no preconditions.
+        // SAFETY: the function has no preconditions.
         let result = unsafe { (self.api.hipDeviceSynchronize)() };
         check(&self.api, "hipDeviceSynchronize", result)
     }
@@ -120,12 +122,12 @@ impl super::Memory for Memory {
     fn export(&self, len: usize) -> Option<DmaBuf> {
         let export = self.hsa?.hsa_amd_portable_export_dmabuf;
         let (mut fd, mut offset) = (-1, 0);
-        // SAFETY: memory of the allocation, and places for the answers.
+        // SAFETY: the range lies in the allocation; `fd` and `offset` are valid out pointers.
         let result = unsafe { export(self.at(0), len, &raw mut fd, &raw mut offset) };
         if result != HIP_SUCCESS || fd < 0 {
             return None;
         }
-        // SAFETY: the runtime has just made this file for us.
+        // SAFETY: the runtime returned a new file descriptor, which nothing else closes.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         Some(DmaBuf { file, offset })
     }
@@ -136,7 +138,7 @@ impl super::Memory for Memory {
         }
         let base = std::mem::replace(&mut self.base, ptr::null_mut());
         self.select()?;
-        // SAFETY: allocated here, and freed once.
+        // SAFETY: hipMalloc returned `base`, and `replace` lets it be freed only once.
         let result = unsafe { (self.api.hipFree)(base) };
         check(&self.api, "hipFree", result)
     }
@@ -144,7 +146,7 @@ impl super::Memory for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Whoever wants to know has called it.
+        // `DeviceMemory::free` reports failures; a drop cannot.
         let _ = super::Memory::free(self);
     }
 }
@@ -153,12 +155,10 @@ fn check(api: &Hip, call: &'static str, result: HipError) -> Result<(), Error> {
     if result == HIP_SUCCESS {
         return Ok(());
     }
-    // SAFETY: no preconditions.
+    // SAFETY: the function has no preconditions.
     let text = unsafe { (api.hipGetErrorString)(result) };
-    let text = (!text.is_null()).then(|| {
-        // SAFETY: a string of the library, which is never unloaded.
-        unsafe { CStr::from_ptr(text) }
-    });
+    // SAFETY: the text is null or a constant of the library, which is never unloaded.
+    let text = unsafe { static_text(text) };
     let errno = match result {
         HIP_ERROR_OUT_OF_MEMORY => libc::ENOMEM,
         HIP_ERROR_NO_DEVICE => libc::ENODEV,

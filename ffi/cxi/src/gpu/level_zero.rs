@@ -1,4 +1,4 @@
-//! Intel's GPUs, through Level Zero.
+//! GPUs of Intel, through Level Zero.
 
 use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -9,13 +9,13 @@ use cxi_sys::gpu::level_zero::*;
 use super::{DmaBuf, OpenError, PAGE};
 use crate::error::{Error, GpuStatus};
 
-/// Level Zero, initialised, with its GPUs in the order of their numbers.
+/// Level Zero, initialised, with its GPUs in the order of their indices.
 pub(super) struct Runtime {
     api: LevelZero,
     devices: Vec<Device>,
 }
 
-/// A GPU and the driver that it belongs to.
+/// A GPU and its driver.
 #[derive(Clone, Copy)]
 struct Device {
     driver: ZeHandle,
@@ -23,22 +23,22 @@ struct Device {
 }
 
 impl Runtime {
-    /// Opens it and counts the GPUs.
+    /// Opens Level Zero and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = LevelZero::load()?;
         let mut devices = Vec::new();
-        // SAFETY: no preconditions.
+        // SAFETY: the function has no preconditions.
         match unsafe { (api.zeInit)(ZE_INIT_FLAG_GPU_ONLY) } {
             ZE_RESULT_ERROR_UNINITIALIZED => return Ok((Self { api, devices }, 0)),
             result => check("zeInit", result)?,
         }
         let drivers = list("zeDriverGet", |count, handles| {
-            // SAFETY: initialised; there is room for as many handles as `count` says.
+            // SAFETY: zeInit succeeded; `list` passes room for `count` handles.
             unsafe { (api.zeDriverGet)(count, handles) }
         })?;
         for driver in drivers {
             let found = list("zeDeviceGet", |count, handles| {
-                // SAFETY: the driver exists; there is room for as many handles as `count` says.
+                // SAFETY: zeDriverGet returned `driver`; `list` passes room for `count` handles.
                 unsafe { (api.zeDeviceGet)(driver, count, handles) }
             })?;
             devices.extend(found.into_iter().map(|device| Device { driver, device }));
@@ -47,7 +47,7 @@ impl Runtime {
         Ok((Self { api, devices }, count))
     }
 
-    /// `len` bytes on a GPU, in a context of their own.
+    /// Allocates `len` bytes on GPU `index`, in a new context.
     pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
         let api = self.api;
         let Device { driver, device } = self.devices[index as usize];
@@ -63,7 +63,8 @@ impl Runtime {
             flags: 0,
         };
         let place = &raw mut memory.context;
-        // SAFETY: the driver exists, the description is complete, and there is a place for the answer.
+        // SAFETY: zeDriverGet returned `driver`; the description outlives the call; `place` is a
+        // valid out pointer.
         let result = unsafe { (api.zeContextCreate)(driver, &raw const context, place) };
         check("zeContextCreate", result)?;
         let queue = ZeCommandQueueDesc {
@@ -76,7 +77,8 @@ impl Runtime {
             priority: 0,
         };
         let (context, place) = (memory.context, &raw mut memory.commands);
-        // SAFETY: context and device are of one driver, the rest as above.
+        // SAFETY: context and device belong to one driver; the description outlives the call;
+        // `place` is a valid out pointer.
         let result =
             unsafe { (api.zeCommandListCreateImmediate)(context, device, &raw const queue, place) };
         check("zeCommandListCreateImmediate", result)?;
@@ -92,7 +94,8 @@ impl Runtime {
             ordinal: 0,
         };
         let place = &raw mut memory.base;
-        // SAFETY: as above; the chained description lives until the call returns.
+        // SAFETY: context and device belong to one driver; both descriptions outlive the call;
+        // `place` is a valid out pointer.
         let result =
             unsafe { (api.zeMemAllocDevice)(context, &raw const wanted, len, PAGE, device, place) };
         check("zeMemAllocDevice", result)?;
@@ -100,12 +103,14 @@ impl Runtime {
     }
 }
 
-/// One allocation, with the context and the command list that belong to it alone.
+/// One allocation, with its own context and command list.
 pub(super) struct Memory {
     api: LevelZero,
-    /// Null once destroyed; so the others.
+    /// Null before its creation and after `free`.
     context: ZeHandle,
+    /// Null before its creation and after `free`.
     commands: ZeHandle,
+    /// Null before the allocation and after `free`.
     base: *mut c_void,
 }
 
@@ -116,8 +121,8 @@ impl Memory {
 
     fn copy(&self, to: *mut c_void, from: *const c_void, len: usize) -> Result<(), Error> {
         let (none, append) = (ptr::null_mut(), self.api.zeCommandListAppendMemoryCopy);
-        // SAFETY: `read` and `write` give ranges that are theirs; the list is synchronous, so that
-        // they need not outlive the call.
+        // SAFETY: `read` and `write` pass a slice and a range that `DeviceMemory` checked; the
+        // command list is synchronous, so they need not outlive the call.
         let result = unsafe { append(self.commands, to, from, len, none, 0, ptr::null_mut()) };
         check("zeCommandListAppendMemoryCopy", result)
     }
@@ -140,7 +145,7 @@ impl super::Memory for Memory {
         let fill = self.api.zeCommandListAppendMemoryFill;
         let (none, no_events) = (ptr::null_mut(), ptr::null_mut());
         let pattern = (&raw const byte).cast();
-        // SAFETY: the caller keeps to the allocation; the list is synchronous, so that the pattern
+        // SAFETY: `DeviceMemory` passes its length; the command list is synchronous, so the pattern
         // need not outlive the call.
         let result = unsafe {
             fill(
@@ -172,12 +177,12 @@ impl super::Memory for Memory {
             page_size: 0,
         };
         let (place, get) = (&raw mut properties, self.api.zeMemGetAllocProperties);
-        // SAFETY: the allocation is of this context; the chained structure is there to be filled.
+        // SAFETY: `base` belongs to this context; both structures are valid out pointers.
         let result = unsafe { get(self.context, self.base, place, ptr::null_mut()) };
         if result != ZE_RESULT_SUCCESS || exported.fd < 0 {
             return None;
         }
-        // SAFETY: the runtime has just made this file for us.
+        // SAFETY: the runtime returned a new file descriptor, which nothing else closes.
         let file = unsafe { OwnedFd::from_raw_fd(exported.fd) };
         Some(DmaBuf { file, offset: 0 })
     }
@@ -188,17 +193,19 @@ impl super::Memory for Memory {
         let context = take(&mut self.context);
         let mut freed = Ok(());
         if !base.is_null() {
-            // SAFETY: allocated in this context, and freed once.
+            // SAFETY: `base` belongs to this context, and `take` lets it be freed only once.
             let result = unsafe { (self.api.zeMemFree)(context, base) };
             freed = freed.and(check("zeMemFree", result));
         }
         if !commands.is_null() {
-            // SAFETY: nothing is left in a synchronous list, which is destroyed once.
+            // SAFETY: a synchronous list has no pending commands, and `take` lets it be destroyed
+            // only once.
             let result = unsafe { (self.api.zeCommandListDestroy)(commands) };
             freed = freed.and(check("zeCommandListDestroy", result));
         }
         if !context.is_null() {
-            // SAFETY: all that was made in the context is gone; it is destroyed once.
+            // SAFETY: memory and command list of the context are released above, and `take` lets it
+            // be destroyed only once.
             let result = unsafe { (self.api.zeContextDestroy)(context) };
             freed = freed.and(check("zeContextDestroy", result));
         }
@@ -208,12 +215,12 @@ impl super::Memory for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Whoever wants to know has called it.
+        // `DeviceMemory::free` reports failures; a drop cannot.
         let _ = super::Memory::free(self);
     }
 }
 
-/// What `get` lists when it is asked first for the number and then for the handles.
+/// Returns the handles that `get` lists: the first call asks for their number, the second for them.
 fn list(
     call: &'static str,
     get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult,
@@ -234,9 +241,10 @@ fn check(call: &'static str, result: ZeResult) -> Result<(), Error> {
     }
     let known = ZE_RESULTS.iter().find(|(code, _)| *code == result);
     let text = known.map_or("error", |(_, text)| text);
-    let errno = match ZE_OUT_OF_MEMORY.contains(&result) {
-        true => libc::ENOMEM,
-        false => libc::EIO,
+    let errno = if ZE_OUT_OF_MEMORY.contains(&result) {
+        libc::ENOMEM
+    } else {
+        libc::EIO
     };
     let status = GpuStatus {
         runtime: "Level Zero",

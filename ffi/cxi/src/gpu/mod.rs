@@ -1,8 +1,9 @@
-//! Buffers on GPUs: found, allocated, filled, copied, and offered to the NIC.
+//! Buffers on GPUs: allocation, copies, and export to the driver of the NIC.
 //!
-//! The runtimes are shared libraries that are opened when somebody asks for a GPU, and stay loaded.
-//! A buffer is a whole number of [`PAGE`]s that starts at a multiple of it, whatever the runtime gives.
+//! The runtimes are shared libraries, opened on first use and never unloaded. The start and the
+//! length of a buffer are multiples of [`PAGE`].
 
+use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -14,11 +15,11 @@ mod cuda;
 mod hip;
 mod level_zero;
 
-/// Alignment and granularity of the buffers in bytes: what NVIDIA's peer-to-peer interface asks for,
-/// and a multiple of every page size of CPUs and of the other GPUs' interfaces.
+/// Alignment and granularity of the buffers in bytes. NVIDIA's peer-to-peer interface requires it;
+/// it is a multiple of the page sizes of CPUs and of the other GPUs' interfaces.
 pub const PAGE: usize = 1 << 16;
 
-/// Who makes the GPU, and thereby its runtime: HIP, CUDA or Level Zero.
+/// The type of a GPU: its vendor, and thereby its runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuType {
     /// AMD, through HIP.
@@ -30,10 +31,11 @@ pub enum GpuType {
 }
 
 impl GpuType {
-    /// All of them, in the order in which they are looked for.
+    /// All types, in the order of detection.
     pub const ALL: [Self; 3] = [Self::Amd, Self::Nvidia, Self::Intel];
 
-    /// Names of the shared library of its runtime, in the order in which they are tried.
+    /// Returns the names of the shared library of its runtime, in the order in which they are
+    /// tried.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Self::Amd => sys::hip::Hip::LIBRARIES,
@@ -43,8 +45,8 @@ impl GpuType {
     }
 }
 
-/// As users name the types.
 impl fmt::Display for GpuType {
+    /// The name that users type: `AMD`, `NVIDIA` or `INTEL`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Amd => "AMD",
@@ -54,12 +56,12 @@ impl fmt::Display for GpuType {
     }
 }
 
-/// Why the GPUs of a type cannot be used.
+/// The reason why the GPUs of a type cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The library cannot be loaded.
+    /// The library of the runtime cannot be loaded.
     Load(sys::LoadError),
-    /// It can, but does not work.
+    /// A function of the runtime failed.
     Call(Error),
 }
 
@@ -90,7 +92,11 @@ enum Runtime {
 }
 
 impl Gpus {
-    /// Opens the runtime of this type. That it finds no GPU is no error.
+    /// Opens the runtime of this type. The count of GPUs may be 0.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
     pub fn open(kind: GpuType) -> Result<Self, OpenError> {
         let (runtime, count) = match kind {
             GpuType::Amd => {
@@ -113,24 +119,29 @@ impl Gpus {
         })
     }
 
-    /// Their type.
+    /// Returns the type of the GPUs.
     pub fn kind(&self) -> GpuType {
         self.kind
     }
 
-    /// How many there are: they are numbered from 0.
+    /// Returns the number of GPUs. Their indices start at 0.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// `len` bytes of zeroed memory, rounded up to [`PAGE`]s, on the GPU of this number. Errors: EINVAL
-    /// for no bytes at all or a GPU that is not there, ENOMEM, EIO.
+    /// Allocates `len` bytes of zeroed memory, rounded up to a multiple of [`PAGE`], on GPU
+    /// `index`.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if `len` is 0 or the GPU does not exist, ENOMEM, EIO for other failures of the
+    /// runtime.
     pub fn allocate(&self, index: u32, len: usize) -> Result<DeviceMemory, Error> {
         const CALL: &str = "gpu::allocate";
         if len == 0 || index >= self.count {
             return Err(Error::new(CALL, libc::EINVAL));
         }
-        // Room for the start to be moved up as well.
+        // The runtimes allocate one more page, to align the start.
         let len = len.checked_next_multiple_of(PAGE);
         let len = len.filter(|len| len.checked_add(PAGE).is_some());
         let len = len.ok_or(Error::new(CALL, libc::ENOMEM))?;
@@ -148,31 +159,31 @@ impl Gpus {
     }
 }
 
-/// Memory of one runtime. Ranges given to it lie inside.
+/// One allocation of a runtime. The caller checks that ranges lie inside it.
 trait Memory {
-    /// Its address, a multiple of [`PAGE`].
+    /// Returns its address on the GPU, a multiple of [`PAGE`].
     fn address(&self) -> u64;
 
-    /// Copies to `offset` on, and returns when it is there.
+    /// Copies `bytes` to `offset`, and returns after the copy has arrived.
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Copies from `offset` on.
+    /// Copies the bytes from `offset` on into `bytes`.
     fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error>;
 
-    /// Sets the first `len` bytes, and returns when that is done.
+    /// Sets the first `len` bytes to `byte`, and returns after they have been set.
     fn fill(&self, byte: u8, len: usize) -> Result<(), Error>;
 
-    /// The first `len` bytes as a dma-buf, where the runtime can.
+    /// Exports the first `len` bytes as a dma-buf, if the runtime can.
     fn export(&self, len: usize) -> Option<DmaBuf>;
 
-    /// Frees it, once; a second call does nothing.
+    /// Frees the memory. A second call does nothing.
     fn free(&mut self) -> Result<(), Error>;
 }
 
-/// Memory as a file that drivers share.
+/// GPU memory as a file descriptor, which drivers share.
 pub(crate) struct DmaBuf {
     file: OwnedFd,
-    /// Where in the file the memory begins.
+    /// Offset of the memory in the file.
     offset: u64,
 }
 
@@ -186,61 +197,74 @@ impl DmaBuf {
     }
 }
 
-/// Memory of a GPU, owned. The CPU cannot reach it but by copies.
+/// Memory of a GPU, which the CPU accesses only by copies.
 pub struct DeviceMemory {
-    /// Closed before the memory goes.
+    /// Closed before the memory is freed.
     dma_buf: Option<DmaBuf>,
     memory: Box<dyn Memory>,
     len: usize,
 }
 
 impl DeviceMemory {
-    /// Bytes, a multiple of [`PAGE`].
+    /// Returns the size in bytes, a multiple of [`PAGE`].
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never true: memory of no bytes cannot be allocated.
+    /// Returns false: [`Gpus::allocate`] rejects empty memory.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it is offered to drivers as a dma-buf; else they must know the runtime.
+    /// Returns whether the memory is exported as a dma-buf. Otherwise the NIC's driver needs the
+    /// peer-to-peer module of the GPU.
     pub fn is_exported(&self) -> bool {
         self.dma_buf.is_some()
     }
 
-    /// Copies `bytes` to `offset` on.
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the runtime.
     ///
     /// # Panics
     ///
-    /// If the range is not inside.
+    /// Panics if the range exceeds the memory.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.check_range(offset, bytes.len());
         self.memory.write(offset, bytes)
     }
 
-    /// Copies from `offset` on.
+    /// Copies the bytes from `offset` on into `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the runtime.
     ///
     /// # Panics
     ///
-    /// If the range is not inside.
+    /// Panics if the range exceeds the memory.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         self.check_range(offset, bytes.len());
         self.memory.read(offset, bytes)
     }
 
-    /// Sets every byte.
+    /// Sets every byte to `byte`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the runtime.
     pub fn fill(&self, byte: u8) -> Result<(), Error> {
         self.memory.fill(byte, self.len)
     }
 
-    /// Frees it and reports what fails.
+    /// Frees the memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of the runtime.
     pub fn free(mut self) -> Result<(), Error> {
-        self.release()
-    }
-
-    pub(crate) fn release(&mut self) -> Result<(), Error> {
         self.dma_buf = None;
         self.memory.free()
     }
@@ -257,7 +281,17 @@ impl DeviceMemory {
         let end = offset.checked_add(len);
         assert!(
             end.is_some_and(|end| end <= self.len),
-            "{len} bytes at {offset} are not inside the memory"
+            "{len} bytes at offset {offset} exceed the memory"
         );
     }
+}
+
+/// Returns the text at `text`, unless it is null.
+///
+/// # Safety
+///
+/// `text` is null or points to a string that is never freed.
+unsafe fn static_text(text: *const c_char) -> Option<&'static CStr> {
+    // SAFETY: the caller guarantees a string that is never freed.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }

@@ -1,5 +1,5 @@
-//! A libcxi without a NIC: it keeps account of objects, refuses what the real one
-//! refuses, and can be told to fail. One per thread.
+//! A mock of libcxi without a NIC, one per thread. It records the objects, refuses releases that
+//! libcxi refuses, and fails on request.
 
 pub mod counters;
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi::sys::*;
 
-/// Slots of the mock's event queue that its tests need to know.
+/// Bytes of an event queue slot.
 const SLOT: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,13 +31,13 @@ pub enum Kind {
 struct Object {
     kind: Kind,
     address: usize,
-    /// Objects that it keeps from being released (libcxi.md 10).
+    /// Objects that libcxi does not release before it (libcxi.md 10).
     holds: Vec<usize>,
-    /// Objects that must outlive it, although libcxi does not see to that.
+    /// Objects that must be released after it, although libcxi does not check that.
     needs: Vec<usize>,
 }
 
-/// An event queue's memory.
+/// The memory of an event queue.
 #[derive(Clone, Copy)]
 struct Events {
     start: *mut u8,
@@ -69,28 +69,28 @@ fn with<R>(f: impl FnOnce(&mut State) -> R) -> R {
     STATE.with_borrow_mut(f)
 }
 
-/// A fresh mock for this thread.
+/// Resets the mock of this thread.
 pub fn reset() {
     with(|state| *state = State::default());
     counters::reset();
 }
 
-/// Objects in existence.
+/// Returns the kinds of the allocated objects.
 pub fn live() -> Vec<Kind> {
     with(|state| state.objects.iter().map(|object| object.kind).collect())
 }
 
-/// What was released since the reset, in order.
+/// Returns the kinds of the objects released since the reset, in order.
 pub fn released() -> Vec<Kind> {
     with(|state| state.released.clone())
 }
 
-/// What no library would have noticed, but is wrong.
+/// Returns the errors of release order that libcxi does not report.
 pub fn violations() -> Vec<String> {
     with(|state| state.violations.clone())
 }
 
-/// Allocations asked for since the reset.
+/// Returns the number of allocations requested since the reset.
 pub fn allocations() -> usize {
     with(|state| state.allocations)
 }
@@ -105,33 +105,32 @@ pub fn fail_release(kind: Kind) {
     with(|state| state.fail_release = Some(kind));
 }
 
-/// Makes queues come without their pointers.
+/// Makes the mock return queues with null pointers.
 pub fn omit_pointers() {
     with(|state| state.omit_pointers = true);
 }
 
-/// Calls of the progress hook since the reset.
+/// Returns the number of calls of the progress hook since the reset.
 pub fn progress_calls() -> usize {
     with(|state| state.progress_calls)
 }
 
-/// What the progress hook does.
+/// Sets the action of the progress hook.
 pub fn on_progress(action: fn()) {
     with(|state| state.on_progress = Some(action));
 }
 
-/// Address of the buffer mapped last.
+/// Returns the address of the last mapped buffer.
 pub fn region_address() -> usize {
     with(|state| state.region_address)
 }
 
-/// Writes a 16-byte event of `event_type` with return code OK into the event queue made
-/// first.
+/// Writes a 16-byte event with return code OK into the first event queue.
 pub fn deliver(event_type: c_event_type) {
     deliver_with(event_type, C_RC_OK);
 }
 
-/// The same with any return code.
+/// Writes a 16-byte event with return code `code` into the first event queue.
 pub fn deliver_with(event_type: c_event_type, code: c_return_code) {
     let at = with(|state| {
         let events = &mut state.events[0];
@@ -143,36 +142,36 @@ pub fn deliver_with(event_type: c_event_type, code: c_return_code) {
         at
     });
     let head = (1 | u64::from(event_type) << 2) << 48 | u64::from(code) << 56;
-    // SAFETY: the queue's memory is alive in these tests, and accessed atomically.
+    // SAFETY: the tests keep the event queue allocated, and access its memory only atomically.
     let word = unsafe { AtomicU64::from_ptr(at.wrapping_add(8).cast()) };
     assert_eq!(
         word.load(Ordering::Relaxed),
         0,
-        "written before it was zeroed"
+        "the bytes have not been zeroed"
     );
     word.store(head, Ordering::Release);
 }
 
-/// The first 8 bytes of the command memory of queue `index`, in order of creation.
+/// Returns the status word of command queue `index`, in order of allocation.
 pub fn status_word(index: usize) -> u64 {
     ring_word(index, 0)
 }
 
-/// 8 bytes of the command memory of queue `index`.
+/// Returns 8 bytes of the command memory of queue `index`.
 pub fn ring_word(index: usize, offset: usize) -> u64 {
     let (commands, _) = with(|state| state.queues[index]);
-    // SAFETY: the queue is alive in these tests, and the offset is inside.
+    // SAFETY: the tests keep the queue allocated, and pass offsets inside its memory.
     unsafe { commands.wrapping_add(offset).cast::<u64>().read_volatile() }
 }
 
-/// 8 bytes of the launch page of queue `index`.
+/// Returns 8 bytes of the launch page of queue `index`.
 pub fn launch_word(index: usize, offset: usize) -> u64 {
     let (_, launch) = with(|state| state.queues[index]);
-    // SAFETY: the queue is alive in these tests, and the offset is inside.
+    // SAFETY: the tests keep the queue allocated, and pass offsets inside its memory.
     unsafe { launch.wrapping_add(offset).cast::<u64>().read_volatile() }
 }
 
-/// The mock as hardware: no progress hook.
+/// Returns the table without progress hook, like hardware.
 pub fn api() -> Api {
     Api {
         cxil_get_device_list: get_device_list,
@@ -208,7 +207,7 @@ pub fn api() -> Api {
     }
 }
 
-/// The mock with a progress hook.
+/// Returns the table with a progress hook.
 pub fn api_with_progress() -> Api {
     Api {
         progress: Some(progress),
@@ -226,7 +225,7 @@ unsafe extern "C" fn progress(_: *mut cxil_dev) {
     }
 }
 
-/// Hands out a new object, unless this allocation is to fail.
+/// Stores a new object in `out`, unless this allocation is set to fail.
 fn allocate<T>(kind: Kind, object: T, holds: &[usize], needs: &[usize], out: *mut *mut T) -> c_int {
     let fails = with(|state| {
         state.allocations += 1;
@@ -236,7 +235,7 @@ fn allocate<T>(kind: Kind, object: T, holds: &[usize], needs: &[usize], out: *mu
         return -libc::ENOSPC;
     }
     let address = Box::into_raw(Box::new(object));
-    // SAFETY: the caller gave a place to be filled.
+    // SAFETY: the caller passes a valid out pointer.
     unsafe { out.write(address) };
     with(|state| {
         state.objects.push(Object {
@@ -249,7 +248,7 @@ fn allocate<T>(kind: Kind, object: T, holds: &[usize], needs: &[usize], out: *mu
     0
 }
 
-/// Releases an object, or says why not.
+/// Releases an object, or returns the errno value that libcxi would.
 fn release<T>(kind: Kind, object: *mut T) -> c_int {
     let address = object as usize;
     let result = with(|state| {
@@ -260,7 +259,7 @@ fn release<T>(kind: Kind, object: *mut T) -> c_int {
         else {
             state
                 .violations
-                .push(format!("{kind:?} released that does not exist"));
+                .push(format!("released a {kind:?} that does not exist"));
             return -libc::EINVAL;
         };
         if state
@@ -278,7 +277,7 @@ fn release<T>(kind: Kind, object: *mut T) -> c_int {
             .iter()
             .find(|object| object.needs.contains(&address))
         {
-            let violation = format!("{kind:?} released under a {:?}", user.kind);
+            let violation = format!("released a {kind:?} before a {:?} that needs it", user.kind);
             state.violations.push(violation);
         }
         state.objects.remove(index);
@@ -286,8 +285,7 @@ fn release<T>(kind: Kind, object: *mut T) -> c_int {
         0
     });
     if result == 0 {
-        // SAFETY: the object was in existence, so it came from `allocate`; it is gone from
-        // the account now.
+        // SAFETY: the object was recorded, so `allocate` boxed it; its record is removed above.
         drop(unsafe { Box::from_raw(object) });
     }
     result
@@ -304,7 +302,7 @@ unsafe extern "C" fn get_device_list(list: *mut *mut cxil_device_list) -> c_int 
         count: 2,
         info: infos,
     });
-    // SAFETY: the caller gave a place to be filled.
+    // SAFETY: the caller passes a valid out pointer.
     unsafe { list.write(Box::into_raw(boxed).cast()) };
     0
 }
@@ -312,7 +310,7 @@ unsafe extern "C" fn get_device_list(list: *mut *mut cxil_device_list) -> c_int 
 unsafe extern "C" fn free_device_list(_: *mut cxil_device_list) {}
 
 fn device_info(id: u32) -> cxil_devinfo {
-    // SAFETY: all zeroes is a valid value of this plain structure.
+    // SAFETY: the structure consists of integers and pointers, for which zeros are valid.
     let mut info: cxil_devinfo = unsafe { std::mem::zeroed() };
     info.dev_id = id;
     info.__bindgen_anon_1.nid = 0x12345 + id;
@@ -342,18 +340,18 @@ unsafe extern "C" fn get_svc(_: *mut cxil_dev, id: c_uint, out: *mut cxi_svc_des
     if !(1..=2).contains(&id) {
         return -libc::EINVAL;
     }
-    // SAFETY: all zeroes is a valid value of this plain structure.
+    // SAFETY: the structure consists of integers and pointers, for which zeros are valid.
     let mut service: cxi_svc_desc = unsafe { std::mem::zeroed() };
     service.svc_id = id;
     service.set_enable(1);
-    // Service 2 has a range.
+    // Service 2 has a range of VNIs.
     service.set_restricted_vnis((id == 1).into());
     service.num_vld_vnis = 2;
     service.vnis = [1, 10, 99, 99];
     service.set_restricted_members(1);
     service.members[1].type_ = CXI_SVC_MEMBER_UID;
     service.members[1].svc_member.uid = 1000;
-    // SAFETY: the caller gave a place to be filled.
+    // SAFETY: the caller passes a valid out pointer.
     unsafe { out.write(service) };
     0
 }
@@ -364,9 +362,9 @@ unsafe extern "C" fn svc_get_vni_range(
     min: *mut u16,
     max: *mut u16,
 ) -> c_int {
-    // SAFETY: the caller gave a place to be filled.
+    // SAFETY: the caller passes a valid out pointer.
     unsafe { min.write(64) };
-    // SAFETY: the caller gave a place to be filled.
+    // SAFETY: the caller passes a valid out pointer.
     unsafe { max.write(127) };
     0
 }
@@ -421,7 +419,7 @@ unsafe extern "C" fn destroy_domain(domain: *mut cxil_domain) -> c_int {
     release(Kind::Domain, domain)
 }
 
-/// The NIC's address of the first page of a mapping.
+/// NIC address of the first page of a mapping.
 pub const IOVA: u64 = 0x7_0000_0000;
 
 unsafe extern "C" fn map(
@@ -433,7 +431,7 @@ unsafe extern "C" fn map(
     out: *mut *mut cxi_md,
 ) -> c_int {
     with(|state| state.region_address = va as usize);
-    // One page more in front: mappings may begin before the buffer (libcxi.md 7.3).
+    // The mapping begins one page before the buffer, which libcxi allows (libcxi.md 7.3).
     let md = cxi_md {
         iova: IOVA - 4096,
         va: va as u64 - 4096,
@@ -447,24 +445,24 @@ unsafe extern "C" fn map(
 }
 
 unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
-    // SAFETY: the wrapper releases an object once (or `release` would say so).
+    // SAFETY: the wrapper passes an object that it has not released; `release` reports a violation.
     let region = unsafe { md.read() };
     let result = release(Kind::Region, md);
     if !is_mapped(region.va as usize + 4096) {
         with(|state| {
             state
                 .violations
-                .push("pages freed before they were unmapped".into())
+                .push("freed pages before they were unmapped".into())
         });
     }
     result
 }
 
-/// Whether there is memory at a page's address.
+/// Returns whether the page at `address` is mapped.
 pub fn is_mapped(address: usize) -> bool {
     let mut resident = 0;
     let page = ptr::without_provenance_mut(address);
-    // SAFETY: the call only asks about one page, and writes one byte.
+    // SAFETY: mincore accepts any page address and writes one byte, for which `resident` has room.
     unsafe { libc::mincore(page, 1, &raw mut resident) == 0 }
 }
 
@@ -478,9 +476,9 @@ unsafe extern "C" fn alloc_evtq(
     _: *mut cxil_wait_obj,
     out: *mut *mut cxi_eq,
 ) -> c_int {
-    // SAFETY: the caller gave the attributes.
+    // SAFETY: the caller passes valid attributes.
     let attr = unsafe { attr.read() };
-    // SAFETY: all zeroes is a valid value of this plain structure.
+    // SAFETY: the structure consists of integers and pointers, for which zeros are valid.
     let mut queue: cxi_eq = unsafe { std::mem::zeroed() };
     let number = with(|state| {
         state.events.push(Events {
@@ -521,14 +519,14 @@ unsafe extern "C" fn alloc_cmdq(
     opts: *const cxi_cq_alloc_opts,
     out: *mut *mut cxi_cq,
 ) -> c_int {
-    // SAFETY: the caller gave the options.
+    // SAFETY: the caller passes valid options.
     let options = unsafe { opts.read() };
     let count = (options.count as usize).max(64).next_power_of_two();
-    // SAFETY: the layout is not empty.
+    // SAFETY: the layout has a nonzero size.
     let commands = unsafe { alloc_zeroed(command_memory(count)) };
-    // SAFETY: the layout is not empty.
+    // SAFETY: the layout has a nonzero size.
     let launch = unsafe { alloc_zeroed(launch_page()) };
-    // SAFETY: all zeroes is a valid value of this plain structure.
+    // SAFETY: the structure consists of integers and pointers, for which zeros are valid.
     let mut queue: cxi_cq = unsafe { std::mem::zeroed() };
     queue.size = count as u32;
     queue.__bindgen_anon_1.cmds32 = commands.cast();
@@ -562,14 +560,14 @@ unsafe extern "C" fn alloc_cmdq(
 }
 
 fn free_queue_memory(commands: *mut u8, launch: *mut u8, count: usize) {
-    // SAFETY: it came from the allocator with this layout.
+    // SAFETY: `alloc_zeroed` returned the memory for this layout.
     unsafe { dealloc(commands, command_memory(count)) };
-    // SAFETY: it came from the allocator with this layout.
+    // SAFETY: `alloc_zeroed` returned the memory for this layout.
     unsafe { dealloc(launch, launch_page()) };
 }
 
 unsafe extern "C" fn destroy_cmdq(queue: *mut cxi_cq) -> c_int {
-    // SAFETY: the wrapper releases an object once (or `release` would say so).
+    // SAFETY: the wrapper passes an object that it has not released; `release` reports a violation.
     let cq = unsafe { queue.read() };
     let result = release(Kind::CommandQueue, queue);
     if result == 0 {
@@ -602,7 +600,7 @@ unsafe extern "C" fn map_pte(
     out: *mut *mut cxil_pte_map,
 ) -> c_int {
     let holds = [portal as usize, domain as usize];
-    // The structure is opaque; any allocation with an address of its own will do.
+    // The structure is opaque; the mock needs only a unique address.
     allocate(Kind::Mapping, 0u64, &holds, &[], out.cast())
 }
 

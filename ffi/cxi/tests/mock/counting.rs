@@ -1,4 +1,4 @@
-//! Counters: doorbells, counts, and what is released when.
+//! Counters: doorbells, counts and release order.
 
 use std::any::Any;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use cxi::{Counter, Counts, Error, Library, MAX_SUCCESSES, TriggerQueue};
 use crate::World;
 use crate::api::{self, Kind, counters};
 
-/// One of everything, and what counts.
+/// A world with counters and a trigger queue.
 pub struct Bench {
     pub world: World,
-    /// With a write-back word.
+    /// A counter with a write-back word.
     pub counter: Counter,
-    /// Without.
+    /// A counter without a write-back word.
     pub quiet: Counter,
     pub trigger: TriggerQueue,
 }
@@ -45,7 +45,7 @@ pub fn bench() -> Bench {
 }
 
 #[test]
-fn each_allocation_that_fails_leaves_nothing() {
+fn releases_everything_after_each_failed_allocation() {
     let calls = ["cxil_alloc_ct", "cxil_alloc_ct", "cxil_alloc_cmdq"];
     let bench = bench();
     let first = api::allocations() - calls.len();
@@ -63,7 +63,7 @@ fn each_allocation_that_fails_leaves_nothing() {
 
 proptest! {
     #[test]
-    fn owners_may_be_dropped_in_any_order(order in Just([0, 1, 2, 3, 4, 5, 6]).prop_shuffle()) {
+    fn releases_everything_in_any_drop_order(order in Just([0, 1, 2, 3, 4, 5, 6]).prop_shuffle()) {
         api::reset();
         let library = Library::from_api(api::api());
         let Bench { world, counter, quiet, trigger } = Bench::new(&library).unwrap();
@@ -86,9 +86,8 @@ proptest! {
     }
 }
 
-/// Who was told to keep a counter is released before it.
 #[test]
-fn counters_outlive_what_counts_on_them() {
+fn releases_counters_after_objects_that_keep_them() {
     let busy = |result: Result<(), Error>| {
         let error = result.unwrap_err();
         assert_eq!(
@@ -113,7 +112,7 @@ fn counters_outlive_what_counts_on_them() {
 }
 
 #[test]
-fn a_trigger_queue_goes_before_the_event_queue_that_it_reports_to() {
+fn releases_trigger_queue_before_its_event_queue() {
     let Bench { world, trigger, .. } = bench();
     drop(world);
     assert!(!api::released().contains(&Kind::EventQueue));
@@ -125,7 +124,7 @@ fn a_trigger_queue_goes_before_the_event_queue_that_it_reports_to() {
 }
 
 #[test]
-fn close_reports_what_the_library_refused() {
+fn reports_failed_release_on_close() {
     let Bench {
         world,
         counter,
@@ -143,14 +142,14 @@ fn close_reports_what_the_library_refused() {
             ("cxil_destroy_ct", libc::EIO)
         );
     }
-    // Its write-back word stays: the NIC may still write it.
+    // The write-back word remains mapped, because the NIC may still write it.
     let word = counters::write_back_word(0).unwrap();
     assert!(api::is_mapped(std::ptr::from_ref(word).addr()));
     assert_eq!(api::violations(), Vec::<String>::new());
 }
 
 #[test]
-fn a_library_that_leaves_out_the_doorbells_is_refused() {
+fn refuses_library_with_null_doorbells() {
     let world = bench().world;
     api::omit_pointers();
     let error = Counter::new(&world.lni).err().unwrap();
@@ -161,7 +160,7 @@ fn a_library_that_leaves_out_the_doorbells_is_refused() {
 }
 
 #[test]
-fn doorbells_are_stores_of_masked_values() {
+fn stores_masked_values_to_doorbells() {
     let bench = bench();
     const NO: u64 = counters::UNTOUCHED;
     bench.counter.reset();
@@ -173,7 +172,7 @@ fn doorbells_are_stores_of_masked_values() {
 }
 
 #[test]
-fn the_counts_are_read_when_the_flag_is_set_and_the_flag_alone_is_cleared() {
+fn reads_counts_once_per_write_back() {
     let bench = bench();
     let word = counters::write_back_word(0).unwrap();
     assert_eq!(bench.counter.written_back(), None);
@@ -191,9 +190,9 @@ fn the_counts_are_read_when_the_flag_is_set_and_the_flag_alone_is_cleared() {
     assert_eq!(bench.quiet.written_back(), None);
 }
 
-/// The software NIC runs after each doorbell, so that none is stored over another.
+/// A software NIC must see each doorbell before the next store overwrites it.
 #[test]
-fn the_software_nic_runs_after_every_doorbell() {
+fn runs_software_nic_after_every_doorbell() {
     api::reset();
     let mut bench = Bench::new(&Library::from_api(api::api_with_progress())).unwrap();
     bench.counter.add_success(1);

@@ -1,5 +1,5 @@
-//! The wrapper over a libcxi without a NIC: release order on every path, and the queues'
-//! rules through the public interface.
+//! The wrapper with a mock of libcxi without a NIC: release order, bytes of commands, credits,
+//! errors.
 
 mod api;
 mod counting;
@@ -17,7 +17,7 @@ use cxi::{
     PortalTableEntry, TargetQueue, TransmitQueue,
 };
 
-/// One of everything.
+/// One object of each kind.
 struct World {
     device: Device,
     lni: Lni,
@@ -59,7 +59,7 @@ impl World {
     }
 }
 
-/// A world on a fresh mock that looks like hardware.
+/// Returns a world on a new mock without progress hook, like hardware.
 fn hardware() -> World {
     api::reset();
     World::new(&Library::from_api(api::api())).unwrap()

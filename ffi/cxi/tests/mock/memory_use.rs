@@ -1,4 +1,4 @@
-//! Neither emitting nor committing nor polling allocates.
+//! Emitting, committing and polling allocate no memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,22 +18,22 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call is passed on to the system's allocator.
+// SAFETY: `System` implements the allocator; counting does not change its results.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of the same function.
+        // SAFETY: the caller passes a layout of nonzero size, as `GlobalAlloc::alloc` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of the same function.
+        // SAFETY: the caller passes a block that `alloc` returned for this layout.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
 #[test]
-fn counting_does_not_allocate() {
+fn allocates_nothing_while_counting() {
     let mut bench = crate::counting::bench();
     let before = ALLOCATIONS.get();
     for round in 0..3 {
@@ -51,7 +51,7 @@ fn counting_does_not_allocate() {
 }
 
 #[test]
-fn the_timed_path_does_not_allocate() {
+fn allocates_nothing_in_timed_path() {
     let mut world = hardware();
     let mut put = NomatchDmaCmd::new();
     put.set_event_send_disable(true);
@@ -75,5 +75,5 @@ fn the_timed_path_does_not_allocate() {
     let _ = cxi::clock::now_ns();
     assert_eq!(ALLOCATIONS.get(), before);
     drop(Box::new(1));
-    assert!(ALLOCATIONS.get() > before, "the count works");
+    assert!(ALLOCATIONS.get() > before, "the allocator counts");
 }

@@ -1,4 +1,4 @@
-//! Nothing is left behind, and nothing is released under what depends on it.
+//! Release of all objects, in the required order, on every path.
 
 use std::any::Any;
 
@@ -16,7 +16,7 @@ fn assert_nothing_is_left(library: &Library) {
 }
 
 #[test]
-fn each_allocation_that_fails_leaves_nothing() {
+fn releases_everything_after_each_failed_allocation() {
     let calls = [
         "cxil_open_device",
         "cxil_alloc_lni",
@@ -46,7 +46,7 @@ fn each_allocation_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_library_that_leaves_out_pointers_is_refused() {
+fn refuses_library_with_null_pointers() {
     api::reset();
     let library = Library::from_api(api::api());
     let device = Device::open(&library, 0).unwrap();
@@ -68,7 +68,7 @@ fn a_library_that_leaves_out_pointers_is_refused() {
 
 proptest! {
     #[test]
-    fn owners_may_be_dropped_in_any_order(order in Just([0, 1, 2, 3, 4, 5, 6, 7, 8]).prop_shuffle()) {
+    fn releases_everything_in_any_drop_order(order in Just([0, 1, 2, 3, 4, 5, 6, 7, 8]).prop_shuffle()) {
         api::reset();
         let library = Library::from_api(api::api());
         let world = World::new(&library).unwrap();
@@ -91,7 +91,7 @@ proptest! {
 }
 
 #[test]
-fn closing_in_order_releases_everything_in_order() {
+fn releases_in_order_of_close() {
     let world = hardware();
     world.portal.close().unwrap();
     world.transmit.close().unwrap();
@@ -120,7 +120,7 @@ fn closing_in_order_releases_everything_in_order() {
 }
 
 #[test]
-fn closing_too_early_is_busy_and_happens_after_the_last_user() {
+fn reports_busy_and_releases_after_last_user() {
     let world = hardware();
     let busy = |result: Result<(), Error>| {
         let error = result.unwrap_err();
@@ -141,9 +141,9 @@ fn closing_too_early_is_busy_and_happens_after_the_last_user() {
     assert_eq!(api::violations(), Vec::<String>::new());
 }
 
-/// libcxi does not know where commands report to (libcxi.md 8.2).
+/// libcxi does not check to which event queue commands report (libcxi.md 8.2).
 #[test]
-fn a_transmit_queue_goes_before_the_event_queue_that_it_reports_to() {
+fn releases_transmit_queue_before_its_event_queue() {
     let world = hardware();
     let transmit = TransmitQueue::new(&world.profile, 1, &world.events, None).unwrap();
     drop(world);
@@ -156,7 +156,7 @@ fn a_transmit_queue_goes_before_the_event_queue_that_it_reports_to() {
 }
 
 #[test]
-fn queues_and_portals_keep_the_memory_that_they_were_given() {
+fn keeps_memory_mapped_for_queues_and_portals() {
     let world = hardware();
     drop(world.portal);
     assert_eq!(world.buffer.close().unwrap_err().errno(), libc::EBUSY);
@@ -171,7 +171,7 @@ fn queues_and_portals_keep_the_memory_that_they_were_given() {
 }
 
 #[test]
-fn close_reports_what_the_library_refused() {
+fn reports_failed_release_on_close() {
     type Close = fn(World) -> Result<(), Error>;
     let cases: [(Kind, &str, Close); 5] = [
         (Kind::Mapping, "cxil_unmap_pte", |world| {
@@ -203,7 +203,7 @@ fn close_reports_what_the_library_refused() {
 }
 
 #[test]
-fn a_failed_release_on_drop_is_recorded_and_does_not_stop_the_rest() {
+fn records_failed_release_on_drop_and_continues() {
     api::reset();
     let library = Library::from_api(api::api());
     let world = World::new(&library).unwrap();
@@ -214,13 +214,13 @@ fn a_failed_release_on_drop_is_recorded_and_does_not_stop_the_rest() {
         (error.call(), error.errno()),
         ("cxil_destroy_domain", libc::EIO)
     );
-    // The domain keeps its interface; the device is closed and ends both.
+    // The domain prevents the release of its interface; closing the device releases both.
     assert_eq!(api::live(), [Kind::Lni, Kind::Domain]);
     assert_eq!(api::released().last(), Some(&Kind::Device));
 }
 
 #[test]
-fn pages_that_cannot_be_unmapped_are_leaked() {
+fn leaks_pages_that_cannot_be_unmapped() {
     for close in [true, false] {
         api::reset();
         let library = Library::from_api(api::api());

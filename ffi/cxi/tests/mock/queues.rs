@@ -1,4 +1,4 @@
-//! The rules of queues, memory and device, as a user of the interface meets them.
+//! Queues, memory and devices through the public interface.
 
 use cxi::records::{
     CStateCmd, DmaAmoCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd,
@@ -29,7 +29,7 @@ fn put(world: &World) -> NomatchDmaCmd {
 }
 
 #[test]
-fn a_fresh_queue_has_the_librarys_size_and_its_status_set() {
+fn takes_size_from_library_and_initialises_status() {
     let world = hardware();
     assert_eq!(world.transmit.slots(), 64);
     assert_eq!(world.transmit.status().rd_ptr(), 4);
@@ -41,7 +41,7 @@ fn a_fresh_queue_has_the_librarys_size_and_its_status_set() {
 }
 
 #[test]
-fn a_doorbell_goes_to_the_write_pointer_and_low_latency_to_the_window() {
+fn stores_to_doorbell_or_low_latency_window() {
     let mut world = hardware();
     let command = put(&world);
     let mut batch = world.transmit.batch();
@@ -59,14 +59,14 @@ fn a_doorbell_goes_to_the_write_pointer_and_low_latency_to_the_window() {
 }
 
 #[test]
-fn two_slots_go_to_the_windows_of_two_slots() {
+fn stores_two_slots_to_windows_of_two_slots() {
     let mut world = hardware();
     let c_state = c_state(&world, true);
     let mut batch = world.transmit.batch();
     batch.emit_idc_put(&IdcHdr::new(), &[1; 112]).unwrap_err();
     batch.emit_c_state(&c_state).unwrap();
     batch.commit_doorbell();
-    // Slot 5 is skipped, 6 and 7 follow; then 8 and 9, aligned.
+    // Slots 6 and 7 after padding in slot 5; then slots 8 and 9.
     for (window, slot) in [(3072, 6), (2048, 8)] {
         let mut batch = world.transmit.batch();
         batch.emit_idc_put(&IdcHdr::new(), &[1; 112]).unwrap();
@@ -83,7 +83,7 @@ fn two_slots_go_to_the_windows_of_two_slots() {
 }
 
 #[test]
-fn a_dropped_batch_leaves_no_trace() {
+fn discards_dropped_batch() {
     let mut world = hardware();
     let command = put(&world);
     let c_state = c_state(&world, true);
@@ -93,7 +93,7 @@ fn a_dropped_batch_leaves_no_trace() {
     drop(batch);
     world.transmit.batch().commit_doorbell();
     assert_eq!(api::launch_word(0, 0), 0);
-    // Its C_STATE is not in force, and its event is not counted.
+    // Its C_STATE is not in force, and its events reserve no room.
     let capacity = world.events.capacity();
     let mut batch = world.transmit.batch();
     let refused = batch.emit_idc_put(&IdcHdr::new(), &[]);
@@ -104,7 +104,7 @@ fn a_dropped_batch_leaves_no_trace() {
 }
 
 #[test]
-fn immediate_data_needs_a_c_state_and_keeps_to_its_limit() {
+fn limits_immediate_data_by_c_state() {
     let mut world = hardware();
     for (restricted, limit) in [(true, IDC_MAX_RESTRICTED), (false, IDC_MAX_UNRESTRICTED)] {
         let c_state = c_state(&world, restricted);
@@ -122,7 +122,7 @@ fn immediate_data_needs_a_c_state_and_keeps_to_its_limit() {
 }
 
 #[test]
-fn the_payload_follows_the_header() {
+fn writes_payload_after_header() {
     let mut world = hardware();
     let c_state = c_state(&world, true);
     let mut batch = world.transmit.batch();
@@ -134,9 +134,9 @@ fn the_payload_follows_the_header() {
 }
 
 #[test]
-fn operations_in_flight_never_exceed_the_event_queue() {
+fn limits_operations_in_flight_by_event_queue() {
     let mut world = hardware();
-    // 4 KiB of slots, less status, gap and one consumed in part.
+    // The slots of 4 KiB without the status slot, the gap and a partly consumed slot.
     assert_eq!(world.events.capacity(), 61);
     let command = put(&world);
     let mut batch = world.transmit.batch();
@@ -151,7 +151,7 @@ fn operations_in_flight_never_exceed_the_event_queue() {
     let emit = |world: &mut World| world.transmit.batch().emit_nomatch_dma(&command);
     assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
 
-    // An event of others gives nothing back; one of ours does, once acknowledged.
+    // LINK releases no room; ACK releases room when it is acknowledged.
     api::deliver(C_EVENT_LINK);
     api::deliver(C_EVENT_ACK);
     assert_eq!(world.events.poll().unwrap().event_type(), EventType::LINK);
@@ -162,7 +162,7 @@ fn operations_in_flight_never_exceed_the_event_queue() {
     world.events.acknowledge();
     assert_eq!(emit(&mut world), Ok(()));
 
-    // Each event counts once, however often it is acknowledged.
+    // A second acknowledgement releases no more room.
     world.events.acknowledge();
     let mut batch = world.transmit.batch();
     assert_eq!(batch.emit_nomatch_dma(&command), Ok(()));
@@ -173,7 +173,7 @@ fn operations_in_flight_never_exceed_the_event_queue() {
 }
 
 #[test]
-fn a_send_event_counts_too() {
+fn reserves_room_for_send_event() {
     let mut world = hardware();
     let mut command = put(&world);
     command.set_event_send_disable(false);
@@ -188,7 +188,7 @@ fn a_send_event_counts_too() {
 }
 
 #[test]
-fn atomic_operations_keep_to_the_rules_of_commands() {
+fn applies_c_state_and_event_limits_to_atomics() {
     let mut world = hardware();
     let c_state = c_state(&world, true);
     let immediate = IdcAmoCmd::new();
@@ -203,7 +203,7 @@ fn atomic_operations_keep_to_the_rules_of_commands() {
     let refused = batch.emit_dma_amo(&elsewhere, false);
     assert_eq!(refused, Err(EmitError::OtherEventQueue));
     batch.emit_c_state(&c_state).unwrap();
-    // As many as the event queue can take, of either kind and form.
+    // Operations of both kinds and forms until the event queue is full.
     for fetching in [false, true].into_iter().cycle().take(10) {
         batch.emit_dma_amo(&dma, fetching).unwrap();
     }
@@ -217,10 +217,10 @@ fn atomic_operations_keep_to_the_rules_of_commands() {
 }
 
 #[test]
-fn commands_without_a_success_event_are_not_counted() {
+fn reserves_no_room_without_success_event() {
     let mut world = hardware();
-    let mut silent = put(&world);
-    silent.set_event_success_disable(true);
+    let mut failures_only = put(&world);
+    failures_only.set_event_success_disable(true);
     let mut elsewhere = put(&world);
     elsewhere.set_eq(world.events.number() + 1);
     let mut nowhere = put(&world);
@@ -231,13 +231,13 @@ fn commands_without_a_success_event_are_not_counted() {
         Err(EmitError::OtherEventQueue)
     );
     for _ in 0..50 {
-        batch.emit_nomatch_dma(&silent).unwrap();
+        batch.emit_nomatch_dma(&failures_only).unwrap();
         batch.emit_nomatch_dma(&nowhere).unwrap();
     }
 }
 
 #[test]
-fn a_full_queue_refuses() {
+fn refuses_commands_when_queue_is_full() {
     let mut world = hardware();
     let mut batch = world.target.batch();
     for _ in 0..59 {
@@ -252,7 +252,7 @@ fn a_full_queue_refuses() {
 }
 
 #[test]
-fn the_software_nic_runs_after_a_commit_and_while_the_queue_is_empty() {
+fn runs_software_nic_after_commit_and_on_empty_poll() {
     api::reset();
     let mut world = World::new(&Library::from_api(api::api_with_progress())).unwrap();
     world.transmit.batch().commit_doorbell();
@@ -261,18 +261,18 @@ fn the_software_nic_runs_after_a_commit_and_while_the_queue_is_empty() {
     assert_eq!(api::progress_calls(), 3);
     assert!(world.events.poll().is_none());
     assert_eq!(api::progress_calls(), 4);
-    // What it delivers is seen by the same poll.
+    // The same poll returns an event that the hook delivers.
     api::on_progress(|| api::deliver(C_EVENT_ACK));
     assert!(world.events.poll().is_some());
     assert_eq!(api::progress_calls(), 5);
-    // An event that is there is taken without it.
+    // A poll that finds an event does not call the hook.
     api::deliver(C_EVENT_ACK);
     assert!(world.events.poll().is_some());
     assert_eq!(api::progress_calls(), 5);
 }
 
 #[test]
-fn memory_is_addressed_from_the_start_of_the_mapping() {
+fn computes_iova_from_start_of_mapping() {
     let world = hardware();
     assert_eq!(world.buffer.iova(0), api::IOVA);
     assert_eq!(world.buffer.iova(8), api::IOVA + 8);
@@ -280,7 +280,7 @@ fn memory_is_addressed_from_the_start_of_the_mapping() {
 }
 
 #[test]
-fn memory_is_filled_and_copied() {
+fn fills_and_copies_memory() {
     let world = hardware();
     world.buffer.fill(0xa5).unwrap();
     world.buffer.copy_in(3, b"words and bytes").unwrap();
@@ -296,8 +296,8 @@ fn memory_is_filled_and_copied() {
 }
 
 #[test]
-#[should_panic(expected = "not inside the region")]
-fn memory_outside_is_out_of_reach() {
+#[should_panic(expected = "exceed the region")]
+fn panics_on_copy_beyond_region() {
     let world = hardware();
     world
         .buffer
@@ -306,7 +306,7 @@ fn memory_outside_is_out_of_reach() {
 }
 
 #[test]
-fn a_device_tells_what_it_is() {
+fn reads_device_information() {
     api::reset();
     let library = Library::from_api(api::api());
     let device = Device::open(&library, 1).unwrap();
@@ -320,7 +320,7 @@ fn a_device_tells_what_it_is() {
 }
 
 #[test]
-fn a_service_tells_who_may_use_it() {
+fn reads_members_and_vnis_of_service() {
     let world = hardware();
     let service = world.device.service(1).unwrap();
     assert!(service.enabled && service.restricted_vnis && service.restricted_members);

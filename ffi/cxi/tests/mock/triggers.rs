@@ -1,4 +1,4 @@
-//! Trigger queues: their commands as bytes, what they refuse, and room for events.
+//! Trigger queues: bytes of commands, errors and room for events.
 
 use cxi::records::{DmaAmoCmd, FullDmaCmd, NomatchDmaCmd};
 use cxi::sys::*;
@@ -10,10 +10,10 @@ use cxi::{
 use crate::api::{self, Kind, counters};
 use crate::counting::{Bench, bench};
 
-/// Place of the trigger queue among the command queues, in order of creation.
+/// Index of the trigger queue among the command queues, in order of allocation.
 const TRIGGER: usize = 2;
 
-/// Bytes of the trigger queue from slot `slot` on.
+/// Returns the bytes of the trigger queue from slot `slot` on.
 fn bytes<const N: usize>(slot: usize) -> [u8; N] {
     let mut bytes = [0; N];
     for (index, chunk) in bytes.chunks_mut(8).enumerate() {
@@ -29,9 +29,9 @@ fn padded<const N: usize>(leading: &[u8]) -> [u8; N] {
     bytes
 }
 
-/// The example of nic.md Appendix B, and its like; counters 5 and 6, event queue 1.
+/// The example of nic.md Appendix B and similar commands, with counters 5 and 6 and event queue 1.
 #[test]
-fn commands_are_the_bytes_of_the_specification() {
+fn encodes_counter_commands() {
     let mut bench = bench();
     let (counter, quiet) = (&bench.counter, &bench.quiet);
     assert_eq!((counter.number(), quiet.number()), (5, 6));
@@ -80,14 +80,13 @@ fn commands_are_the_bytes_of_the_specification() {
         padded(&[0x76, 0, 5, 0, 6, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0x40, 1]),
     ];
     for (index, expected) in expected.into_iter().enumerate() {
-        // Up to what the record has; the rest of the slot is stale.
         assert_eq!(bytes::<64>(4 + index), expected, "command {index}");
     }
     assert_eq!(api::launch_word(TRIGGER, 0), 12);
 }
 
 #[test]
-fn triggered_commands_are_embedded_behind_a_pad_of_one_slot() {
+fn embeds_triggered_commands_after_padding_slot() {
     let mut bench = bench();
     let events = bench.world.events.number();
     let mut dma = FullDmaCmd::new();
@@ -106,7 +105,7 @@ fn triggered_commands_are_embedded_behind_a_pad_of_one_slot() {
     let counter = &bench.counter;
     let mut batch = bench.trigger.batch();
     batch.emit_get(counter).unwrap();
-    // Slot 5 is odd: it becomes padding.
+    // The command needs an even slot, so slot 5 becomes padding.
     batch.emit_trigger_dma(counter, 2, &dma).unwrap();
     batch
         .emit_trigger_nomatch_dma(counter, 3, &nomatch)
@@ -133,7 +132,7 @@ fn triggered_commands_are_embedded_behind_a_pad_of_one_slot() {
 }
 
 #[test]
-fn a_profile_is_changed_by_a_pair_at_an_even_slot() {
+fn encodes_lcid_as_pair_at_even_slot() {
     let mut bench = bench();
     let world = &mut bench.world;
     let other =
@@ -141,13 +140,13 @@ fn a_profile_is_changed_by_a_pair_at_an_even_slot() {
     assert_eq!(other.lcid(), 1);
     let mut batch = world.transmit.batch();
     batch.emit_fence().unwrap();
-    // nic.md 2.8, vector 7: one slot is skipped.
+    // One slot is skipped (nic.md 2.8, vector 7).
     batch.emit_lcid(&other).unwrap();
     batch.commit_doorbell();
     assert_eq!(api::launch_word(0, 0), 8);
     let words = [4, 5, 6, 7].map(|slot| api::ring_word(0, slot * 64));
     assert_eq!(words, [0x17, 0, 0x01_0000_0027, 0x07]);
-    // Kept as long as the queue, although dropped here.
+    // The queue keeps the profile.
     drop(other);
     assert_eq!(
         api::live()
@@ -159,11 +158,11 @@ fn a_profile_is_changed_by_a_pair_at_an_even_slot() {
 }
 
 #[test]
-fn objects_of_another_interface_are_refused() {
+fn refuses_objects_of_another_interface() {
     let mut bench = bench();
     let device = Device::open(&Library::from_api(api::api()), 0).unwrap();
     let lni = Lni::new(&device, 1).unwrap();
-    let stranger = Counter::new(&lni).unwrap();
+    let foreign = Counter::new(&lni).unwrap();
     let profile =
         CommunicationProfile::new(&lni, 1, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
     let error = TriggerQueue::new(&profile, 1, &bench.world.events)
@@ -181,32 +180,32 @@ fn objects_of_another_interface_are_refused() {
         failure: 0,
     };
     let mut batch = bench.trigger.batch();
-    assert_eq!(batch.emit_trigger_event(&stranger, 1), refused);
+    assert_eq!(batch.emit_trigger_event(&foreign, 1), refused);
     assert_eq!(
-        batch.emit_trigger_set(counter, 1, &stranger, None, None),
+        batch.emit_trigger_set(counter, 1, &foreign, None, None),
         refused
     );
     assert_eq!(
-        batch.emit_trigger_increment(&stranger, 1, counter, zero),
+        batch.emit_trigger_increment(&foreign, 1, counter, zero),
         refused
     );
     assert_eq!(
-        batch.emit_trigger_dma(&stranger, 1, &FullDmaCmd::new()),
+        batch.emit_trigger_dma(&foreign, 1, &FullDmaCmd::new()),
         refused
     );
-    assert_eq!(batch.emit_get(&stranger), refused);
-    let beyond = batch.emit_trigger_event(counter, MAX_SUCCESSES + 1);
-    assert_eq!(beyond, Err(EmitError::ThresholdTooLarge));
+    assert_eq!(batch.emit_get(&foreign), refused);
+    let too_large = batch.emit_trigger_event(counter, MAX_SUCCESSES + 1);
+    assert_eq!(too_large, Err(EmitError::ThresholdTooLarge));
     let mut elsewhere = FullDmaCmd::new();
     elsewhere.set_eq(2000);
     let refused = batch.emit_trigger_dma(counter, 1, &elsewhere);
     assert_eq!(refused, Err(EmitError::OtherEventQueue));
     batch.commit_doorbell();
-    assert_eq!(api::launch_word(TRIGGER, 0), 0, "nothing was written");
+    assert_eq!(api::launch_word(TRIGGER, 0), 0, "the batch is empty");
 }
 
 #[test]
-fn profiles_for_trigger_queues_ask_for_lcid_0_where_the_library_can_be_asked() {
+fn requests_lcid_0_for_triggers_if_library_can() {
     api::reset();
     let newer = Api {
         cxil_alloc_trig_cp: Some(counters::alloc_trig_cp),
@@ -224,7 +223,7 @@ fn profiles_for_trigger_queues_ask_for_lcid_0_where_the_library_can_be_asked() {
     }
 }
 
-fn silent(bench: &Bench) -> NomatchDmaCmd {
+fn failures_only(bench: &Bench) -> NomatchDmaCmd {
     let mut put = NomatchDmaCmd::new();
     put.set_opcode(C_CMD_NOMATCH_PUT as u8)
         .set_event_send_disable(true)
@@ -235,12 +234,21 @@ fn silent(bench: &Bench) -> NomatchDmaCmd {
     put
 }
 
-/// A trigger event takes room until it has come and was acknowledged; what it waits for takes none.
+/// Returns how many trigger events the event queue has room for.
+fn trigger_room(bench: &mut Bench) -> usize {
+    let mut batch = bench.trigger.batch();
+    (0..100)
+        .take_while(|_| batch.emit_trigger_event(&bench.counter, 1).is_ok())
+        .count()
+}
+
+/// A trigger event reserves room until it is acknowledged. Operations without success events
+/// reserve none.
 #[test]
-fn trigger_events_need_room_and_silent_operations_none() {
+fn reserves_room_for_trigger_events_but_not_for_counted_operations() {
     let mut bench = bench();
     let capacity = bench.world.events.capacity();
-    let put = silent(&bench);
+    let put = failures_only(&bench);
     let mut batch = bench.trigger.batch();
     for threshold in 0..u64::from(capacity - 10) {
         batch.emit_trigger_event(&bench.counter, threshold).unwrap();
@@ -251,31 +259,25 @@ fn trigger_events_need_room_and_silent_operations_none() {
         batch.emit_nomatch_dma(&put).unwrap();
     }
     batch.commit_doorbell();
-    let room = |bench: &mut Bench| {
-        let mut batch = bench.trigger.batch();
-        (0..100)
-            .take_while(|_| batch.emit_trigger_event(&bench.counter, 1).is_ok())
-            .count()
-    };
-    assert_eq!(room(&mut bench), 10);
+    assert_eq!(trigger_room(&mut bench), 10);
     api::deliver(C_EVENT_TRIGGERED_OP);
     assert_eq!(
         bench.world.events.poll().unwrap().event_type(),
         EventType::TRIGGERED_OP
     );
-    assert_eq!(room(&mut bench), 10, "not acknowledged");
+    assert_eq!(trigger_room(&mut bench), 10, "not acknowledged");
     bench.world.events.acknowledge();
-    assert_eq!(room(&mut bench), 11);
+    assert_eq!(trigger_room(&mut bench), 11);
 }
 
-/// The failure of a silent operation is an event that nobody counted: it must not give back the
-/// room of the trigger event that is still to come. A cancelled trigger event does give back its own.
+/// The failure of an operation without success event has no reserved room, so it must not release
+/// that of a pending trigger event. A cancelled trigger event releases its room.
 #[test]
-fn failures_of_silent_operations_give_no_room_back() {
+fn releases_no_room_for_failures_of_counted_operations() {
     let mut bench = bench();
     let capacity = bench.world.events.capacity() as usize;
     bench.counter.reset();
-    let put = silent(&bench);
+    let put = failures_only(&bench);
     let mut batch = bench.world.transmit.batch();
     batch.emit_nomatch_dma(&put).unwrap();
     batch.emit_nomatch_dma(&put).unwrap();
@@ -284,12 +286,6 @@ fn failures_of_silent_operations_give_no_room_back() {
     batch.emit_trigger_event(&bench.counter, 2).unwrap();
     batch.emit_trigger_event(&bench.counter, 3).unwrap();
     batch.commit_doorbell();
-    let room = |bench: &mut Bench| {
-        let mut batch = bench.trigger.batch();
-        (0..100)
-            .take_while(|_| batch.emit_trigger_event(&bench.counter, 1).is_ok())
-            .count()
-    };
     for (kind, code, left) in [
         (C_EVENT_ACK, C_RC_UNDELIVERABLE, 2),
         (C_EVENT_REPLY, C_RC_NO_SPACE, 2),
@@ -300,14 +296,12 @@ fn failures_of_silent_operations_give_no_room_back() {
         let event = bench.world.events.poll().unwrap();
         assert_eq!(u32::from(event.return_code().0), code);
         bench.world.events.acknowledge();
-        assert_eq!(room(&mut bench), capacity - left, "{kind} {code}");
+        assert_eq!(trigger_room(&mut bench), capacity - left, "{kind} {code}");
     }
 }
 
-/// A DMA command that waits for a counter takes room for what it will report, and none where it
-/// reports nothing.
 #[test]
-fn triggered_commands_need_room_for_their_events() {
+fn reserves_room_for_events_of_triggered_commands() {
     let mut bench = bench();
     let room = |bench: &mut Bench, dma: &FullDmaCmd| {
         let mut batch = bench.trigger.batch();
@@ -317,7 +311,7 @@ fn triggered_commands_need_room_for_their_events() {
             .unwrap();
         (count, error)
     };
-    // 61 of the event queue, and 123 slots of the command queue.
+    // The event queue has room for 61 events; the command queue has 123 free slots.
     let mut dma = FullDmaCmd::new();
     dma.set_opcode(C_CMD_PUT as u8);
     assert_eq!(room(&mut bench, &dma), (61, EmitError::QueueFull));

@@ -1,19 +1,18 @@
-//! Gets: data really comes, and every way to fail says its code.
+//! Gets of all lengths, and the fields of their events.
 
 use cxi::EventType;
-use cxi::records::NomatchDmaCmd;
 use cxi::sys::*;
 
 use crate::rig::*;
 
 #[test]
-fn gets_of_every_length_bring_the_bytes_and_no_others() {
+fn gets_bytes_of_any_length_and_no_others() {
     let mut rig = Rig::new();
     let sent = pattern(LEN);
     rig.remote.copy_in(0, &sent).unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
-    // Around the inline limit and the packet size, unaligned at both ends.
+    // Around the inline limit and the packet size; unaligned at both ends.
     let lengths = [
         0,
         1,
@@ -58,17 +57,14 @@ fn gets_of_every_length_bring_the_bytes_and_no_others() {
 }
 
 #[test]
-fn a_nonmatching_get_has_no_user_ptr() {
+fn reports_no_user_ptr_for_nonmatching_get() {
     let mut rig = Rig::new();
     rig.remote.copy_in(0, b"behind the portal").unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
     for restricted in [false, true] {
         rig.local.fill(0).unwrap();
-        let full = rig.dma(C_CMD_NOMATCH_GET, PLAIN, 17);
-        let mut bytes = [0; NomatchDmaCmd::SIZE];
-        bytes.copy_from_slice(&full.bytes()[..NomatchDmaCmd::SIZE]);
-        let mut get = NomatchDmaCmd::from_bytes(bytes);
+        let mut get = nomatch(&rig.dma(C_CMD_NOMATCH_GET, PLAIN, 17));
         get.set_restricted(restricted);
         let mut batch = rig.transmit.batch();
         batch.emit_nomatch_dma(&get).unwrap();

@@ -1,11 +1,9 @@
-//! Gets, atomic operations, counters and messages: the wrapper on a whole NIC, in software, through the
-//! queues that everybody uses.
+//! The wrapper with a software NIC: both ends of each operation in one process.
 
 mod atomics;
 mod counting;
 mod gets;
 mod initiators;
 mod messages;
-#[path = "../../../softnic/tests/model/atomics.rs"]
-mod model;
+mod puts;
 mod rig;

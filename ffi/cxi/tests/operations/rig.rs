@@ -1,18 +1,19 @@
-//! Both ends of an operation in one process: a NIC that addresses itself.
+//! A software NIC that addresses itself, with the objects of both ends.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cxi::records::{CStateCmd, FullDmaCmd, SetStateCmd, TargetCmd};
+use cxi::records::{CStateCmd, DmaAmoCmd, FullDmaCmd, NomatchDmaCmd, SetStateCmd, TargetCmd};
 use cxi::sys::*;
 use cxi::{
     CommunicationProfile, Device, Domain, Event, EventQueue, EventType, Library, Lni, MemoryRegion,
     Pages, PortalTableEntry, Record, ReturnCode, TargetQueue, TransmitQueue, address,
 };
 
-/// Portal index of the entry without matching lists.
+/// Portal index of the portals table entry without matching lists.
 pub const PLAIN: u32 = 0;
-/// Portal index of the entry with matching lists; apart from the other in both halves of the index.
+/// Portal index of the portals table entry with matching lists. It differs from `PLAIN` in both
+/// parts of the index.
 pub const MATCHING: u32 = 33;
 
 /// Bytes of each buffer.
@@ -20,10 +21,11 @@ pub const LEN: usize = 64 * 1024;
 
 pub const USER_PTR: u64 = 0x1234_5678_9abc_def0;
 
-/// Limit of every wait.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of every wait.
+pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct Rig {
+    pub library: Library,
     pub device: Device,
     pub lni: Lni,
     pub domain: Domain,
@@ -40,7 +42,7 @@ pub struct Rig {
     pub matching: PortalTableEntry,
 }
 
-/// An initiator event, or what came instead.
+/// The fields of an initiator event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub kind: EventType,
@@ -50,9 +52,9 @@ pub struct Completion {
     pub tgt_error: bool,
 }
 
-/// The next event, as `look` sees it.
+/// Waits for the next event and returns what `look` reads from it.
 pub fn next<T>(events: &mut EventQueue, look: impl Fn(&Event<'_>) -> T) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         if let Some(event) = events.poll() {
             let seen = look(&event);
@@ -60,7 +62,7 @@ pub fn next<T>(events: &mut EventQueue, look: impl Fn(&Event<'_>) -> T) -> T {
             return seen;
         }
         assert!(Instant::now() < deadline, "no event");
-        // The other end may need this CPU.
+        // A thread of the other end may need this CPU.
         thread::yield_now();
     }
 }
@@ -91,6 +93,7 @@ impl Rig {
         let mut matching = PortalTableEntry::new(&lni, &target_events, true).unwrap();
         matching.map(&domain, MATCHING).unwrap();
         let mut rig = Self {
+            library,
             device,
             lni,
             domain,
@@ -117,13 +120,11 @@ impl Rig {
         let mut batch = self.commands.batch();
         batch.emit_set_state(&command).unwrap();
         batch.commit_doorbell();
-        let seen = next(&mut self.target_events, |event| {
-            (event.event_type(), event.return_code())
-        });
-        assert_eq!(seen, (EventType::STATE_CHANGE, ReturnCode::OK));
+        self.expect_target_event(EventType::STATE_CHANGE);
     }
 
-    /// A persistent entry over all of `remote` that allows everything and reports nothing but errors.
+    /// Returns a persistent list entry over all of `remote` that allows everything and reports only
+    /// errors.
     pub fn entry(&self, portal: u16) -> TargetCmd {
         let mut entry = TargetCmd::new();
         entry.set_ptl_list(C_PTL_LIST_PRIORITY as u8);
@@ -139,36 +140,36 @@ impl Rig {
     }
 
     pub fn append(&mut self, entry: &TargetCmd) {
-        let mut command = *entry;
-        command.set_opcode(C_CMD_TGT_APPEND as u8);
-        let mut batch = self.commands.batch();
-        batch.emit_target(&command).unwrap();
-        batch.commit_doorbell();
-        let seen = next(&mut self.target_events, |event| {
-            (event.event_type(), event.return_code())
-        });
-        assert_eq!(seen, (EventType::LINK, ReturnCode::OK));
+        self.change_list(entry, C_CMD_TGT_APPEND, EventType::LINK);
     }
 
     pub fn unlink(&mut self, entry: &TargetCmd) {
+        self.change_list(entry, C_CMD_TGT_UNLINK, EventType::UNLINK);
+    }
+
+    fn change_list(&mut self, entry: &TargetCmd, opcode: c_tgt_op, event: EventType) {
         let mut command = *entry;
-        command.set_opcode(C_CMD_TGT_UNLINK as u8);
+        command.set_opcode(opcode as u8);
         let mut batch = self.commands.batch();
         batch.emit_target(&command).unwrap();
         batch.commit_doorbell();
+        self.expect_target_event(event);
+    }
+
+    fn expect_target_event(&mut self, kind: EventType) {
         let seen = next(&mut self.target_events, |event| {
             (event.event_type(), event.return_code())
         });
-        assert_eq!(seen, (EventType::UNLINK, ReturnCode::OK));
+        assert_eq!(seen, (kind, ReturnCode::OK));
     }
 
-    /// The address of portal index `index` of this process.
+    /// Returns the fabric address of portal index `index` of this process.
     pub fn dfa(&self, index: u32) -> u32 {
         let info = self.device.info();
         address::dfa(info.nid, self.domain.pid(), index, info.pid_bits)
     }
 
-    /// A full DMA command between the beginnings of the buffers.
+    /// Returns a full DMA command between the starts of the buffers.
     pub fn dma(&self, opcode: c_dma_op, index: u32, length: u32) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command.set_opcode(opcode as u8);
@@ -183,7 +184,7 @@ impl Rig {
         command
     }
 
-    /// The context of immediate data commands to `index`.
+    /// Returns the context of immediate data commands to portal index `index`.
     pub fn c_state(&self, index: u32, restricted: bool) -> CStateCmd {
         let mut command = CStateCmd::new();
         command.set_restricted(restricted);
@@ -225,7 +226,19 @@ impl Rig {
     }
 }
 
-/// Bytes none of which equals its neighbours or zero.
+/// Returns nonzero bytes that differ from their neighbours.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8 + 1).collect()
+}
+
+/// Returns the non-matching command with the first fields of `command`.
+pub fn nomatch(command: &FullDmaCmd) -> NomatchDmaCmd {
+    NomatchDmaCmd::from_bytes(*command.bytes().first_chunk().unwrap())
+}
+
+/// Returns an atomic command with the fields of `command`.
+pub fn dma_amo(command: &FullDmaCmd) -> DmaAmoCmd {
+    let mut bytes = [0; DmaAmoCmd::SIZE];
+    bytes[..FullDmaCmd::SIZE].copy_from_slice(command.bytes());
+    DmaAmoCmd::from_bytes(bytes)
 }

@@ -1,48 +1,33 @@
-//! Whether an incoming operation is taken, decided when its first packet is there (nic.md 8.3).
+//! Whether a received operation is accepted, decided when its first packet arrives (nic.md 8.3).
 
-use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, Target};
 use super::lists::{Entry, Unexpected};
+use super::lni::Lni;
 use super::memory::Access;
-use super::packet::{Kind, Packet, Peer, Wire};
-use super::placement::{self, Place};
-use super::portal::{Pte, has_place, pool_use};
+use super::packet::{Kind, Packet};
+use super::placement::{self, Landing, Place};
+use super::portal::{Pte, has_place};
+use super::return_codes::ReturnCode;
+use super::state::Engine;
 use super::table::Table;
-use super::{Engine, Lni, ReturnCode, arithmetic, matching};
-
-/// Where an operation goes.
-#[derive(Clone, Copy)]
-pub struct Landing {
-    pub pte: usize,
-    /// The list entry. A copy: unlinking does not stop what is under way (nic.md 8.5).
-    pub entry: TargetCmd,
-    /// The entry's memory for it.
-    pub place: Place,
-    /// The operation used the entry up.
-    pub auto_unlinked: bool,
-}
-
-impl Landing {
-    /// Bytes that the operation itself moves: of a rendezvous put, those that come along.
-    #[inline]
-    pub fn mlength(&self, packet: &Packet) -> u32 {
-        match packet.kind {
-            Kind::Rendezvous => self.place.length.min(packet.rendezvous.eager),
-            _ => self.place.length,
-        }
-    }
-}
+use super::wire::{Peer, Wire};
+use super::{arithmetic, matching};
 
 impl<W: Wire> Engine<W> {
-    /// Decides about an operation for its whole length, so that one that fails has moved no data
-    /// (nic.md 7.1), and does what follows for the lists.
+    /// Matches an operation with a list entry, checks its whole length, so that an operation that
+    /// fails moves no data (nic.md 7.1), and updates the lists. Returns its landing, if it matched,
+    /// and OK or the return code of its failure.
     ///
-    /// Whoever meets an entry uses it, also if it then fails: an entry for one operation is gone.
+    /// An operation that fails after it matched an entry for one operation uses that entry up.
     #[inline]
-    pub fn judge(&mut self, peer: Peer, packet: &Packet) -> (Option<Landing>, ReturnCode) {
+    pub fn match_operation(
+        &mut self,
+        peer: Peer,
+        packet: &Packet,
+    ) -> (Option<Landing>, ReturnCode) {
         if packet.return_code != 0 {
             return (None, packet.return_code.into());
         }
@@ -67,40 +52,40 @@ impl<W: Wire> Engine<W> {
             return (None, C_RC_INVALID_ENDPOINT);
         }
         let Some((list, at)) = matching::find(pte, packet) else {
-            return (None, refuse(pte, number, C_SC_FC_NO_MATCH, &mut self.eqs));
+            return (None, pte.refuse(number, C_SC_FC_NO_MATCH, &mut self.eqs));
         };
         let entry = pte.lists.get(list)[at];
-        let files_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
-        let has_place = !files_header || has_place(&self.ptes, number, self.entries);
+        let stores_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
+        let has_place = !stores_header || has_place(&self.ptes, number, self.entries);
         let Some(pte) = self.ptes.get_mut(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
         if !has_place {
-            let code = refuse(pte, number, C_SC_FC_UNEXPECTED_FAIL, &mut self.eqs);
+            let code = pte.refuse(number, C_SC_FC_UNEXPECTED_FAIL, &mut self.eqs);
             return (None, code);
         }
-        let judged = permit(packet, &entry, pte, self.lnis.get(pte.lni));
+        let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
         let mut used = entry.used;
-        let taken = judged.map_or(0, |place| place.length);
-        let used_up = placement::consume(&entry.command, &mut used, taken);
+        let length = place.map_or(0, |place| place.length);
+        let used_up = placement::consume(&entry.command, &mut used, length);
         let landing = Landing {
             pte: number,
             entry: entry.command,
-            place: judged.unwrap_or(Place {
+            place: place.unwrap_or(Place {
                 start: placement::clamped(&entry, packet).start,
                 length: 0,
             }),
             auto_unlinked: used_up,
         };
-        if judged.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
-            return (None, refuse(pte, number, C_SC_FC_EQ_FULL, &mut self.eqs));
+        if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
+            return (None, pte.refuse(number, C_SC_FC_EQ_FULL, &mut self.eqs));
         }
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
             let event = Target {
                 kind: C_EVENT_MATCH,
                 ..Target::of(packet, &landing, C_RC_OK)
             };
-            post(&event, pte, &mut self.eqs, self.entries);
+            pte.post(&event, &mut self.eqs, self.entries);
         }
         if (used_up || used != entry.used)
             && let Some(entries) = pte.lists.get_mut(list)
@@ -112,9 +97,9 @@ impl<W: Wire> Engine<W> {
             }
         }
         if used_up && !entry.command.event_unlink_disable() {
-            post(&unlinked(&landing), pte, &mut self.eqs, self.entries);
+            pte.post(&events::unlinked(&landing), &mut self.eqs, self.entries);
         }
-        if files_header && let Ok(place) = judged {
+        if stores_header && let Ok(place) = place {
             pte.lists.unexpected.push_back(Unexpected {
                 header: *packet,
                 nid: self.wire.nid(Some(peer)),
@@ -124,16 +109,16 @@ impl<W: Wire> Engine<W> {
             });
             self.entries += 1;
         }
-        (Some(landing), judged.err().unwrap_or(C_RC_OK))
+        (Some(landing), place.err().unwrap_or(C_RC_OK))
     }
 }
 
-/// Whether an entry allows an operation, and the memory behind it too (nic.md 7.1, 8.3, 11): then
-/// where it goes.
+/// Checks an operation against its entry and the memory behind it (nic.md 7.1, 8.3, 11), and
+/// returns its place.
 ///
-/// In which order hardware looks is not stated. Here: the kind of transport, rights, bounds, the
-/// combination, alignment, memory.
-fn permit(
+/// nic.md does not state the order in which hardware checks. Here it is: restricted transport,
+/// rights, bounds, the atomic operation, alignment, memory.
+fn check(
     packet: &Packet,
     entry: &Entry,
     pte: &Pte,
@@ -162,7 +147,7 @@ fn permit(
     }
     if length > 0 {
         let space = lni.map(|lni| &lni.space).ok_or(C_RC_INVALID_AC)?;
-        // An atomic operation reads what it changes, whether that is fetched or not.
+        // An atomic operation reads the memory that it changes, fetching or not.
         if reads || is_atomic {
             space.translate(command.lac(), place.start, length, Access::Read)?;
         }
@@ -173,14 +158,14 @@ fn permit(
     Ok(place)
 }
 
-/// Whether the events of an operation that succeeds find room (nic.md 5.6). The REPLY of a get that
-/// the NIC makes for it is none of them: it comes later.
+/// Whether there is room for the events of an operation that succeeds (nic.md 5.6), without the
+/// later REPLY of a get that the NIC issues for it.
 #[inline]
 fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<EventQueue>) -> bool {
     let entry = &landing.entry;
     let unlink = landing.auto_unlinked && !entry.event_unlink_disable();
     let is_rendezvous = packet.kind == Kind::Rendezvous;
-    // The usual entry of one-sided traffic is silent.
+    // Entries of one-sided traffic usually have no events.
     let silent = entry.event_comm_disable()
         || (entry.event_success_disable() && !is_rendezvous && !pte.options.en_event_match);
     if silent && !unlink {
@@ -215,37 +200,4 @@ fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<Event
         }
     }
     queue.accepts(&sizes[..expected])
-}
-
-/// The event of an entry that an operation used up.
-fn unlinked(landing: &Landing) -> Target {
-    Target {
-        kind: C_EVENT_UNLINK,
-        ptlte_index: landing.pte as u16,
-        ptl_list: landing.entry.ptl_list(),
-        buffer_id: landing.entry.buffer_id(),
-        auto_unlinked: true,
-        return_code: C_RC_OK,
-        ..Target::default()
-    }
-}
-
-fn post(event: &Target, pte: &Pte, eqs: &mut Table<EventQueue>, entries: usize) {
-    if let Some(queue) = eqs.get_mut(usize::from(pte.eq)) {
-        events::target(queue, event, pte.options.use_long_event, pool_use(entries));
-    }
-}
-
-/// Refuses a message for lack of resources (nic.md 5.6, 8.3).
-fn refuse(
-    pte: &mut Pte,
-    number: usize,
-    reason: c_sc_reason,
-    eqs: &mut Table<EventQueue>,
-) -> ReturnCode {
-    if !pte.options.en_flowctrl {
-        return C_RC_ENTRY_NOT_FOUND;
-    }
-    pte.flow_control(number, reason, eqs);
-    C_RC_PT_DISABLED
 }

@@ -1,26 +1,56 @@
-//! What atomic operations compute (nic.md 11). Pure functions of bits.
+//! The arithmetic of atomic operations (nic.md 11), as pure functions of bits.
 //!
-//! Values of all types are the low bits of a `u128`, as they lie in memory and in commands;
-//! of a complex number the real part is below the imaginary one.
+//! Values of all types are the low bits of a `u128`, as in memory and in commands. The real part of
+//! a complex number is below the imaginary part.
 //!
-//! What nic.md leaves open (11.5; 15, questions 19 and 20), decided here:
+//! Decisions where nic.md is open (11.5; 15, questions 19 and 20):
 //!
 //! * Floating point is IEEE 754 with round to nearest even, and denormals are numbers.
-//! * MIN and MAX are minimumNumber and maximumNumber of IEEE 754-2019: a number wins over a NaN,
-//!   and -0 is less than +0. Of two NaNs the target's stays, made quiet.
-//! * A sum with a NaN is that NaN made quiet, the target's if both are; the sum of opposite infinities
-//!   is the positive quiet NaN without payload. CPUs differ in both.
+//! * MIN and MAX are minimumNumber and maximumNumber of IEEE 754-2019: of a number and a NaN the
+//!   result is the number, and -0 is less than +0. Of two NaNs the result is the target's, made
+//!   quiet.
+//! * A sum with a NaN is that NaN made quiet, the target's if both are; the sum of opposite
+//!   infinities is the positive quiet NaN without payload. CPUs differ in both.
 //! * CSWAP compares numerically: -0 equals +0, and a NaN is unequal to everything, itself included.
-//! * SWAP and a CSWAP that writes move bits, and change none, not even those of a signaling NaN.
+//! * SWAP, and CSWAP if it writes, store the operand unchanged, signaling NaNs included.
 //! * AXOR combines by exclusive or.
 
 use std::cmp::Ordering;
 
 use cxi_sys::*;
 
-use super::packet::Amo;
+/// An atomic operation by the numbers of its command (nic.md 11), valid or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amo {
+    /// `C_AMO_OP_*`, 4 bits.
+    pub op: u8,
+    /// `C_AMO_TYPE_*`, 4 bits.
+    pub kind: u8,
+    /// `C_AMO_OP_CSWAP_*`, 3 bits.
+    pub comparison: u8,
+    /// The initiator gets the previous value.
+    pub fetching: bool,
+}
 
-/// Bytes of an element; `None` for a number that stands for no type.
+impl Amo {
+    /// Packs the numbers for a packet.
+    pub fn to_bits(self) -> u32 {
+        u32::from_le_bytes([self.op, self.kind, self.comparison, self.fetching.into()])
+    }
+
+    /// Unpacks what `to_bits` packed.
+    pub fn from_bits(bits: u32) -> Self {
+        let [op, kind, comparison, fetching] = bits.to_le_bytes();
+        Self {
+            op,
+            kind,
+            comparison,
+            fetching: fetching != 0,
+        }
+    }
+}
+
+/// Returns the bytes of an element; `None` for an unknown type.
 pub fn size(kind: u8) -> Option<u32> {
     Some(match u32::from(kind) {
         C_AMO_TYPE_INT8_T | C_AMO_TYPE_UINT8_T => 1,
@@ -40,7 +70,7 @@ pub fn takes_two_operands(op: u8) -> bool {
     matches!(u32::from(op), C_AMO_OP_CSWAP | C_AMO_OP_AXOR)
 }
 
-/// Whether the combination exists (nic.md 11.3). The comparison matters to CSWAP only.
+/// Whether the combination is valid (nic.md 11.3). Only CSWAP has a comparison.
 pub fn is_valid(amo: Amo) -> bool {
     let equality = matches!(
         u32::from(amo.comparison),
@@ -72,8 +102,7 @@ pub fn is_valid(amo: Amo) -> bool {
     }
 }
 
-/// Exceptions of floating point. Underflow cannot happen: a sum too small for a normal number
-/// is exact.
+/// Floating point exceptions. Underflow cannot occur: a sum too small for a normal number is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exceptions {
     pub invalid: bool,
@@ -104,16 +133,19 @@ impl Exceptions {
     }
 }
 
-/// The new value of `target`, for a valid combination, given operands 1 and 2. Bits of the operands
-/// beyond the element are ignored.
+/// Returns the new value of `target` for a valid combination and operands 1 and 2. Bits of the
+/// operands beyond the element are ignored.
 pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exceptions) {
     let bits = 8 * size(amo.kind).unwrap_or(16);
     let mask = u128::MAX >> (128 - bits);
     let (first, second) = (first & mask, second & mask);
     let op = u32::from(amo.op);
-    let cswap = |order| match holds(u32::from(amo.comparison), order) {
-        true => first,
-        false => target,
+    let cswap = |order| {
+        if holds(u32::from(amo.comparison), order) {
+            first
+        } else {
+            target
+        }
     };
     let (value, exceptions) = match (u32::from(amo.kind), op) {
         (_, C_AMO_OP_SWAP) => (first, Exceptions::NONE),
@@ -144,7 +176,7 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
                         u32::from(amo.comparison),
                         C_AMO_OP_CSWAP_EQ | C_AMO_OP_CSWAP_NE
                     );
-                    // To ask for the order of what has none is invalid, even of quiet NaNs.
+                    // An ordered comparison with a NaN is invalid, even if the NaN is quiet.
                     let unordered = Exceptions::invalid(ordered && order.is_none());
                     (cswap(order), signaling.or(unordered))
                 }
@@ -155,11 +187,14 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
                 kind,
                 C_AMO_TYPE_INT8_T | C_AMO_TYPE_INT16_T | C_AMO_TYPE_INT32_T | C_AMO_TYPE_INT64_T
             );
-            // Moves the sign to the top, where it counts as such.
+            // Moves the sign bit to the top.
             let extend = |value: u128| (value << (128 - bits)) as i128;
-            let order = |x: u128, y: u128| match signed {
-                true => extend(x).cmp(&extend(y)),
-                false => x.cmp(&y),
+            let order = |x: u128, y: u128| {
+                if signed {
+                    extend(x).cmp(&extend(y))
+                } else {
+                    x.cmp(&y)
+                }
             };
             let truth = u128::from;
             let value = match op {
@@ -186,7 +221,8 @@ fn wide((value, exceptions): (u64, Exceptions)) -> (u128, Exceptions) {
     (value.into(), exceptions)
 }
 
-/// Whether operand 2 stands in the relation `comparison` to the target, if it stands in `order` to it.
+/// Whether `comparison` holds between operand 2 and the target, whose order is `order`; `None` is
+/// unordered.
 fn holds(comparison: u32, order: Option<Ordering>) -> bool {
     let is = |test: fn(Ordering) -> bool| order.is_some_and(test);
     match comparison {
@@ -206,12 +242,12 @@ struct Format {
 }
 
 impl Format {
-    /// The value in the low bits.
+    /// Returns the value in the low bits.
     fn low(self, value: u128) -> u64 {
         value as u64 & (u64::MAX >> (64 - self.bits))
     }
 
-    /// The bit that makes a NaN quiet.
+    /// Returns the bit that makes a NaN quiet.
     fn quiet(self) -> u64 {
         match self.bits {
             32 => 1 << 22,
@@ -219,7 +255,7 @@ impl Format {
         }
     }
 
-    /// The value as a number of the wider format, which holds every one of the narrower.
+    /// Returns the value in the wider format, which represents all values of the narrower one.
     fn number(self, value: u64) -> f64 {
         match self.bits {
             32 => f32::from_bits(value as u32).into(),
@@ -235,26 +271,28 @@ impl Format {
         Exceptions::invalid(self.is_signaling(x) || self.is_signaling(y))
     }
 
-    /// How `x` compares with `y`: not at all if one is a NaN.
+    /// Returns the order of `x` and `y`; `None` if one is a NaN.
     fn compare(self, x: u64, y: u64) -> (Option<Ordering>, Exceptions) {
         let order = self.number(x).partial_cmp(&self.number(y));
         (order, self.any_signaling(x, y))
     }
 
-    /// The one of the two numbers that is `wanted` (less or greater) than the other.
+    /// Returns the minimum or the maximum: the number that is `wanted` (less or greater) than the
+    /// other.
     fn choose(self, target: u64, operand: u64, wanted: Ordering) -> (u64, Exceptions) {
         let (t, a) = (self.number(target), self.number(operand));
         let value = match (t.is_nan(), a.is_nan()) {
             (true, true) => target | self.quiet(),
             (true, false) => operand,
             (false, true) => target,
-            // Among numbers the total order is the numeric one, with -0 below +0.
+            // The total order of numbers is the numeric order, with -0 below +0.
             (false, false) if a.total_cmp(&t) == wanted => operand,
             (false, false) => target,
         };
         (value, self.any_signaling(target, operand))
     }
 
+    /// Returns the sum.
     fn add(self, target: u64, operand: u64) -> (u64, Exceptions) {
         let (t, a) = (self.number(target), self.number(operand));
         for (number, value) in [(t, target), (a, operand)] {
@@ -293,7 +331,7 @@ impl Format {
 
 macro_rules! two_sum {
     ($name:ident, $float:ident) => {
-        /// The sum, and whether it is exact, which Knuth's TwoSum tells for finite sums.
+        /// Returns the sum, and whether a finite sum is exact, by Knuth's TwoSum.
         fn $name(x: $float, y: $float) -> ($float, bool) {
             let sum = x + y;
             let y_used = sum - x;
@@ -305,6 +343,7 @@ macro_rules! two_sum {
 }
 two_sum!(add_single, f32);
 two_sum!(add_double, f64);
+
 #[cfg(test)]
 #[path = "arithmetic_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Against literal values, and against a model that was written apart.
+//! Compares the arithmetic with literal values, and with an independent model.
 
 use super::*;
 
@@ -17,9 +17,9 @@ fn amo(op: u32, kind: u32, comparison: u32) -> Amo {
 }
 
 #[test]
-fn the_table_of_the_specification() {
-    // MIN MAX SUM - LOR LAND BOR BAND LXOR BXOR SWAP CSWAP AXOR, and three that are none; of CSWAP
-    // how many comparisons, which come in the order EQ NE LE LT GE GT.
+fn accepts_combinations_of_the_specification() {
+    // MIN MAX SUM - LOR LAND BOR BAND LXOR BXOR SWAP CSWAP AXOR, and three unknown numbers. For
+    // CSWAP the number of comparisons, in the order EQ NE LE LT GE GT.
     let all = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 6, 1, 0, 0, 0];
     let real = [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 0];
     let complex = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0];
@@ -46,7 +46,7 @@ fn the_table_of_the_specification() {
 }
 
 #[test]
-fn sizes() {
+fn knows_size_of_each_type() {
     for kind in 0..16 {
         let expected = TYPES.get(kind).map(|(_, bytes)| *bytes as u32);
         assert_eq!(size(kind as u8), expected, "type {kind}");
@@ -54,7 +54,7 @@ fn sizes() {
 }
 
 #[test]
-fn every_combination_agrees_with_the_model() {
+fn agrees_with_model_for_every_combination() {
     let mut random = Random(1);
     for (kind, (name, bytes)) in TYPES.into_iter().enumerate() {
         let mask = u128::MAX >> (128 - 8 * bytes);
@@ -68,7 +68,7 @@ fn every_combination_agrees_with_the_model() {
                     let kind = kind as u8;
                     let target = random.operand(kind) & mask;
                     let first = random.operand(kind);
-                    // Often equal to the target, which rarely happens by chance.
+                    // Often equal to the target, which is rare among random values.
                     let second = match random.below(3) {
                         0 => target | random.operand(kind) & !mask,
                         _ => random.operand(kind),
@@ -89,7 +89,7 @@ fn every_combination_agrees_with_the_model() {
 
 /// MIN, MAX and SUM of floats, where nic.md is open.
 #[test]
-fn nans_and_zeros() {
+fn orders_nans_and_zeros() {
     let bits = |value: f32| u128::from(value.to_bits());
     let (zero, minus_zero, one) = (bits(0.0), bits(-0.0), bits(1.0));
     let (quiet, other_quiet, signaling, infinity) =
@@ -123,7 +123,7 @@ fn nans_and_zeros() {
 
 /// Rounding to nearest, ties to even, in the precision of the element.
 #[test]
-fn sums_round_once_in_their_own_precision() {
+fn rounds_sums_in_precision_of_element() {
     let sum = |kind, t, a| execute(amo(C_AMO_OP_SUM, kind, 0), t, a, 0).0;
     let single = |value: f32| u128::from(value.to_bits());
     let half_ulp = single(f32::EPSILON / 2.0);
@@ -139,7 +139,7 @@ fn sums_round_once_in_their_own_precision() {
 
 /// The sign of a comparison, by numbers from nic.md 11.2: operand 2 99 and 101, target 100.
 #[test]
-fn operand_two_is_compared_with_the_target() {
+fn compares_operand_two_with_target() {
     for (comparison, below, above) in [
         (C_AMO_OP_CSWAP_EQ, false, false),
         (C_AMO_OP_CSWAP_NE, true, true),
@@ -157,17 +157,17 @@ fn operand_two_is_compared_with_the_target() {
 }
 
 #[test]
-fn the_masked_swap_of_the_specification() {
+fn axor_follows_example_of_specification() {
     let mask = 0xf0f0_f0f0;
     let amo = amo(C_AMO_OP_AXOR, C_AMO_TYPE_UINT32_T, 0);
     let (value, _) = execute(amo, 0x1111_1111, 0xaaaa_aaaa & mask, mask);
     assert_eq!(value, 0xa1a1_a1a1);
-    // By exclusive or, where or would give 0x7.
+    // Exclusive or; an inclusive or would give 0x7.
     assert_eq!(execute(amo, 0x5, 0x6, 0).0, 0x3);
 }
 
 #[test]
-fn exceptions() {
+fn raises_exceptions() {
     let none = Exceptions::default();
     let invalid = Exceptions {
         invalid: true,
@@ -215,7 +215,7 @@ fn exceptions() {
             "{amo:?} {target:#x} {first:#x} {second:#x}"
         );
     }
-    // Of a complex number, either part counts.
+    // Either part of a complex number can raise an exception.
     let both = |real: f32, imaginary: f32| bits(real) | bits(imaginary) << 32;
     let amo = amo(C_AMO_OP_SUM, C_AMO_TYPE_FLOAT_COMPLEX_T, 0);
     let (value, raised) = execute(amo, both(1.0, f32::MAX), both(2.0, f32::MAX), 0);

@@ -1,27 +1,31 @@
-//! Atomic operations at the target. One engine executes those of its portals one after another; what
-//! makes them atomic against engines of other open devices on the same memory is in
-//! [`update`](super::memory::update).
+//! Received atomic operations. One engine executes those of its portals one after another.
+//! [`update`](super::bytes::update) makes them atomic against engines of other open devices that
+//! use the same memory.
 
 use cxi_sys::*;
 
-use super::admission::Landing;
-use super::memory::{Access, copy};
-use super::packet::{Arrival, Kind, Packet, Wire};
-use super::{Engine, ReturnCode, arithmetic};
+use super::arithmetic;
+use super::bytes::copy;
+use super::memory::Access;
+use super::packet::{Kind, Packet};
+use super::placement::Landing;
+use super::return_codes::ReturnCode;
+use super::state::Engine;
+use super::wire::{Arrival, Wire};
 
 impl<W: Wire> Engine<W> {
-    /// An atomic operation has come in.
+    /// Handles an atomic operation.
     pub fn atomic(&mut self, arrival: &Arrival) {
         let packet = &arrival.packet;
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
-        let (landing, code) = self.judge(peer, packet);
+        let (landing, code) = self.match_operation(peer, packet);
         let (Some(landing), C_RC_OK) = (landing, code) else {
             return self.finish(peer, packet, landing.as_ref(), code);
         };
-        let before = match self.execute(arrival, &landing) {
-            Ok(before) => before,
+        let previous = match self.execute(arrival, &landing) {
+            Ok(previous) => previous,
             Err(code) => return self.finish(peer, packet, Some(&landing), code),
         };
         if !packet.amo.fetching {
@@ -37,15 +41,15 @@ impl<W: Wire> Engine<W> {
             return_code: C_RC_OK as u8,
             ptl_list: landing.entry.ptl_list(),
             total: length,
-            tail: [before as u64, (before >> 64) as u64],
+            tail: [previous as u64, (previous >> 64) as u64],
             ..Packet::default()
         };
         self.answer(peer, reply);
     }
 
-    /// Does it, and answers the value before. An exception of floating point that the portals table
-    /// entry signals is told instead of the value; the target has its new value all the same, as
-    /// in IEEE arithmetic (nic.md 7 does not say).
+    /// Executes the operation and returns the previous value. A floating point exception that the
+    /// portals table entry signals is returned instead; the target still has its new value, as in
+    /// IEEE arithmetic (nic.md 7 does not state this).
     fn execute(&self, arrival: &Arrival, landing: &Landing) -> Result<u128, ReturnCode> {
         let packet = &arrival.packet;
         let amo = packet.amo;
@@ -59,21 +63,21 @@ impl<W: Wire> Engine<W> {
             .translate(lac, start, length.into(), Access::Write)?;
         let mut operands = [0_u128; 2];
         let carried = usize::from(packet.length).min(size_of_val(&operands));
-        // SAFETY: the packet holds that many bytes, and so does the array.
+        // SAFETY: the packet has `carried` bytes, and the array has room for them.
         unsafe { copy(arrival.data(), operands.as_mut_ptr().cast(), carried) };
         let [first, second] = operands.map(u128::from_le);
         let mut exceptions = arithmetic::Exceptions::default();
-        let compute = |before| {
-            let (after, raised) = arithmetic::execute(amo, before, first, second);
+        let compute = |value| {
+            let (result, raised) = arithmetic::execute(amo, value, first, second);
             exceptions = raised;
-            after
+            result
         };
-        // SAFETY: `judge` found the place aligned, and `translate` found it in memory that software
-        // keeps mapped while list entries use it.
-        let before = unsafe { place.update(length as usize, compute) }?;
+        // SAFETY: `match_operation` found the place aligned, and `translate` found its bytes, which
+        // software keeps mapped while list entries use them.
+        let previous = unsafe { place.update(length as usize, compute) }?;
         match pte.options.signals.code(exceptions) {
             Some(code) => Err(code),
-            None => Ok(before),
+            None => Ok(previous),
         }
     }
 }

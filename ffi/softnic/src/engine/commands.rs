@@ -1,36 +1,36 @@
-//! Initiator commands, decoded: what is to be done, whatever form of command says so (nic.md 3.5 to 3.10).
+//! Decodes the initiator commands into operations (nic.md 3.5 to 3.10).
 
 use cxi_sys::records::{
     CStateCmd, DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, IdcMsgHdr, NomatchDmaCmd, SmallAmoPayload,
 };
 use cxi_sys::*;
 
-use super::ReturnCode;
-use super::arithmetic;
+use super::arithmetic::{self, Amo};
 use super::counter::Counting;
 use super::location::Staging;
 use super::memory::{Access, AddressSpace};
-use super::packet::{Amo, Kind, Rendezvous};
+use super::packet::{Kind, Rendezvous};
+use super::return_codes::ReturnCode;
 use super::ring::Command;
 
-/// Memory of the initiator, as a command names it.
+/// Memory of the initiator.
 #[derive(Clone, Copy)]
 pub struct Local {
     pub lac: u8,
     pub iova: u64,
 }
 
-/// Where the payload of an operation comes from.
+/// The payload of an operation.
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would cost every immediate put an allocation"
 )]
 pub enum Source {
-    /// Out of the command.
+    /// Part of the command.
     Immediate([u64; 28]),
-    /// Out of memory of the LNI.
+    /// In memory of the LNI.
     Memory(Local),
-    /// There is none.
+    /// No payload.
     Nothing,
 }
 
@@ -42,13 +42,13 @@ pub struct Operation {
     pub index_ext: u8,
     pub restricted: bool,
     pub remote_offset: u64,
-    /// Bytes put or asked for; the element of an atomic operation.
+    /// Bytes put or requested; the size of the element of an atomic operation.
     pub length: u32,
     pub initiator: u32,
     pub match_bits: u64,
     pub header_data: u64,
     pub source: Source,
-    /// Where data comes back to.
+    /// Where the data of a reply is written.
     pub result: Option<Local>,
     pub amo: Amo,
     pub rendezvous: Rendezvous,
@@ -60,16 +60,15 @@ pub struct Operation {
     pub reduction: bool,
 }
 
-/// Decodes a command that starts an operation; `c_state` is the context of immediate data
-/// commands. What this NIC does not do is an illegal operation; what cannot be meant, an
-/// invalid argument.
+/// Decodes a command that starts an operation. `c_state` is the context of immediate data commands.
+///
+/// # Errors
+/// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an inconsistent
+/// one.
 #[inline]
 pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
     let header = command.header;
-    let sized = |size: usize| match command.size() == size {
-        true => Ok(()),
-        false => Err(C_RC_CMD_INVALID_ARG),
-    };
+    let sized = |size: usize| check(command.size() == size);
     match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
         (C_CMD_TYPE_IDC, C_CMD_PUT) => idc_put(command, c_state),
         (C_CMD_TYPE_IDC, C_CMD_SMALL_MESSAGE) => idc_msg(command, c_state),
@@ -103,12 +102,13 @@ pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, Retur
     }
 }
 
-/// An operation without payload, with all that a C_STATE says.
+/// Returns an operation without payload, with the fields of the C_STATE.
 #[inline]
 fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) -> Operation {
-    let completion = match replies {
-        true => c_state.event_ct_reply(),
-        false => c_state.event_ct_ack(),
+    let completion = if replies {
+        c_state.event_ct_reply()
+    } else {
+        c_state.event_ct_ack()
     };
     Operation {
         kind,
@@ -185,7 +185,7 @@ fn idc_msg(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCo
     })
 }
 
-/// Both forms of the immediate atomic operation, told apart by size (nic.md 3.7).
+/// Decodes both forms of the immediate atomic operation, which differ in size (nic.md 3.7).
 fn idc_amo(
     command: &Command,
     c_state: &CStateCmd,
@@ -195,7 +195,7 @@ fn idc_amo(
     if usize::from(header.length()) != command.size() {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    no_flush_of_fetching(fetching, c_state.flush())?;
+    check(!(fetching && c_state.flush()))?; // nic.md 12
     let large = IdcAmoCmd::from_bytes(command.bytes());
     let (amo, operands) = match command.size() {
         IdcAmoCmd::SIZE => (
@@ -222,7 +222,7 @@ fn idc_amo(
                 comparison: 0,
                 fetching,
             };
-            // The form has no place for a result, a second operand or a second word.
+            // This form has no field for a result, a second operand or a second word.
             let too_small = fetching
                 || arithmetic::takes_two_operands(amo.op)
                 || u32::from(amo.kind) == C_AMO_TYPE_DOUBLE_COMPLEX_T;
@@ -246,7 +246,8 @@ fn idc_amo(
     })
 }
 
-/// A command of 32 bytes, or the first 32 bytes of a longer one, which mean the same.
+/// Decodes a command of 32 bytes, or the first 32 bytes of a longer one, which have the same
+/// format.
 #[inline]
 fn dma(command: &Command, kind: Kind) -> Operation {
     let command = NomatchDmaCmd::from_bytes(command.bytes());
@@ -298,8 +299,7 @@ fn full_dma(command: &Command, kind: Kind) -> Operation {
     }
 }
 
-/// The header and the eager part go out; the target gets the rest. It needs the match bits that a
-/// restricted one has not.
+/// Decodes a rendezvous put, which cannot be restricted because it needs match bits.
 fn rendezvous_put(command: &Command) -> Result<Operation, ReturnCode> {
     let put = FullDmaCmd::from_bytes(command.bytes());
     if put.restricted() {
@@ -317,14 +317,15 @@ fn rendezvous_put(command: &Command) -> Result<Operation, ReturnCode> {
 
 fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
     let amo = DmaAmoCmd::from_bytes(command.bytes());
-    no_flush_of_fetching(fetching, amo.flush())?;
+    check(!(fetching && amo.flush()))?; // nic.md 12
     let result = Local {
         lac: amo.write_lac(),
         iova: amo.local_write_addr(),
     };
-    let completion = match fetching {
-        true => amo.event_ct_reply(),
-        false => amo.event_ct_ack(),
+    let completion = if fetching {
+        amo.event_ct_reply()
+    } else {
+        amo.event_ct_ack()
     };
     let operation = dma(command, Kind::Atomic);
     Ok(Operation {
@@ -347,12 +348,12 @@ fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
     })
 }
 
-/// A fetching atomic operation cannot carry a flush (nic.md 12). How hardware says no is not
-/// stated; a command that asks for what cannot be is malformed.
-fn no_flush_of_fetching(fetching: bool, flush: bool) -> Result<(), ReturnCode> {
-    match fetching && flush {
-        true => Err(C_RC_CMD_INVALID_ARG),
-        false => Ok(()),
+/// CMD_INVALID_ARG unless the condition holds.
+fn check(condition: bool) -> Result<(), ReturnCode> {
+    if condition {
+        Ok(())
+    } else {
+        Err(C_RC_CMD_INVALID_ARG)
     }
 }
 
@@ -363,15 +364,17 @@ fn immediate_operands(operands: [u64; 4]) -> Source {
 }
 
 impl Operation {
-    /// Whether data comes back: then REPLY completes it, else ACK (nic.md 6.4).
+    /// Whether a REPLY with data completes the operation, not an ACK (nic.md 6.4).
     #[inline]
     pub fn is_answered_with_data(&self) -> bool {
         self.kind == Kind::Get || self.amo.fetching
     }
 
-    /// Looks whether our own memory allows the operation, for its whole length, before anything
-    /// is sent; fetches the first operand of an atomic one. An operation on no bytes looks at
-    /// no address.
+    /// Checks the memory of the initiator for the whole length before anything is sent, and reads
+    /// the first operand of an atomic operation. An operation on 0 bytes checks no address.
+    ///
+    /// # Errors
+    /// The return code with which the operation completes.
     #[inline]
     pub fn prepare(&mut self, command: &Command, space: &AddressSpace) -> Result<(), ReturnCode> {
         if self.kind == Kind::Atomic
@@ -392,9 +395,9 @@ impl Operation {
         Ok(())
     }
 
-    /// The operands of a DMA atomic operation. A length that is not that of the element is found
-    /// out here, where the operand is read by it; the rest about the combination is for the
-    /// target, which executes it. Of a type that does not exist nothing can be read.
+    /// Reads the operands of a DMA atomic operation and checks its length. The target, which
+    /// executes the operation, checks the combination of type and operation. For an unknown type
+    /// nothing is read.
     fn fetch_operand(
         &mut self,
         command: &Command,
@@ -407,8 +410,8 @@ impl Operation {
             Some(size) => {
                 let from =
                     space.translate(operand.lac, operand.iova, u64::from(size), Access::Read)?;
-                // SAFETY: `translate` found `size` bytes, at most 16, in memory that software keeps mapped
-                // while commands use it.
+                // SAFETY: `translate` found `size` bytes, at most 16, which `bytes` holds; software
+                // keeps the memory mapped while commands use it.
                 unsafe { from.read(bytes.as_mut_ptr(), size as usize) }?;
             }
             None => self.length = 0,
@@ -424,8 +427,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Bytes that its packets carry to the target. An atomic operation carries two words of
-    /// operand 1, and two of operand 2 where there is one.
+    /// Returns the payload bytes of its packets. An atomic operation carries two words of operand
+    /// 1, and two of operand 2 where there is one.
     #[inline]
     pub fn payload(&self) -> u32 {
         match self.kind {
@@ -436,7 +439,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of the whole message, as its packets say it.
+    /// Returns the bytes of the whole message, as stated in its packets.
     #[inline]
     pub fn total(&self) -> u32 {
         match self.kind {
@@ -447,8 +450,8 @@ impl Operation {
 }
 
 impl Source {
-    /// Where `length` bytes at `offset` can be read. Looked up for each packet, since software may unmap
-    /// the memory while the put is under way.
+    /// Returns an address at which `length` bytes at `offset` can be read. Translated for each
+    /// packet, because software may unmap the memory while the put is in progress.
     #[inline]
     pub fn at(
         &self,

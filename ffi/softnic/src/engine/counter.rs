@@ -1,20 +1,18 @@
-//! Counters: a success and a failure count each, with doorbells and a write-back word (nic.md 9.1).
+//! Counting events: a success and a failure count, doorbells and a write-back word (nic.md 9.1).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::C_RC_OK;
-use cxi_sys::records::CtWriteback;
+use cxi_sys::records::{CtWriteback, TargetCmd};
 
-use super::ReturnCode;
-use super::triggers::{MAX_PENDING, Trigger};
+use super::return_codes::ReturnCode;
 use crate::pages::Pages;
 
-/// Largest success count: 48 bits. Counting beyond wraps (nic.md 15, question 16).
+/// The largest success count: 48 bits. Larger counts wrap (nic.md 15, question 16).
 pub const SUCCESS_MASK: u64 = (1 << 48) - 1;
 
-/// Largest failure count: 7 bits. Counting beyond stays there (nic.md 15, question 16).
+/// The largest failure count: 7 bits. The count saturates (nic.md 15, question 16).
 pub const MAX_FAILURES: u8 = 0x7f;
 
 /// Byte offsets of the doorbells.
@@ -23,17 +21,17 @@ const ADD_FAILURE: usize = 64;
 const RESET_SUCCESS: usize = 128;
 const RESET_FAILURE: usize = 192;
 
-/// Put back wherever a doorbell was taken: wider than any count.
+/// The value of a doorbell that was not written: wider than any count.
 const UNTOUCHED: u64 = u64::MAX;
 
-/// What happens to the counts.
+/// A change of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Add {
         success: u64,
         failure: u8,
     },
-    /// Overwrites what is given.
+    /// Overwrites the counts that are given.
     Set {
         success: Option<u64>,
         failure: Option<u8>,
@@ -45,22 +43,34 @@ pub enum Change {
 pub struct Counting {
     /// The counter; 0 is none.
     pub ct: u16,
-    /// That its data has gone out.
+    /// Count when its data has been sent.
     pub send: bool,
-    /// Its ACK, or its REPLY.
+    /// Count its ACK or REPLY.
     pub completion: bool,
-    /// Bytes, not operations.
+    /// Count bytes, not operations.
     pub bytes: bool,
 }
 
 impl Counting {
-    /// Whether it counts anything anywhere.
+    /// Returns what a list entry counts: operations at the target, if `is_counted`.
+    #[inline]
+    pub fn of_entry(entry: &TargetCmd, is_counted: bool) -> Self {
+        Self {
+            ct: entry.ct(),
+            send: false,
+            completion: is_counted,
+            bytes: entry.event_ct_bytes(),
+        }
+    }
+
+    /// Whether anything is counted.
     pub fn is_used(&self) -> bool {
         self.ct != 0 && (self.send || self.completion)
     }
 }
 
-/// What a completed operation of `length` bytes adds: a success or its bytes, or one failure.
+/// Returns the change by a completed operation of `length` bytes: one success or its bytes, or one
+/// failure.
 #[inline]
 pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
     let (success, failure) = match (code, bytes) {
@@ -74,48 +84,43 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
 /// A counter.
 pub struct Counter {
     pub lni: usize,
-    /// Triggered operations that its LNI may have pending on all its counters: what the service allows.
-    pub most_pending: usize,
     pub success: u64,
     pub failure: u8,
-    /// Address of the write-back word.
+    /// Address of the write-back word, if there is one.
     write_back: Option<usize>,
     doorbells: Arc<Pages>,
-    /// What waits for the success count, by ascending threshold; of equal ones the older first.
-    pub pending: VecDeque<Trigger>,
 }
 
 impl Counter {
-    /// A counter at zero, written through `doorbells`.
+    /// Makes a counter at zero, written through `doorbells`.
     pub fn new(lni: usize, doorbells: Arc<Pages>) -> Self {
         for offset in [ADD_SUCCESS, ADD_FAILURE, RESET_SUCCESS, RESET_FAILURE] {
             doorbells.word(offset).store(UNTOUCHED, Ordering::Relaxed);
         }
         Self {
             lni,
-            most_pending: MAX_PENDING,
             success: 0,
             failure: 0,
             write_back: None,
             doorbells,
-            pending: VecDeque::new(),
         }
     }
 
-    /// Tells the counts at this address from now on, or nowhere.
+    /// Sets the address of the write-back word; `None` for no write-back.
     ///
     /// # Safety
-    /// The address is that of 8 aligned bytes that stay mapped and writable until another takes its
-    /// place or the counter is dropped.
+    /// The address is that of 8 aligned bytes that stay mapped and writable until the address is
+    /// replaced or the counter is dropped.
     pub unsafe fn set_write_back(&mut self, address: Option<usize>) {
         self.write_back = address;
     }
 
-    /// What was stored to the doorbells since the last look, in this order: resets before additions,
-    /// as in setting up; successes before failures, which are written back. Of two stores to one
-    /// doorbell between two looks the second alone is seen; hardware sees both.
+    /// Returns the changes that software stored to the doorbells since the last call, in this
+    /// order: resets before additions, as programs set counters up; successes before failures,
+    /// which are written back. Of two stores to one doorbell between two calls only the second has
+    /// an effect; hardware handles both.
     #[inline]
-    pub fn notice(&self) -> [Option<Change>; 4] {
+    pub fn take_doorbells(&self) -> [Option<Change>; 4] {
         let take = |offset| {
             let word = self.doorbells.word(offset);
             if word.load(Ordering::Acquire) == UNTOUCHED {
@@ -125,8 +130,8 @@ impl Counter {
         };
         let set = |success, failure| Change::Set { success, failure };
         let add = |success, failure| Change::Add { success, failure };
-        // Looked at in the opposite order: whoever stores in this one while we look is not seen to
-        // have stored the later without the earlier.
+        // Read in reverse order: a program that writes doorbells in the above order meanwhile is
+        // never seen to have written a later one without the earlier ones.
         let add_failure = take(ADD_FAILURE).map(|value| add(0, value as u8 & MAX_FAILURES));
         let add_success = take(ADD_SUCCESS).map(|value| add(value & SUCCESS_MASK, 0));
         let reset_failure = take(RESET_FAILURE).map(|_| set(None, Some(0)));
@@ -134,8 +139,8 @@ impl Counter {
         [reset_success, reset_failure, add_success, add_failure]
     }
 
-    /// Changes the counts. All but an addition to the successes is written back (nic.md 9.1; 15,
-    /// question 17).
+    /// Changes the counts. Every change except an addition to the successes is written back (nic.md
+    /// 9.1; 15, question 17).
     #[inline]
     pub fn apply(&mut self, change: Change) {
         match change {
@@ -154,7 +159,7 @@ impl Counter {
         self.write_back();
     }
 
-    /// Tells the counts in the write-back word, in a single store.
+    /// Writes the counts to the write-back word, in a single store.
     pub fn write_back(&self) {
         let Some(address) = self.write_back else {
             return;
@@ -165,7 +170,7 @@ impl Counter {
             .set_ct_failure(self.failure)
             .set_ct_writeback(true);
         let word = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: `set_write_back` was promised such a word.
+        // SAFETY: the caller of `set_write_back` keeps this aligned word mapped and writable.
         let word = unsafe { AtomicU64::from_ptr(word) };
         word.store(u64::from_le_bytes(*counts.bytes()), Ordering::Release);
     }
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn successes_wrap_and_failures_stay_at_the_maximum() {
+    fn wraps_successes_and_saturates_failures() {
         let (mut counter, _) = counter();
         counter.apply(add(SUCCESS_MASK, 126));
         counter.apply(add(3, 1));
@@ -198,29 +203,29 @@ mod tests {
     }
 
     #[test]
-    fn doorbells_are_taken_once() {
+    fn takes_each_doorbell_once() {
         let (counter, page) = counter();
-        assert_eq!(counter.notice(), [None; 4]);
+        assert_eq!(counter.take_doorbells(), [None; 4]);
         page.word(0).store(1 << 48 | 5, Ordering::Release);
         page.word(64).store(0x80 | 3, Ordering::Release);
         page.word(128).store(0, Ordering::Release);
         page.word(192).store(7, Ordering::Release);
         let set = |success, failure| Some(Change::Set { success, failure });
-        let seen = [
+        let changes = [
             set(Some(0), None),
             set(None, Some(0)),
             Some(add(5, 0)),
             Some(add(0, 3)),
         ];
-        assert_eq!(counter.notice(), seen);
-        assert_eq!(counter.notice(), [None; 4]);
+        assert_eq!(counter.take_doorbells(), changes);
+        assert_eq!(counter.take_doorbells(), [None; 4]);
     }
 
     #[test]
-    fn what_is_written_back() {
+    fn writes_back_failures_and_assignments() {
         let (mut counter, page) = counter();
         let address = page.at(1024, 8).expose_provenance();
-        // SAFETY: the page lives as long as the counter, and has nothing else there.
+        // SAFETY: the page lives as long as the counter, and nothing else uses these bytes.
         unsafe { counter.set_write_back(Some(address)) };
         let mut after = |change| {
             page.word(1024).store(0, Ordering::Relaxed);
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_adds() {
+    fn operation_adds_success_or_bytes_or_failure() {
         assert_eq!(amount(false, 4096, C_RC_OK), add(1, 0));
         assert_eq!(amount(true, 4096, C_RC_OK), add(4096, 0));
         assert_eq!(amount(true, 0, C_RC_OK), add(0, 0));

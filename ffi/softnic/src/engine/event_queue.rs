@@ -1,26 +1,42 @@
-//! Event queues: writing records where software finds them (nic.md 5).
+//! Event queues: rings of event records that the NIC writes and software reads (nic.md 5).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::{EqStatus, EqSwState};
-use cxi_sys::{C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, CXI_EQ_DROP_STATUS_DISABLE};
-use rustix::time::{ClockId, clock_gettime};
+use cxi_sys::{
+    C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, C_RC_PERM_VIOLATION, CXI_EQ_DROP_STATUS_DISABLE,
+    CXI_EQ_TIMESTAMP_EVENTS,
+};
 
+use super::return_codes::ReturnCode;
+use super::table::Table;
 use super::telemetry::EventCounts;
-use crate::interrupt::WaitObject;
 use crate::pages::Pages;
 
-/// Bytes of a slot, and of the longest event.
+/// Seconds and nanoseconds of the time of day.
+pub type Time = (u64, u32);
+
+/// Returns the current time of day.
+pub type Clock = fn() -> Time;
+
+/// Wakes a program that sleeps until an event queue has an event or a new status.
+pub trait Interrupt: Send + Sync {
+    /// Signals the program.
+    fn signal(&self);
+}
+
+/// Bytes of a slot, and of the largest event.
 pub const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 
-/// Type EQ_SWITCH, return code OK: the last event of a buffer that is left (nic.md 5.8).
+/// EQ_SWITCH with return code OK: the last event of a buffer before the queue moves (nic.md 5.8).
 const SWITCH_EVENT: [u64; 2] = [0, 0x0179_0000_0000_0000];
 
-/// A filler of 16 bytes: type NULL, with a return code, without which no reader would pass it.
+/// A filler of 16 bytes: type NULL, with a return code, because readers stop at records without
+/// one.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
 
-/// Fill levels at which software wants the status block written (nic.md 5.1, 5.5), in percent.
+/// Fill levels in percent at which the NIC writes the status block (nic.md 5.1, 5.5).
 #[derive(Clone, Copy, Default)]
 pub struct Thresholds {
     pub base: u32,
@@ -31,58 +47,62 @@ pub struct Thresholds {
 /// An event queue of this process.
 pub struct EventQueue {
     pub lni: usize,
-    /// The mapping that holds the buffer; none for a passthrough queue.
+    /// The mapping that holds the buffer; `None` for a passthrough queue.
     pub md: Option<usize>,
-    /// The queue is moving to another buffer, until software says that it has followed; the mapping of the
-    /// one that it leaves.
+    /// While the queue moves to another buffer, until software completes the move: the mapping of
+    /// the previous buffer.
     leaving: Option<Option<usize>>,
     /// The buffer in use is the second, the fourth, ... of this queue.
     buffer_b: bool,
-    /// Who wants to know of events, and of writes to the status block.
-    waits: [Option<Arc<WaitObject>>; 2],
-    /// An event was written while nobody wanted to be told.
-    untold: bool,
-    /// Software state at that time, or when it was last looked at.
-    told_at: u64,
+    /// The interrupts for events and for writes of the status block.
+    interrupts: [Option<Arc<dyn Interrupt>>; 2],
+    /// An event was written while the event interrupt was disabled.
+    is_signal_due: bool,
+    /// The software state when the interrupt was last considered.
+    considered_at: u64,
+    /// `CXI_EQ_*`.
     pub flags: u64,
-    /// Slots that events of incoming messages may not use.
+    /// Slots that events of received messages may not use.
     reserved: usize,
     thresholds: Thresholds,
-    /// Threshold of the last status write, counted from 1; 0 below all of them.
+    /// Number of thresholds that were passed at the last status write.
     level: u32,
     buffer: usize,
     slots: usize,
     /// Byte offset of the next event.
     write: usize,
-    /// Slot that software reads, as last seen.
+    /// The slot that software reads, when last checked.
     read: usize,
     software: Arc<Pages>,
+    clock: Clock,
     /// Sequence bit of the last drop.
     drop_sequence: bool,
     pub counts: EventCounts,
 }
 
 impl EventQueue {
-    /// A queue over `len` zeroed bytes at `buffer`, whose software-state register is the first
-    /// word of `software`.
+    /// Makes a queue over `len` zeroed bytes at `buffer`, whose software-state register is the
+    /// first word of `software`.
     ///
     /// # Safety
-    /// The buffer stays mapped and writable, and is not used for anything else, while the queue exists.
+    /// The buffer is page aligned, stays mapped and writable, and is used for nothing else while
+    /// the queue exists.
     pub unsafe fn new(
         lni: usize,
         md: Option<usize>,
         buffer: usize,
         len: usize,
         software: Arc<Pages>,
+        clock: Clock,
     ) -> Self {
         Self {
             lni,
             md,
             leaving: None,
             buffer_b: false,
-            waits: [None, None],
-            untold: false,
-            told_at: 0,
+            interrupts: [None, None],
+            is_signal_due: false,
+            considered_at: 0,
             flags: 0,
             reserved: 0,
             thresholds: Thresholds::default(),
@@ -92,6 +112,7 @@ impl EventQueue {
             write: SLOT,
             read: 1,
             software,
+            clock,
             drop_sequence: false,
             counts: EventCounts::default(),
         }
@@ -104,35 +125,36 @@ impl EventQueue {
         self.thresholds = thresholds;
     }
 
-    /// Sets who is told of events, and of writes to the status block.
-    pub fn set_waits(&mut self, waits: [Option<Arc<WaitObject>>; 2]) {
-        self.waits = waits;
+    /// Sets the interrupts for events and for writes of the status block.
+    pub fn set_interrupts(&mut self, interrupts: [Option<Arc<dyn Interrupt>>; 2]) {
+        self.interrupts = interrupts;
     }
 
-    /// Whether somebody may sleep until there is an event.
-    pub fn is_waited_for(&self) -> bool {
-        self.waits[0].is_some()
+    /// Whether the queue has an interrupt for events.
+    pub fn has_event_interrupt(&self) -> bool {
+        self.interrupts[0].is_some()
     }
 
-    /// Whether a mapping holds a buffer of this queue, also one that software has not left yet.
+    /// Whether a mapping holds the buffer of this queue, or the previous one during a move.
     pub fn uses(&self, md: usize) -> bool {
         self.md == Some(md) || self.leaving == Some(Some(md))
     }
 
-    /// Goes on in another buffer of `len` zeroed bytes, with EQ_SWITCH as the last event of this one. False while
-    /// an earlier move is not complete.
+    /// Moves to another buffer of `len` zeroed bytes, with EQ_SWITCH as the last event of this one.
+    /// False while an earlier move is not complete.
     ///
     /// # Safety
-    /// As for `new`.
+    /// The new buffer satisfies the conditions of [`new`](Self::new). The previous one does so
+    /// until [`complete_move`](Self::complete_move).
     pub unsafe fn move_to(&mut self, md: Option<usize>, buffer: usize, len: usize) -> bool {
         if self.leaving.is_some() {
             return false;
         }
-        // There is always room: in a slot already begun, or else in the one that keeps a full queue apart from an
-        // empty one, which serves its purpose no more.
+        // There is always room: in a partly filled slot, or else in the slot that distinguishes a
+        // full queue from an empty one, which this buffer does not need any more.
         self.put(&SWITCH_EVENT);
         self.counts.written[C_EVENT_EQ_SWITCH as usize] += 1;
-        self.tell_of_event();
+        self.consider_interrupt();
         self.leaving = Some(std::mem::replace(&mut self.md, md));
         self.buffer = buffer;
         self.slots = len / SLOT;
@@ -143,8 +165,8 @@ impl EventQueue {
         true
     }
 
-    /// Software has followed to the other buffer; false if there was no move.
-    pub fn has_moved(&mut self) -> bool {
+    /// Completes a move after software has switched to the new buffer; false if there was no move.
+    pub fn complete_move(&mut self) -> bool {
         self.leaving.take().is_some()
     }
 
@@ -153,12 +175,13 @@ impl EventQueue {
         self.buffer_b
     }
 
-    /// Slots that events of incoming messages may not use.
+    /// Returns the number of slots that events of received messages may not use.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
 
-    /// Changes the number of reserved slots. `None` if it would be below 0 or take slots that are in use.
+    /// Changes the number of reserved slots. `None` if it would be negative or need slots that are
+    /// in use.
     pub fn reserve(&mut self, change: isize) -> Option<()> {
         let reserved = self.reserved.checked_add_signed(change)?;
         self.refresh();
@@ -169,43 +192,45 @@ impl EventQueue {
         Some(())
     }
 
-    /// Tells those who wait for events that there is one, or notes that they do not want to know at present (nic.md 5.4).
-    fn tell_of_event(&mut self) {
-        if let Some(wait) = &self.waits[0] {
-            self.told_at = self.software.word(0).load(Ordering::Acquire);
-            self.untold = is_interrupt_disabled(self.told_at);
-            if !self.untold {
-                wait.signal();
+    /// Signals the event interrupt after an event, or notes that it is disabled (nic.md 5.4).
+    fn consider_interrupt(&mut self) {
+        if let Some(interrupt) = &self.interrupts[0] {
+            self.considered_at = self.software.word(0).load(Ordering::Acquire);
+            self.is_signal_due = is_interrupt_disabled(self.considered_at);
+            if !self.is_signal_due {
+                interrupt.signal();
             }
         }
     }
 
-    /// Tells those who want to know again of events that came meanwhile, if software has not seen them.
-    pub fn tell(&mut self) {
-        let Some(wait) = &self.waits[0] else {
+    /// Signals the event interrupt if software has enabled it and has not read all events that were
+    /// written while it was disabled.
+    pub fn signal_if_due(&mut self) {
+        let Some(interrupt) = &self.interrupts[0] else {
             return;
         };
         let state = self.software.word(0).load(Ordering::Acquire);
-        if !self.untold || state == self.told_at {
+        if !self.is_signal_due || state == self.considered_at {
             return;
         }
-        self.told_at = state;
-        self.untold = is_interrupt_disabled(state);
+        self.considered_at = state;
+        self.is_signal_due = is_interrupt_disabled(state);
         let last = match self.write {
             SLOT => self.slots * SLOT,
             end => end,
         };
-        // Of a buffer that software has not left yet, EQ_SWITCH at least.
-        let unseen = self.leaving.is_some() || self.word(last - 8).load(Ordering::Relaxed) != 0;
-        if unseen && !self.untold {
-            wait.signal();
+        // During a move at least EQ_SWITCH is unread.
+        let unread = self.leaving.is_some() || self.word(last - 8).load(Ordering::Relaxed) != 0;
+        if unread && !self.is_signal_due {
+            interrupt.signal();
         }
     }
 
-    /// Writes an event, or drops it when there is no room. Its last byte becomes visible last.
+    /// Writes an event; false if it was dropped for lack of room. Its last byte becomes visible
+    /// last.
     ///
-    /// Small events are packed back to back (nic.md 15, question 6); one that would straddle a slot
-    /// boundary starts in the next slot, and NULL events fill the rest of this one.
+    /// Small events are packed back to back (nic.md 15, question 6). An event that would cross a
+    /// slot boundary starts in the next slot, and NULL events fill the rest of this one.
     pub fn post<const N: usize>(&mut self, event: &[u8; N]) -> bool {
         let rest = self.rest_of_slot();
         let fits = rest >= N;
@@ -235,15 +260,15 @@ impl EventQueue {
         }
         self.put(&record[..N / 8]);
         self.counts.written[usize::from(event[14] >> 2 & 31)] += 1;
-        self.tell_of_event();
+        self.consider_interrupt();
         if self.thresholds.count != 0 {
             self.report_level();
         }
         true
     }
 
-    /// Whether events of an incoming message with these sizes would find room, one after the other,
-    /// beside the reserved slots.
+    /// Whether there is room beside the reserved slots for events of these sizes, one after the
+    /// other.
     #[inline]
     pub fn accepts(&mut self, sizes: &[usize]) -> bool {
         let mut end = self.write;
@@ -259,11 +284,12 @@ impl EventQueue {
         })
     }
 
-    /// Bytes left in the slot that is being filled.
+    /// Returns the bytes left in the current slot.
     fn rest_of_slot(&self) -> usize {
         SLOT - self.write % SLOT
     }
 
+    /// Returns the offset `len` bytes after `at`.
     fn step(&self, at: usize, len: usize) -> usize {
         let next = at + len;
         if next == self.slots * SLOT {
@@ -273,8 +299,8 @@ impl EventQueue {
         }
     }
 
-    /// Whether the slot of byte `at` may be written: a slot already begun may; a new one must leave
-    /// one slot empty before the one that software reads (nic.md 5.4), and `reserved` beyond that.
+    /// Whether the slot of byte `at` may be written. A partly filled slot may; a new one must leave
+    /// one slot empty before the slot that software reads (nic.md 5.4), and `reserved` more.
     #[inline]
     fn has_room(&mut self, at: usize, reserved: usize) -> bool {
         if !at.is_multiple_of(SLOT) {
@@ -287,17 +313,17 @@ impl EventQueue {
         self.free_slots(at / SLOT) > reserved
     }
 
-    /// Slots that may be filled from slot `from` on.
+    /// Returns the number of slots that may be filled from slot `from` on.
     fn free_slots(&self, from: usize) -> usize {
         let ring = self.slots - 1;
         (self.read + ring - from - 1) % ring
     }
 
-    /// Reads how far software has come. 0, the value before the first acknowledgement, means slot 1
-    /// (nic.md 15, question 26); a slot that does not exist is ignored.
+    /// Reads the read pointer of software. 0, its value before the first acknowledgement, means
+    /// slot 1 (nic.md 15, question 26). A slot that does not exist is ignored.
     fn refresh(&mut self) {
         let state = self.software_state();
-        // It is about the buffer that was left.
+        // The read pointer is that of the previous buffer.
         if state.reading_buffer_b() != self.buffer_b {
             return;
         }
@@ -307,11 +333,21 @@ impl EventQueue {
         }
     }
 
+    /// Returns the time for the next event; zero unless the queue was made with TIMESTAMP_EVENTS.
+    pub fn timestamp(&self) -> Time {
+        if self.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) == 0 {
+            (0, 0)
+        } else {
+            (self.clock)()
+        }
+    }
+
     fn software_state(&self) -> EqSwState {
         EqSwState::from_bytes(self.software.word(0).load(Ordering::Acquire).to_le_bytes())
     }
 
-    /// Zeroed memory is what tells readers where the events end, so no other byte is ever written.
+    /// Whether a range is zero. Only such bytes are written, because readers find the end of the
+    /// events by them.
     fn is_clear(&self, from: usize, to: usize) -> bool {
         (from..to)
             .step_by(8)
@@ -336,11 +372,12 @@ impl EventQueue {
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset < self.slots * SLOT);
         let word = std::ptr::with_exposed_provenance_mut(self.buffer + offset);
-        // SAFETY: inside the buffer that `new` was promised; it is page aligned and offsets are multiples of 8.
+        // SAFETY: the caller of `new` or `move_to` keeps the page-aligned buffer mapped; the offset
+        // is inside it, and a multiple of 8.
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Notes a drop and tells software in the status block (nic.md 5.6).
+    /// Records a dropped event, also in the status block (nic.md 5.6).
     fn drop_event(&mut self) {
         self.counts.dropped += 1;
         if self.software_state().event_drop_seq_no() == self.drop_sequence {
@@ -351,8 +388,9 @@ impl EventQueue {
         }
     }
 
-    /// Writes the status block when the fill level has passed another threshold. The thresholds
-    /// are read as base, base - delta, ...: the rule of nic.md 5.1 keeps just these within 0..100.
+    /// Writes the status block when the fill level has passed another threshold. The thresholds are
+    /// base, base - delta, and so on, which are the ones that the rule of nic.md 5.1 keeps within 0
+    /// to 100.
     fn report_level(&mut self) {
         self.refresh();
         let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
@@ -369,8 +407,7 @@ impl EventQueue {
     fn write_status(&mut self, level: u32) {
         self.counts.statuses += 1;
         self.refresh();
-        let now = clock_gettime(ClockId::Realtime);
-        let (seconds, nanoseconds) = (now.tv_sec as u64, now.tv_nsec as u32);
+        let (seconds, nanoseconds) = (self.clock)();
         let mut status = EqStatus::new();
         status
             .set_timestamp_ns_cpy(nanoseconds)
@@ -387,17 +424,31 @@ impl EventQueue {
             .set_event_slots_rsrvd(self.reserved as u32)
             .set_wr_ptr((self.write / SLOT) as u32)
             .set_using_buffer_b(self.buffer_b);
-        // A reader takes the block when the copies in front agree with the times at the end.
+        // Readers accept the block when the copies at its start equal the times at its end.
         let (words, _) = status.bytes().as_chunks::<8>();
         for (index, bytes) in words.iter().enumerate().rev() {
             self.word(8 * index)
                 .store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
-        if let Some(wait) = &self.waits[1]
+        if let Some(interrupt) = &self.interrupts[1]
             && !self.software_state().eq_sts_int_disable()
         {
-            wait.signal();
+            interrupt.signal();
         }
+    }
+}
+
+/// Checks an event queue that a command names: 0 for none, or one of the LNI.
+///
+/// # Errors
+/// PERM_VIOLATION for any other queue.
+#[inline]
+pub fn check_owner(eqs: &Table<EventQueue>, eq: u16, lni: usize) -> Result<u16, ReturnCode> {
+    let is_own = |queue: &EventQueue| queue.lni == lni;
+    if eq == 0 || eqs.get(usize::from(eq)).is_some_and(is_own) {
+        Ok(eq)
+    } else {
+        Err(C_RC_PERM_VIOLATION)
     }
 }
 
@@ -407,10 +458,28 @@ fn is_interrupt_disabled(state: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     const LEN: usize = 4096;
     const SLOTS: usize = LEN / SLOT;
+
+    #[derive(Default)]
+    struct Signal(AtomicBool);
+
+    impl Interrupt for Signal {
+        fn signal(&self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Signal {
+        /// Whether it was signaled since the last call.
+        fn take(&self) -> bool {
+            self.0.swap(false, Ordering::Relaxed)
+        }
+    }
 
     struct Rig {
         memory: Arc<Pages>,
@@ -423,7 +492,7 @@ mod tests {
         let software = Arc::new(Pages::anonymous(LEN).unwrap());
         let buffer = memory.at(0, LEN).expose_provenance();
         // SAFETY: `memory` lives as long as the queue and is used for nothing else.
-        let queue = unsafe { EventQueue::new(0, None, buffer, LEN, software.clone()) };
+        let queue = unsafe { EventQueue::new(0, None, buffer, LEN, software.clone(), || (7, 9)) };
         Rig {
             memory,
             software,
@@ -446,7 +515,7 @@ mod tests {
                 .to_le_bytes()[offset % 8]
         }
 
-        /// Zeroes all slots and releases everything before slot `read`, as software does.
+        /// Zeroes all slots and acknowledges the slots before `read`, as software does.
         fn release(&self, read: u64) {
             for offset in (SLOT..LEN).step_by(8) {
                 self.memory.word(offset).store(0, Ordering::Relaxed);
@@ -456,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn small_events_are_packed_and_never_straddle() {
+    fn packs_small_events_within_slots() {
         let mut rig = rig();
         assert!(rig.queue.post(&event::<16>(0xa1)));
         assert!(rig.queue.post(&event::<32>(0xb2)));
@@ -471,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn usable_slots_are_all_but_two() {
+    fn uses_all_slots_but_two() {
         let mut rig = rig();
         for mark in 0..SLOTS - 2 {
             assert!(rig.queue.post(&event::<64>(mark as u8 | 1)), "event {mark}");
@@ -481,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_told_in_the_status_block_until_acknowledged() {
+    fn reports_drops_in_status_block_until_acknowledged() {
         let mut rig = rig();
         while rig.queue.post(&event::<64>(1)) {}
         let flags = rig.byte(15);
@@ -506,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_status_can_be_disabled() {
+    fn writes_no_drop_status_when_disabled() {
         let mut rig = rig();
         rig.queue.configure(
             u64::from(CXI_EQ_DROP_STATUS_DISABLE),
@@ -518,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn wraps_to_byte_64_when_released() {
+    fn wraps_to_byte_64_when_acknowledged() {
         let mut rig = rig();
         for _ in 0..SLOTS - 2 {
             assert!(rig.queue.post(&event::<64>(7)));
@@ -531,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_software_has_not_cleared_are_left_alone() {
+    fn does_not_write_bytes_that_are_not_clear() {
         let mut rig = rig();
         rig.memory.word(64 + 56).store(5, Ordering::Relaxed);
         assert!(!rig.queue.post(&event::<64>(1)));
@@ -540,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_slots_are_kept_from_incoming_messages() {
+    fn keeps_reserved_slots_from_received_messages() {
         let mut rig = rig();
         rig.queue.configure(0, SLOTS - 4, Thresholds::default());
         for _ in 0..2 {
@@ -555,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_report_rising_levels() {
+    fn reports_rising_fill_levels() {
         let mut rig = rig();
         rig.queue.configure(
             0,
@@ -578,32 +647,31 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_once_for_each_event() {
+    fn signals_once_for_each_event() {
         let mut rig = rig();
-        let wait = Arc::new(WaitObject::new().unwrap());
-        rig.queue.set_waits([Some(wait.clone()), None]);
-        assert!(!wait.is_signaled());
+        let signal = Arc::new(Signal::default());
+        rig.queue.set_interrupts([Some(signal.clone()), None]);
+        assert!(!signal.take());
         assert!(rig.queue.post(&event::<64>(1)));
-        assert!(wait.is_signaled());
-        wait.clear();
-        rig.queue.tell();
-        assert!(!wait.is_signaled(), "of the same event");
-        // Software consumes it, and disables interrupts.
+        assert!(signal.take());
+        rig.queue.signal_if_due();
+        assert!(!signal.take(), "the same event");
+        // Software reads it, and disables interrupts.
         let mut state = EqSwState::new();
         state.set_rd_ptr(2).set_event_int_disable(true);
         rig.release(u64::from_le_bytes(*state.bytes()));
-        rig.queue.tell();
+        rig.queue.signal_if_due();
         assert!(rig.queue.post(&event::<16>(1)));
-        assert!(!wait.is_signaled(), "disabled");
+        assert!(!signal.take(), "disabled");
         state.set_event_int_disable(false);
         let word = u64::from_le_bytes(*state.bytes());
         rig.software.word(0).store(word, Ordering::Release);
-        rig.queue.tell();
-        assert!(wait.is_signaled(), "enabled with an event waiting");
+        rig.queue.signal_if_due();
+        assert!(signal.take(), "enabled with an unread event");
     }
 
     #[test]
-    fn a_read_pointer_beyond_the_queue_is_ignored() {
+    fn ignores_read_pointer_beyond_the_queue() {
         let mut rig = rig();
         rig.software.word(0).store(SLOTS as u64, Ordering::Release);
         for _ in 0..SLOTS - 2 {

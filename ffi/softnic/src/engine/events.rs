@@ -1,16 +1,16 @@
-//! Event records: which fields, and in which of the formats (nic.md 6).
+//! Event records: their fields and formats (nic.md 6).
 
 use cxi_sys::records::{
     CmdHeader, EventCmdFail, EventInitiatorLong, EventInitiatorShort, EventTargetLong,
     EventTargetShort, EventTrigOpLong, EventTrigOpShort,
 };
 use cxi_sys::*;
-use rustix::time::{ClockId, clock_gettime};
 
-use super::ReturnCode;
-use super::admission::Landing;
+use super::arithmetic::Amo;
 use super::event_queue::EventQueue;
-use super::packet::{Amo, Kind, Packet};
+use super::packet::{Kind, Packet};
+use super::placement::Landing;
+use super::return_codes::ReturnCode;
 use super::table::Table;
 
 /// An event at the initiator: ACK, REPLY or SEND.
@@ -20,13 +20,13 @@ pub struct Initiator {
     pub user_ptr: u64,
     pub mlength: u32,
     pub ptl_list: u8,
-    /// It completes the get that the NIC made for a rendezvous put.
+    /// It completes a get that the NIC issued for a rendezvous put.
     pub rendezvous: bool,
     pub tgt_error: bool,
     pub return_code: ReturnCode,
 }
 
-/// An event at the target: about an operation, or about a command to a list.
+/// An event at the target, about an operation or about a command to a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub kind: c_event_type,
@@ -41,10 +41,10 @@ pub struct Target {
     pub mlength: u32,
     pub remote_offset: u64,
     pub start: u64,
-    /// Of a rendezvous put.
+    /// The operation is a rendezvous put.
     pub rendezvous: bool,
     pub rendezvous_id: u8,
-    /// RENDEZVOUS only: the NIC makes the get.
+    /// RENDEZVOUS only: the NIC issues the get.
     pub get_issued: bool,
     pub auto_unlinked: bool,
     /// ATOMIC and FETCH_ATOMIC only.
@@ -53,7 +53,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// What events say about an operation wherever it went; `packet` is its first.
+    /// Returns the fields that depend only on the operation, whose first packet is `packet`.
     pub fn about(packet: &Packet) -> Self {
         Self {
             vni: packet.vni,
@@ -69,14 +69,14 @@ impl Target {
         }
     }
 
-    /// The event of an operation at its entry.
+    /// Returns the event of an operation at its list entry.
     pub fn of(packet: &Packet, landing: &Landing, code: ReturnCode) -> Self {
         let mlength = match code {
             C_RC_OK => landing.mlength(packet),
             _ => 0,
         };
-        let about = Self::about(packet);
-        let fetched_from = match packet.kind {
+        // The event of a rendezvous put has the offset from which the rest is fetched.
+        let eager = match packet.kind {
             Kind::Rendezvous => u64::from(mlength),
             _ => 0,
         };
@@ -91,19 +91,19 @@ impl Target {
             ptl_list: landing.entry.ptl_list(),
             buffer_id: landing.entry.buffer_id(),
             mlength,
-            remote_offset: about.remote_offset + fetched_from,
+            remote_offset: packet.remote_offset + eager,
             start: landing.place.start,
             auto_unlinked: landing.auto_unlinked,
             return_code: code,
-            ..about
+            ..Self::about(packet)
         }
     }
 }
 
-/// Use of the list entry pool, reported in long target events: in use, allocated.
+/// List entries in use and allocated, as long target events report them.
 pub type PoolUse = (u16, u16);
 
-/// Delivers an initiator event to queue `eq`; nothing if that is 0.
+/// Delivers an initiator event to event queue `eq`, unless that is 0.
 #[inline]
 pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     let Some(queue) = eqs.get_mut(usize::from(eq)) else {
@@ -126,7 +126,7 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     let mut bytes = [0; EventInitiatorLong::SIZE];
     bytes[..EventInitiatorShort::SIZE].copy_from_slice(short.bytes());
     let mut long = EventInitiatorLong::from_bytes(bytes);
-    let (seconds, nanoseconds) = timestamp(queue);
+    let (seconds, nanoseconds) = queue.timestamp();
     long.set_event_size(C_EVENT_SIZE_32_BYTE as u8)
         .set_timestamp_sec(seconds)
         .set_timestamp_ns(nanoseconds)
@@ -134,7 +134,7 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     queue.post(long.bytes());
 }
 
-/// Delivers a TRIGGERED_OP of counter `ct` to queue `eq`; nothing if that is 0.
+/// Delivers a TRIGGERED_OP of counter `ct` to event queue `eq`, unless that is 0.
 pub fn triggered(
     eqs: &mut Table<EventQueue>,
     eq: u16,
@@ -157,7 +157,7 @@ pub fn triggered(
         return;
     }
     let mut long = EventTrigOpLong::new();
-    let (seconds, nanoseconds) = timestamp(queue);
+    let (seconds, nanoseconds) = queue.timestamp();
     long.set_threshold(threshold)
         .set_ct_handle(ct as u16)
         .set_event_size(C_EVENT_SIZE_32_BYTE as u8)
@@ -168,9 +168,9 @@ pub fn triggered(
     queue.post(long.bytes());
 }
 
-/// Bytes that a target event takes. Short are events of puts and gets in the PRIORITY list, unless
-/// a short event cannot express them: a failure, a truncation, a length beyond 20 bits, a rendezvous
-/// (nic.md 6.3; 15, question 7).
+/// Returns the size of a target event. Events of puts and gets in the PRIORITY list are short,
+/// unless the short format cannot express them: a failure, a truncation, a length beyond 20 bits, a
+/// rendezvous (nic.md 6.3; 15, question 7).
 pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> usize {
     let short = matches!(event.kind, C_EVENT_PUT | C_EVENT_GET)
         && u32::from(event.ptl_list) == C_PTL_LIST_PRIORITY
@@ -187,6 +187,19 @@ pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> 
     }
 }
 
+/// Returns the event of an entry that an operation used up.
+pub fn unlinked(landing: &Landing) -> Target {
+    Target {
+        kind: C_EVENT_UNLINK,
+        ptlte_index: landing.pte as u16,
+        ptl_list: landing.entry.ptl_list(),
+        buffer_id: landing.entry.buffer_id(),
+        auto_unlinked: true,
+        return_code: C_RC_OK,
+        ..Target::default()
+    }
+}
+
 /// Delivers a target event.
 pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool: PoolUse) {
     let mut long = EventTargetLong::new();
@@ -200,7 +213,7 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         .set_buffer_id(event.buffer_id)
         .set_vni(event.vni);
     if target_size(queue, event, use_long_event) == EventTargetShort::SIZE {
-        // Up to the VNI both formats are the same.
+        // The formats are equal up to the VNI.
         let mut bytes = [0; EventTargetShort::SIZE];
         bytes.copy_from_slice(&long.bytes()[..EventTargetShort::SIZE]);
         let mut short = EventTargetShort::from_bytes(bytes);
@@ -211,7 +224,7 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         queue.post(short.bytes());
         return;
     }
-    let (seconds, nanoseconds) = timestamp(queue);
+    let (seconds, nanoseconds) = queue.timestamp();
     long.set_event_size(C_EVENT_SIZE_64_BYTE as u8)
         .set_timestamp_ns(nanoseconds)
         .set_timestamp_sec_low(seconds as u8)
@@ -231,7 +244,7 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
     queue.post(long.bytes());
 }
 
-/// Delivers a STATE_CHANGE. `reason` is given when the NIC changed the state by itself.
+/// Delivers a STATE_CHANGE. `reason` is given when the NIC changed the state without a command.
 pub fn state_change(
     queue: &mut EventQueue,
     ptlte_index: u16,
@@ -240,7 +253,7 @@ pub fn state_change(
     code: ReturnCode,
 ) {
     let mut event = EventTargetLong::new();
-    let (seconds, nanoseconds) = timestamp(queue);
+    let (seconds, nanoseconds) = queue.timestamp();
     event
         .set_ptlte_state(state as u8)
         .set_sc_reason(reason.unwrap_or(0) as u8)
@@ -254,34 +267,31 @@ pub fn state_change(
     queue.post(event.bytes());
 }
 
-/// Delivers a COMMAND_FAILURE about the command in `slot` of a command queue.
-pub fn command_failure(
-    queue: &mut EventQueue,
-    number: usize,
-    is_target: bool,
-    slot: u16,
-    header: CmdHeader,
-    code: ReturnCode,
-) {
-    let mut event = EventCmdFail::new();
-    event
-        .set_cq_id(number as u16)
-        .set_is_target(is_target)
-        .set_fail_loc(slot)
-        .set_cmd_type(header.cmd_type())
-        .set_cmd_size(header.cmd_size())
-        .set_opcode(header.opcode())
-        .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
-        .set_event_type(C_EVENT_COMMAND_FAILURE as u8)
-        .set_return_code(code as u8);
-    queue.post(event.bytes());
+/// A command that failed.
+pub struct FailedCommand {
+    /// Its queue.
+    pub queue: usize,
+    pub is_target: bool,
+    pub slot: u16,
+    pub header: CmdHeader,
+    pub code: ReturnCode,
 }
 
-/// Seconds and nanoseconds for an event; zero unless the queue was made with TIMESTAMP_EVENTS.
-fn timestamp(queue: &EventQueue) -> (u64, u32) {
-    if queue.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) == 0 {
-        return (0, 0);
-    }
-    let now = clock_gettime(ClockId::Realtime);
-    (now.tv_sec as u64, now.tv_nsec as u32)
+/// Delivers a COMMAND_FAILURE to event queue `eq`, unless that is 0.
+pub fn command_failure(eqs: &mut Table<EventQueue>, eq: u16, failed: &FailedCommand) {
+    let Some(queue) = eqs.get_mut(usize::from(eq)) else {
+        return;
+    };
+    let mut event = EventCmdFail::new();
+    event
+        .set_cq_id(failed.queue as u16)
+        .set_is_target(failed.is_target)
+        .set_fail_loc(failed.slot)
+        .set_cmd_type(failed.header.cmd_type())
+        .set_cmd_size(failed.header.cmd_size())
+        .set_opcode(failed.header.opcode())
+        .set_event_size(C_EVENT_SIZE_16_BYTE as u8)
+        .set_event_type(C_EVENT_COMMAND_FAILURE as u8)
+        .set_return_code(failed.code as u8);
+    queue.post(event.bytes());
 }

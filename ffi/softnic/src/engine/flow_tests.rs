@@ -1,4 +1,4 @@
-//! Operations that something happens to on their way.
+//! Operations that are interrupted while they are in progress.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ const REPLY_OK: Option<(u32, u32, bool)> = Some((C_EVENT_REPLY, C_RC_OK, false))
 const GET_OK: Option<(u32, u32, bool)> = Some((C_EVENT_GET, C_RC_OK, false));
 
 #[test]
-fn replies_wait_for_room_and_lose_nothing() {
+fn replies_wait_for_room_without_loss() {
     for room in [1, 2, 3, 100] {
         let (mut initiator, mut target, _) = pair(LEN, room);
         let half = LEN as u32 / 2;
@@ -39,8 +39,8 @@ fn replies_wait_for_room_and_lose_nothing() {
     }
 }
 
-/// Lets a get of all the memory come half of its way: some packets are there, some not sent.
-fn half_way() -> (Node, Node, Rc<RefCell<Net>>) {
+/// Begins a get of all the memory: some packets were received, others were not sent.
+fn half_done_get() -> (Node, Node, Rc<RefCell<Net>>) {
     let (mut initiator, mut target, net) = pair(LEN, 4);
     initiator.get(0, LEN as u32);
     for _ in 0..3 {
@@ -54,8 +54,8 @@ fn half_way() -> (Node, Node, Rc<RefCell<Net>>) {
 }
 
 #[test]
-fn memory_that_the_initiator_unmaps_meanwhile() {
-    let (mut initiator, mut target, _) = half_way();
+fn get_fails_when_initiator_unmaps_memory() {
+    let (mut initiator, mut target, _) = half_done_get();
     let (lni, lac, iova) = (initiator.lni, initiator.lac, initiator.iova);
     let lni = initiator.engine.lnis.get_mut(lni).unwrap();
     lni.space.unmap(lac, iova, LEN);
@@ -63,13 +63,13 @@ fn memory_that_the_initiator_unmaps_meanwhile() {
     let code = C_RC_INVALID_AC; // it was the only mapping of its context
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, false)));
     assert_eq!(initiator.word(LEN - 8), 0);
-    // The target has sent everything, and knows nothing of it.
+    // The target has sent everything and reports success.
     assert_eq!(target.event(), GET_OK);
 }
 
 #[test]
-fn memory_that_the_target_unmaps_meanwhile() {
-    let (mut initiator, mut target, _) = half_way();
+fn get_fails_when_target_unmaps_memory() {
+    let (mut initiator, mut target, _) = half_done_get();
     let (lni, lac, iova) = (target.lni, target.lac, target.iova);
     target
         .engine
@@ -85,10 +85,10 @@ fn memory_that_the_target_unmaps_meanwhile() {
 }
 
 #[test]
-fn a_portal_that_goes_meanwhile() {
-    let (mut initiator, mut target, _) = half_way();
+fn get_fails_when_portal_is_destroyed() {
+    let (mut initiator, mut target, _) = half_done_get();
     target.engine.remove_pte(target.pte);
-    // Another one gets its number, and has nothing to do with it.
+    // Another portal gets its number, and must not be affected.
     let another = Pte::new(target.lni, 1, PteOptions::default());
     assert_eq!(target.engine.ptes.insert(another), Some(target.pte));
     settle(&mut initiator, &mut target);
@@ -98,10 +98,10 @@ fn a_portal_that_goes_meanwhile() {
     assert!(!target.engine.depends_on_others());
 }
 
-/// The queue, the memory and the interface of a get go, and another one comes with the same numbers.
+/// The queue, the memory and the LNI of a get are destroyed, and others get the same numbers.
 #[test]
-fn data_that_comes_too_late_finds_nobody() {
-    let (mut initiator, mut target, _) = half_way();
+fn late_data_is_not_written_to_next_lni_with_same_number() {
+    let (mut initiator, mut target, _) = half_done_get();
     initiator.engine.remove_transmit_queue(initiator.tx);
     let (number, lac, iova) = (initiator.lni, initiator.lac, initiator.iova);
     let lni = initiator.engine.lnis.get_mut(number).unwrap();
@@ -118,23 +118,45 @@ fn data_that_comes_too_late_finds_nobody() {
 }
 
 #[test]
-fn a_target_that_dies_meanwhile() {
-    let (mut initiator, _target, net) = half_way();
+fn get_fails_when_target_dies() {
+    let (mut initiator, _target, net) = half_done_get();
     net.borrow_mut().dead[1] = true;
-    // The first look finds everything new.
+    // The first probe only marks.
     initiator.engine.probe();
     initiator.engine.probe();
     let code = C_RC_UNDELIVERABLE;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, false)));
-    // What it sent before is of no use any more.
+    // Packets that it sent before have no effect.
     initiator.engine.poll();
     assert_eq!(initiator.event(), None);
     assert!(!initiator.engine.depends_on_others());
 }
 
+/// The peer answered one of two puts before it died.
 #[test]
-fn an_initiator_that_dies_meanwhile() {
-    let (_initiator, mut target, net) = half_way();
+fn fails_operations_that_dead_peer_did_not_answer() {
+    let (mut initiator, mut target, net) = pair(PAGE, 2);
+    for _ in 0..2 {
+        initiator.put_from(0, 8);
+    }
+    initiator.engine.poll();
+    net.borrow_mut().inboxes[1].pop_back();
+    target.engine.poll();
+    net.borrow_mut().dead[1] = true;
+    initiator.engine.probe();
+    let depends = initiator.engine.depends_on_others();
+    assert!(depends, "the first probe only marks");
+    initiator.engine.probe();
+    assert!(!initiator.engine.depends_on_others());
+    for code in [C_RC_OK, C_RC_UNDELIVERABLE] {
+        assert_eq!(initiator.event(), Some((C_EVENT_ACK, code, false)));
+    }
+    assert_eq!(initiator.event(), None);
+}
+
+#[test]
+fn drops_reply_when_initiator_dies() {
+    let (_initiator, mut target, net) = half_done_get();
     net.borrow_mut().dead[0] = true;
     assert!(target.engine.depends_on_others());
     target.engine.probe();
@@ -143,9 +165,9 @@ fn an_initiator_that_dies_meanwhile() {
     assert_eq!(target.event(), None);
 }
 
-/// The queue of a request that found no room yet goes: the operation ends, undone.
+/// The queue of an operation that was not sent for lack of room is destroyed: the operation ends.
 #[test]
-fn a_request_that_was_never_sent() {
+fn destroying_queue_ends_unsent_operation() {
     let (mut initiator, mut target, net) = pair(PAGE, 0);
     initiator.get(0, 64);
     initiator.engine.poll();
@@ -158,9 +180,9 @@ fn a_request_that_was_never_sent() {
     assert!(!initiator.engine.depends_on_others());
 }
 
-/// An atomic operation is done once, even if its answer has to wait.
+/// An atomic operation is executed once, even if its reply has to wait.
 #[test]
-fn answers_of_atomic_operations_wait_for_room() {
+fn atomic_replies_wait_for_room() {
     let (mut initiator, mut target, net) = pair(PAGE, 1);
     initiator.memory.word(0).store(5, Ordering::Relaxed);
     initiator.sum();

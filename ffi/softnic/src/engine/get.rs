@@ -1,34 +1,27 @@
-//! Gets: the data goes out here, and comes in there.
+//! Gets: at the target the data is sent, at the initiator it is received.
 
 use cxi_sys::*;
 
-use super::admission::Landing;
+use super::bytes::copy;
+use super::incoming::Reply;
 use super::location::Location;
-use super::memory::{Access, copy};
-use super::packet::{Arrival, INLINE, Kind, MTU, Packet, Peer, Wire};
-use super::{Engine, ReturnCode};
+use super::memory::Access;
+use super::packet::{INLINE, Kind, MTU, Packet};
+use super::return_codes::ReturnCode;
+use super::state::Engine;
+use super::wire::{Arrival, Wire};
 
-/// Packets of one reply before others get their turn.
+/// The most packets of one reply sent before others get their turn.
 const BURST: usize = 32;
 
-/// A get whose data is not all sent. Bounded like the packets that wait: one for each transaction
-/// of every NIC that asks us.
-pub struct Reply {
-    pub peer: Peer,
-    pub landing: Landing,
-    pub request: Packet,
-    /// Bytes sent.
-    sent: u32,
-}
-
 impl<W: Wire> Engine<W> {
-    /// A get has come in.
+    /// Handles a get.
     pub fn get(&mut self, arrival: &Arrival) {
         let packet = &arrival.packet;
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
-        match self.judge(peer, packet) {
+        match self.match_operation(peer, packet) {
             (Some(landing), C_RC_OK) => {
                 let mut reply = Reply {
                     peer,
@@ -44,7 +37,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Goes on with the replies that found no room. True if anything was sent.
+    /// Continues the replies that had no room on the wire. True if anything was sent.
     #[inline]
     pub fn send_replies(&mut self) -> bool {
         let mut worked = false;
@@ -63,8 +56,8 @@ impl<W: Wire> Engine<W> {
         worked
     }
 
-    /// Sends data while there is room; true when all is sent, or none will be any more. The event
-    /// follows the last of it.
+    /// Sends data while there is room; true when the reply has ended. The event follows the last
+    /// packet.
     fn send_reply(&mut self, reply: &mut Reply) -> bool {
         let request = reply.request;
         let total = reply.landing.place.length;
@@ -94,11 +87,12 @@ impl<W: Wire> Engine<W> {
             };
             if packet.inline && length > 0 {
                 let tail = packet.tail.as_mut_ptr().cast();
-                // SAFETY: `source` found `length` bytes in memory that software keeps mapped while
-                // list entries use it, or they are in the staging room; the tail holds 16.
+                // SAFETY: `source` found `length` bytes, which are in the staging buffer or which
+                // software keeps mapped while list entries use them; the tail holds 16.
                 unsafe { copy(from, tail, usize::from(length)) };
             }
-            // SAFETY: as above, for a payload that does not ride in the header.
+            // SAFETY: `source` found `length` bytes, which are in the staging buffer or which
+            // software keeps mapped while list entries use them.
             let sent = unsafe { self.wire.send(reply.peer, &packet, from) };
             if !sent {
                 return false;
@@ -112,8 +106,8 @@ impl<W: Wire> Engine<W> {
         false
     }
 
-    /// Where the next `length` bytes are, if any. Looked up again for each packet: software may have
-    /// unmapped the memory meanwhile.
+    /// Returns the location of the next `length` bytes; `None` for 0 bytes. Translated for each
+    /// packet, because software may have unmapped the memory since.
     fn source(&self, reply: &Reply, length: u16) -> Result<Option<Location>, ReturnCode> {
         if length == 0 {
             return Ok(None);
@@ -127,7 +121,7 @@ impl<W: Wire> Engine<W> {
             .map(Some)
     }
 
-    /// Data has come back for an operation of ours.
+    /// Handles data for an operation of this NIC.
     pub fn reply(&mut self, arrival: &Arrival) {
         let packet = &arrival.packet;
         let Some(transaction) = self.transactions.get_mut(packet.tag) else {
@@ -147,8 +141,8 @@ impl<W: Wire> Engine<W> {
             });
             match place {
                 Ok(to) => {
-                    // SAFETY: the packet holds `length` bytes, and `translate` found as many in
-                    // memory that software keeps mapped while commands use it.
+                    // SAFETY: the packet has `length` bytes, and `translate` found `length` bytes,
+                    // which software keeps mapped while commands use them.
                     let written = unsafe { to.write(arrival.data(), length) };
                     if let Err(code) = written {
                         transaction.local_error = Some(code);

@@ -5,45 +5,47 @@ use std::collections::VecDeque;
 use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
-use super::ReturnCode;
 use super::packet::Packet;
+use super::return_codes::ReturnCode;
 
 /// Lists that software appends to: PRIORITY, OVERFLOW and REQUEST, by their numbers.
 const APPENDABLE: usize = 3;
 
-/// A list entry: the command that appended it, and what was used of it since.
+/// A list entry: the command that appended it, and the bytes in use.
 #[derive(Clone, Copy)]
 pub struct Entry {
     pub command: TargetCmd,
-    /// Bytes in use of an entry that is managed locally; the next operation goes behind them.
+    /// Bytes in use of a locally managed entry. The next operation is placed behind them.
     pub used: u64,
 }
 
 impl Entry {
+    /// Makes an unused entry.
     pub fn new(command: TargetCmd) -> Self {
         Self { command, used: 0 }
     }
 }
 
-/// The header of a message that met an entry of the OVERFLOW list, until an append or a search finds it.
+/// The header of a message that matched an entry of the OVERFLOW list, until an append or a search
+/// removes it.
 #[derive(Clone, Copy)]
 pub struct Unexpected {
-    /// Its first packet.
+    /// The first packet of the message.
     pub header: Packet,
-    /// NIC address that it came from.
+    /// NIC address of the initiator.
     pub nid: u32,
-    /// Where its data is: the first byte, and how many of them there are.
+    /// I/O virtual address and length of its data.
     pub start: u64,
     pub mlength: u32,
-    /// What went wrong with the data after the header was filed.
+    /// How the message ended: OK unless its data failed after the header was stored.
     pub code: ReturnCode,
 }
 
-/// A list that messages or commands look through.
+/// A list that software appends to.
 #[derive(Default)]
 struct Appendable {
     entries: Vec<Entry>,
-    /// An append failed, and none with `restart_seq` came since.
+    /// An append failed, and no append with `restart_seq` followed.
     broken_sequence: bool,
 }
 
@@ -56,26 +58,28 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// A list that software appends to, by its number.
+    /// Returns the entries of a list that software appends to, by its number.
     #[inline]
     pub fn get(&self, list: c_ptl_list) -> &[Entry] {
         let list = self.appendable.get(list as usize);
         list.map_or(&[], |list| &list.entries)
     }
 
+    /// Returns the entries of a list as `get` does, mutable.
     #[inline]
     pub fn get_mut(&mut self, list: c_ptl_list) -> Option<&mut Vec<Entry>> {
         Some(&mut self.appendable.get_mut(list as usize)?.entries)
     }
 
-    /// Entries and headers on all lists, each of which takes a place of the NIC's pool.
+    /// Returns the number of entries and headers on all lists. Each takes one place of the NIC's
+    /// pool.
     pub fn len(&self) -> usize {
         let appendable = self.appendable.iter().map(|list| list.entries.len());
         appendable.sum::<usize>() + self.unexpected.len()
     }
 
-    /// Whether an append may go on: after one that failed, none to the same list does until it
-    /// says that a new sequence begins (nic.md 8.5). `room` is whether there is any.
+    /// Whether an append succeeds: there is room, and no earlier append to the same list failed
+    /// since the last one with `restart_seq` (nic.md 8.5).
     pub fn in_sequence(&mut self, command: &TargetCmd, room: bool) -> bool {
         let Some(list) = self.appendable.get_mut(usize::from(command.ptl_list())) else {
             return false;
@@ -84,11 +88,10 @@ impl Lists {
         !list.broken_sequence
     }
 
-    /// Takes the header of a message out that a later failure concerns.
+    /// Returns the header of a message, if it is still on the UNEXPECTED list.
     pub fn header_of(&mut self, message: &Packet) -> Option<&mut Unexpected> {
-        let is_it = |header: &Packet| (header.tag, header.source) == (message.tag, message.source);
         self.unexpected
             .iter_mut()
-            .find(|found| is_it(&found.header))
+            .find(|unexpected| unexpected.header.is_same_message(message))
     }
 }

@@ -1,4 +1,4 @@
-//! Operations on memory of a GPU, which is nowhere in the address space of the CPU.
+//! Operations on memory of a GPU, which is not in the address space of the CPU.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::gpu::Gpu;
 
 const LEN: usize = 4 * PAGE;
 
-/// Where the card's memory is in its own eyes. Nothing is ever mapped so low.
+/// The device address of the card's memory. No process maps memory at such a low address.
 const START: usize = 0x100;
 
 struct Card {
@@ -46,7 +46,7 @@ impl Gpu for Card {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         let bytes = self.bytes.lock().unwrap();
         let bytes = &bytes[from - START..][..len];
-        // SAFETY: the caller vouches for `to`.
+        // SAFETY: the caller guarantees `len` writable bytes at `to`.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
         !self.broken.load(Ordering::Relaxed)
     }
@@ -54,13 +54,13 @@ impl Gpu for Card {
     unsafe fn write(&self, from: *const u8, to: usize, len: usize) -> bool {
         let mut bytes = self.bytes.lock().unwrap();
         let bytes = &mut bytes[to - START..][..len];
-        // SAFETY: the caller vouches for `from`.
+        // SAFETY: the caller guarantees `len` readable bytes at `from`.
         unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), len) };
         !self.broken.load(Ordering::Relaxed)
     }
 }
 
-/// Has a card behind the addresses of a node, with what its memory holds.
+/// Replaces the memory of a node by memory of a card with the same content.
 fn on_card(node: &mut Node) -> &'static Card {
     let card = Card::new(LEN);
     for at in (0..LEN).step_by(8) {
@@ -75,12 +75,12 @@ fn on_card(node: &mut Node) -> &'static Card {
     card
 }
 
-/// What a node's addresses hold.
+/// Returns a word of a node's memory.
 fn word(node: &Node, card: Option<&Card>, at: usize) -> u64 {
     card.map_or_else(|| node.word(at), |card| card.word(at))
 }
 
-/// With every combination of memories.
+/// Calls `test` with each combination of memories.
 fn pairs(mut test: impl FnMut(&mut Node, &mut Node, [Option<&Card>; 2])) {
     for (ours, theirs) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut initiator, mut target, _) = pair(LEN, 3);
@@ -91,8 +91,8 @@ fn pairs(mut test: impl FnMut(&mut Node, &mut Node, [Option<&Card>; 2])) {
 }
 
 #[test]
-fn gets_and_puts() {
-    // Some ride in the header of their packet; some take several packets.
+fn moves_data_between_all_memories() {
+    // Some fit in the header of their packet; some need several packets.
     for len in [8, 16, 24, 2048, 2056, LEN / 2] {
         pairs(|initiator, target, [ours, theirs]| {
             initiator.get(0, len as u32);
@@ -106,7 +106,7 @@ fn gets_and_puts() {
                 };
                 assert_eq!(word(initiator, ours, at), sent, "{len} {at}");
             }
-            // From elsewhere in our memory, whose words are others.
+            // From another part of the own memory, with other words.
             let from = LEN / 2;
             let value = |at: usize| at as u64 * 3 + 7;
             for at in (0..LEN / 2).step_by(8) {
@@ -131,7 +131,7 @@ fn gets_and_puts() {
 }
 
 #[test]
-fn atomics() {
+fn executes_atomics_in_all_memories() {
     pairs(|initiator, target, [ours, theirs]| {
         let before = word(target, theirs, 0);
         let next = word(target, theirs, 8);
@@ -148,9 +148,9 @@ fn atomics() {
     });
 }
 
-/// What the card refuses fails on the side of the card.
+/// An access that the card refuses fails on the card's side.
 #[test]
-fn a_card_that_breaks_down() {
+fn fails_operations_on_broken_card() {
     const CODE: u32 = C_RC_PCIE_UNSUCCESS_CMPL;
     type Issue = fn(&mut Node);
     for (issue, kind) in [

@@ -1,23 +1,20 @@
 //! Addresses as the NIC sees them (libcxi.md 7).
 //!
-//! A command or list entry names memory by (logical address context, I/O virtual address). An
-//! LNI has eight contexts; mappings with the same flags share one.
-
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+//! A command or list entry names memory by logical address context and I/O virtual address. An LNI
+//! has eight contexts; mappings with the same flags share one.
 
 use cxi_sys::{
     C_RC_INVALID_AC, C_RC_NO_TRANSLATION, C_RC_PAGE_PERM_ERROR, CXI_MAP_READ, CXI_MAP_WRITE,
 };
 
-use super::ReturnCode;
 use super::location::Location;
+use super::return_codes::ReturnCode;
 use crate::pages::page_size;
 
 /// Logical address contexts of one LNI (nic.md 0).
 pub const CONTEXTS: usize = 8;
 
-/// What the NIC is about to do with memory.
+/// How the NIC accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -37,7 +34,7 @@ impl Mapping {
         self.iova + self.len as u64
     }
 
-    /// What lies so many bytes behind its beginning.
+    /// Returns the location `skip` bytes behind the start.
     #[inline]
     fn at(&self, skip: u64) -> Location {
         Location {
@@ -46,7 +43,7 @@ impl Mapping {
         }
     }
 
-    /// What lies before an address.
+    /// Returns the part before an address.
     fn up_to(&self, iova: u64) -> Option<Self> {
         (self.iova < iova).then(|| Self {
             len: (iova.min(self.end()) - self.iova) as usize,
@@ -54,7 +51,7 @@ impl Mapping {
         })
     }
 
-    /// What lies at an address and behind it.
+    /// Returns the part from an address on.
     fn from(&self, iova: u64) -> Option<Self> {
         (iova < self.end()).then(|| {
             let skip = iova.saturating_sub(self.iova);
@@ -69,16 +66,16 @@ impl Mapping {
 
 struct Context {
     flags: u32,
-    /// First address not given out yet.
+    /// The first address that was never allocated.
     next: u64,
-    /// Ranges of addresses given out.
+    /// Number of allocated address ranges.
     reservations: usize,
-    /// What is behind them, by ascending `iova`, never two at one address.
+    /// The memory behind them, by ascending `iova`, without overlaps.
     mappings: Vec<Mapping>,
 }
 
 impl Context {
-    /// Takes away what is behind `len` bytes of addresses; ranges that they cut keep the rest.
+    /// Removes the memory behind `len` bytes of addresses; mappings cut by the range keep the rest.
     fn clear(&mut self, iova: u64, len: usize) {
         let end = iova + len as u64;
         let touched = |mapping: &Mapping| mapping.iova < end && iova < mapping.end();
@@ -105,19 +102,19 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Maps `len` bytes at a location, both multiples of the page size. Answers (lac, iova), or `None`
-    /// when a ninth kind of mapping would need a ninth context.
+    /// Maps `len` bytes at a location, both multiples of the page size. Returns (lac, iova), or
+    /// `None` when the flags would need a ninth context.
     ///
-    /// Nothing in an address resembles the virtual one. A page that is never mapped follows each
-    /// range, and a range that was unmapped is not given out again while the context lives, so
-    /// that a stale or overrunning address always meets `NO_TRANSLATION`, not other memory.
+    /// I/O virtual addresses do not resemble virtual addresses. An unmapped page follows each
+    /// range, and a range is not reused while its context exists, so that a stale or overrunning
+    /// address always fails with `NO_TRANSLATION` and never reaches other memory.
     pub fn map(&mut self, location: Location, len: usize, flags: u32) -> Option<(u8, u64)> {
         let (lac, iova) = self.reserve(len, flags)?;
         self.place(lac, iova, location, len);
         Some((lac, iova))
     }
 
-    /// Contexts in use.
+    /// Returns the number of contexts in use.
     pub fn contexts(&self) -> usize {
         self.contexts.iter().flatten().count()
     }
@@ -128,7 +125,7 @@ impl AddressSpace {
         !self.contexts.iter().flatten().any(same)
     }
 
-    /// As `map`, with no memory behind the addresses.
+    /// Allocates addresses as `map` does, with no memory behind them.
     pub fn reserve(&mut self, len: usize, flags: u32) -> Option<(u8, u64)> {
         let same = |context: &Option<Context>| context.as_ref().is_some_and(|c| c.flags == flags);
         let lac = match self.contexts.iter().position(same) {
@@ -147,7 +144,7 @@ impl AddressSpace {
         Some((lac as u8, iova))
     }
 
-    /// Puts memory behind reserved addresses, in place of what was there.
+    /// Puts memory behind reserved addresses, in place of any other memory there.
     pub fn place(&mut self, lac: u8, iova: u64, location: Location, len: usize) {
         if let Some(context) = &mut self.contexts[usize::from(lac)] {
             context.clear(iova, len);
@@ -161,7 +158,8 @@ impl AddressSpace {
         }
     }
 
-    /// Gives reserved addresses back, with all that is behind them; the last ones take their context along.
+    /// Releases reserved addresses and the memory behind them; the context ends with its last
+    /// range.
     pub fn unmap(&mut self, lac: u8, iova: u64, len: usize) {
         let slot = &mut self.contexts[usize::from(lac)];
         if let Some(context) = slot {
@@ -173,7 +171,11 @@ impl AddressSpace {
         }
     }
 
-    /// What is behind `iova`, from which `len` bytes (at least one) may be accessed.
+    /// Returns the location of `len` bytes (at least one) at `iova`.
+    ///
+    /// # Errors
+    /// INVALID_AC without such a context, NO_TRANSLATION beyond a mapping, PAGE_PERM_ERROR for an
+    /// access that the mapping does not allow.
     #[inline]
     pub fn translate(
         &self,
@@ -209,76 +211,13 @@ impl AddressSpace {
     }
 }
 
-/// Copies payload. An aligned 8-byte word is written in one piece, because programs poll such words.
-///
-/// # Safety
-/// `from` is readable and `to` writable for `len` bytes, and they do not overlap. Both may be
-/// accessed by others meanwhile, as memory under a NIC's hands always is.
-#[inline]
-pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    if len == 8 && to.addr().is_multiple_of(8) {
-        // SAFETY: the caller vouches for 8 readable bytes.
-        let value = unsafe { from.cast::<u64>().read_unaligned() };
-        // SAFETY: aligned, and the caller vouches for 8 writable bytes.
-        let word = unsafe { AtomicU64::from_ptr(to.cast()) };
-        word.store(value, Ordering::Relaxed);
-    } else {
-        // SAFETY: the caller's promise is the one needed here.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
-    }
-}
-
-/// Replaces the value of `len` bytes (1, 2, 4, 8 or 16) by what `compute` makes of it, and answers the
-/// value before. Up to 8 bytes, nobody else's write falls between the two, whoever else is writing;
-/// with 16, no other update of 16 bytes in this process does. `compute` may run more than once.
-///
-/// # Safety
-/// `place` is readable, writable and aligned for `len` bytes. It may be accessed by others meanwhile.
-pub unsafe fn update(place: *mut u8, len: usize, mut compute: impl FnMut(u128) -> u128) -> u128 {
-    macro_rules! exchange {
-        ($atomic:ident, $int:ident) => {{
-            // SAFETY: the caller vouches for an aligned place of this length.
-            let word = unsafe { $atomic::from_ptr(place.cast()) };
-            let mut before = word.load(Ordering::Relaxed);
-            loop {
-                let after = compute(u128::from($int::from_le(before))) as $int;
-                let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-                match word.compare_exchange_weak(before, after.to_le(), success, failure) {
-                    Ok(_) => break u128::from($int::from_le(before)),
-                    Err(now) => before = now,
-                }
-            }
-        }};
-    }
-    match len {
-        1 => exchange!(AtomicU8, u8),
-        2 => exchange!(AtomicU16, u16),
-        4 => exchange!(AtomicU32, u32),
-        8 => exchange!(AtomicU64, u64),
-        _ => {
-            static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-            let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the caller vouches for 16 aligned bytes.
-            let low = unsafe { AtomicU64::from_ptr(place.cast()) };
-            // SAFETY: as above.
-            let high = unsafe { AtomicU64::from_ptr(place.cast::<u64>().wrapping_add(1)) };
-            let word = |word: &AtomicU64| u128::from(u64::from_le(word.load(Ordering::Acquire)));
-            let before = word(low) | word(high) << 64;
-            let after = compute(before);
-            low.store((after as u64).to_le(), Ordering::Release);
-            high.store(((after >> 64) as u64).to_le(), Ordering::Release);
-            before
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 
-    /// The virtual address behind one of the NIC.
+    /// Translates an address of the NIC to a virtual address.
     fn translate(
         space: &AddressSpace,
         lac: u8,
@@ -292,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_mapping_and_none_beside_it() {
+    fn translates_every_byte_of_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
         let (lac, first) = space.map(Location::host(0x10_0000), 2 * page, RW).unwrap();
@@ -313,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_put_behind_reserved_addresses_and_replaced() {
+    fn places_and_replaces_memory_behind_reserved_addresses() {
         let page = page_size() as u64;
         let len = page_size();
         let mut space = AddressSpace::default();
@@ -331,7 +270,7 @@ mod tests {
         assert_eq!(at(&space, 1, page), Ok(0x50_0000));
         assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
         assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
-        // And one over the ends of two.
+        // A range that overlaps the ends of two mappings.
         space.place(lac, iova + page, Location::host(0x70_0000), 2 * len);
         assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
         assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
@@ -348,31 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_of_several_threads_are_never_lost() {
-        const TIMES: u128 = 50_000;
-        for len in [1, 2, 4, 8, 16] {
-            let memory = crate::pages::Pages::anonymous(page_size()).unwrap();
-            // Beyond the low word, so that both of a long value change.
-            let step = if len == 16 { 1 << 63 } else { 1 };
-            let add = || {
-                for _ in 0..TIMES {
-                    // SAFETY: the beginning of a page of our own.
-                    unsafe { update(memory.at(0, len), len, |value| value.wrapping_add(step)) };
-                }
-            };
-            std::thread::scope(|scope| {
-                scope.spawn(add);
-                add();
-            });
-            // SAFETY: as above.
-            let total = unsafe { update(memory.at(0, len), len, |value| value) };
-            let mask = u128::MAX >> (128 - 8 * len);
-            assert_eq!(total, (2 * TIMES * step) & mask, "{len} bytes");
-        }
-    }
-
-    #[test]
-    fn rights_belong_to_the_context() {
+    fn access_rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space
@@ -392,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_contexts_and_no_address_twice() {
+    fn has_eight_contexts_and_reuses_no_address() {
         let page = page_size();
         let mut space = AddressSpace::default();
         for flags in 0..8 {

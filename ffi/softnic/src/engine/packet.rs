@@ -1,10 +1,10 @@
-//! What NICs say to each other, and the wire that carries it.
+//! The packets that software NICs exchange.
 //!
-//! The header is one cache line. It is ours, not Slingshot's: the fabric connects software NICs
-//! only. A payload of up to 16 bytes without match bits and header data rides in the header,
-//! so that a small put costs the transfer of a single line.
+//! The header is one cache line, in a format of this project: the fabric connects software NICs
+//! only. A payload of up to 16 bytes without match bits and header data is part of the header, so
+//! that a small put transfers a single line.
 
-use super::{ReturnCode, arithmetic};
+use super::arithmetic::{self, Amo};
 
 /// Most payload bytes in one packet: the Portals MTU (nic.md 0).
 pub const MTU: usize = 2048;
@@ -12,66 +12,34 @@ pub const MTU: usize = 2048;
 /// Most payload bytes that fit in the header.
 pub const INLINE: usize = 16;
 
-/// Another NIC as the wire knows it. Numbers of vanished NICs are used again.
-pub type Peer = usize;
-
+/// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Part of a put, or all of it.
+    /// A put, or part of one.
     #[default]
     Put = 1,
-    /// The rest of this put will not come: its sender could not read its own memory, or gave up.
+    /// Ends an incomplete put: its sender could not read its own memory, or gave up.
     Abort = 2,
-    /// A put or an atomic operation is complete, or anything was refused.
+    /// Ends a put or an atomic operation, or any operation that was refused.
     Response = 3,
     /// A get.
     Get = 4,
-    /// Part of the data of a get, or all of it, or what a fetching atomic operation found.
+    /// Data of a get, or the previous value of a fetching atomic operation.
     Reply = 5,
     /// An atomic operation, with its operands as payload.
     Atomic = 6,
-    /// A rendezvous put with the beginning of its eager part, or all of it. The rest of the eager part
-    /// follows like the rest of a put.
+    /// A rendezvous put with the first bytes of its eager part. The others follow as `Put`.
     Rendezvous = 7,
 }
 
-/// Which atomic operation, as numbers of the commands (nic.md 11), valid or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amo {
-    /// `C_AMO_OP_*`, 4 bits.
-    pub op: u8,
-    /// `C_AMO_TYPE_*`, 4 bits.
-    pub kind: u8,
-    /// `C_AMO_OP_CSWAP_*`, 3 bits.
-    pub comparison: u8,
-    /// The value before is wanted.
-    pub fetching: bool,
-}
-
-impl Amo {
-    fn to_bits(self) -> u32 {
-        u32::from_le_bytes([self.op, self.kind, self.comparison, self.fetching.into()])
-    }
-
-    fn from_bits(bits: u32) -> Self {
-        let [op, kind, comparison, fetching] = bits.to_le_bytes();
-        Self {
-            op,
-            kind,
-            comparison,
-            fetching: fetching != 0,
-        }
-    }
-}
-
-/// What a rendezvous put says beyond an ordinary one (nic.md 10).
+/// The fields that only rendezvous puts have (nic.md 10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rendezvous {
-    /// Bytes that come along, at most 20 bits.
+    /// Bytes sent with the put, at most 20 bits.
     pub eager: u32,
     pub id: u8,
-    /// The remote offset is one at the source, for the get, and not one at the target.
+    /// The remote offset applies to the get at the source, not to the target.
     pub use_offset_for_get: bool,
 }
 
@@ -85,27 +53,27 @@ pub struct Packet {
     pub inline: bool,
     /// Payload bytes in this packet.
     pub length: u16,
-    /// Instance of the sending NIC; the wire fills it in.
+    /// Instance of the sending NIC, set by the wire.
     pub source: u64,
     /// The sender's transaction.
     pub tag: u32,
     pub vni: u16,
     pub pid: u16,
     pub index: u16,
-    /// Of a response or reply. Elsewhere 0, unless the link has spoilt the packet: what its operation ends with.
+    /// The result in a response or reply. In other packets 0, unless a fault of the link fails the
+    /// operation with this code.
     pub return_code: u8,
-    /// Response and reply only: the list that matched.
+    /// Responses and replies only: the list that matched.
     pub ptl_list: u8,
     pub initiator: u32,
     pub remote_offset: u64,
-    /// Bytes of the whole message; in a get those wanted; in a response those accepted.
+    /// Bytes of the whole message; in a get the bytes requested; in a response the bytes accepted.
     pub total: u32,
-    /// Where in the message the payload belongs. 0 in an atomic operation, which is one packet, and in
-    /// a rendezvous put, which is the first of its eager part.
+    /// Offset of the payload in the message; 0 in an atomic operation and in a rendezvous put.
     pub offset: u32,
-    /// Atomic operation only.
+    /// Atomic operations only.
     pub amo: Amo,
-    /// Rendezvous put only.
+    /// Rendezvous puts only.
     pub rendezvous: Rendezvous,
     /// Match bits and header data, or the inline payload.
     pub tail: [u64; 2],
@@ -115,15 +83,15 @@ const RESTRICTED: u64 = 1 << 40;
 const INLINE_FLAG: u64 = 1 << 41;
 const USE_OFFSET_FOR_GET: u64 = 1 << 42;
 
-/// In the first word, with its low half: what the wire has to say about the packet, and nobody else.
-pub const OF_THE_WIRE: u64 = 1 << 43;
+/// A bit of the first word that belongs to the wire, as does the low half of that word.
+pub const WIRE_FLAG: u64 = 1 << 43;
 
-/// Bits of a remote offset; a rendezvous id is above them.
+/// Bits of a remote offset. The rendezvous id is above them.
 const OFFSET_BITS: u32 = 56;
 
 impl Packet {
-    /// The packet as the eight words of a cell's header. The low half of the first and
-    /// [`OF_THE_WIRE`] are left to the wire.
+    /// Encodes the packet as eight words. The low half of the first word and [`WIRE_FLAG`] are left
+    /// to the wire.
     #[inline]
     pub fn to_words(self) -> [u64; 8] {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
@@ -151,7 +119,7 @@ impl Packet {
         ]
     }
 
-    /// The packet in these words; `None` if no NIC of this version can have written them.
+    /// Decodes eight words; `None` if no NIC of this version can have written them.
     #[inline]
     pub fn from_words(words: [u64; 8]) -> Option<Self> {
         let kind = match (words[0] >> 32) as u8 {
@@ -205,17 +173,25 @@ impl Packet {
         fits.then_some(packet)
     }
 
+    /// Returns the match bits.
     #[inline]
     pub fn match_bits(&self) -> u64 {
         if self.inline { 0 } else { self.tail[0] }
     }
 
+    /// Returns the header data.
     #[inline]
     pub fn header_data(&self) -> u64 {
         if self.inline { 0 } else { self.tail[1] }
     }
 
-    /// Bytes of the message that its packets carry.
+    /// Whether both packets belong to the same message.
+    #[inline]
+    pub fn is_same_message(&self, other: &Self) -> bool {
+        (self.tag, self.source) == (other.tag, other.source)
+    }
+
+    /// Returns the bytes of the message that its packets carry.
     #[inline]
     pub fn carried(&self) -> u32 {
         match self.kind {
@@ -224,7 +200,7 @@ impl Packet {
         }
     }
 
-    /// Bytes of the target's memory that an operation is about.
+    /// Returns the bytes of the target's memory that the operation accesses.
     #[inline]
     pub fn rlength(&self) -> u32 {
         match self.kind {
@@ -234,73 +210,12 @@ impl Packet {
     }
 }
 
-/// A packet that has come in. It stays where it is until [`Wire::release`].
-pub struct Arrival {
-    pub packet: Packet,
-    /// Its payload, unless inline.
-    pub payload: *const u8,
-    /// Where the wire keeps it.
-    pub lane: usize,
-}
-
-impl Arrival {
-    /// The payload, wherever it is.
-    #[inline]
-    pub fn data(&self) -> *const u8 {
-        match self.packet.inline {
-            true => self.packet.tail.as_ptr().cast(),
-            false => self.payload,
-        }
-    }
-}
-
-/// Carries packets between NICs: shared memory in life, a list in tests.
-pub trait Wire {
-    /// The NIC that a fabric address leads to now.
-    ///
-    /// Fails with the return code that the initiator gets to see (nic.md 4.3): `UNDELIVERABLE`,
-    /// `VNI_NOT_FOUND`, `PTLTE_NOT_FOUND`.
-    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode>;
-
-    /// Sends a packet; false when there is no room at present.
-    ///
-    /// # Safety
-    /// `payload` is readable for `packet.length` bytes, unless the payload is inline.
-    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool;
-
-    /// The next packet that has come in, in the order sent as far as one sender goes.
-    fn receive(&mut self) -> Option<Arrival>;
-
-    /// The NIC that sent what came in on `lane`, to answer it; `None` if it is gone.
-    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
-
-    /// The address of a NIC that packets come from, or of our own for `None`.
-    fn nid(&self, peer: Option<Peer>) -> u32;
-
-    /// Gives the place of the last arrival on `lane` back to its sender.
-    fn release(&mut self, lane: usize);
-
-    /// Whether a packet has come in that is due in a moment.
-    fn is_about_to_receive(&self) -> bool {
-        false
-    }
-
-    /// Whether the NIC still exists. Costs a system call.
-    fn is_alive(&mut self, peer: Peer) -> bool;
-
-    /// Lets go of a NIC that no longer exists.
-    fn forget(&mut self, peer: Peer);
-
-    /// Wakes receivers that sleep, once for all that was sent since the last call.
-    fn flush(&mut self);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_every_field() {
+    fn encoding_preserves_every_field() {
         let packet = Packet {
             kind: Kind::Put,
             restricted: true,
@@ -322,8 +237,8 @@ mod tests {
             tail: [u64::MAX, 7],
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
-        let left = u64::from(u32::MAX) | OF_THE_WIRE;
-        assert_eq!(packet.to_words()[0] & left, 0, "the wire's");
+        let of_wire = u64::from(u32::MAX) | WIRE_FLAG;
+        assert_eq!(packet.to_words()[0] & of_wire, 0);
         let atomic = Packet {
             kind: Kind::Atomic,
             length: 32,
@@ -352,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_packets_are_refused() {
+    fn rejects_inconsistent_packets() {
         let valid = Packet {
             length: 16,
             total: 16,

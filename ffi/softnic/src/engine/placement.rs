@@ -1,11 +1,11 @@
-//! Where in a list entry an operation lands, and what that leaves of the entry (nic.md 7.1, 8.5).
+//! Where in a list entry an operation lands, and what remains of the entry (nic.md 7.1, 8.5).
 
 use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
-use super::ReturnCode;
 use super::lists::Entry;
 use super::packet::{Kind, Packet};
+use super::return_codes::ReturnCode;
 
 /// A part of an entry's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,38 @@ pub struct Place {
     pub length: u32,
 }
 
-/// Where in the entry an operation begins: where the last one ended if the entry is managed locally,
-/// else where the initiator says. A rendezvous put may use its remote offset otherwise (nic.md
-/// 10.5); it begins at the beginning then.
+/// The list entry of an operation, and its place there.
+#[derive(Clone, Copy)]
+pub struct Landing {
+    /// Number of the portals table entry.
+    pub pte: usize,
+    /// A copy of the list entry: unlinking does not stop operations in progress (nic.md 8.5).
+    pub entry: TargetCmd,
+    pub place: Place,
+    /// The operation used the entry up.
+    pub auto_unlinked: bool,
+}
+
+impl Landing {
+    /// Returns the bytes that the operation itself moves: for a rendezvous put, its eager bytes.
+    #[inline]
+    pub fn mlength(&self, packet: &Packet) -> u32 {
+        match packet.kind {
+            Kind::Rendezvous => self.place.length.min(packet.rendezvous.eager),
+            _ => self.place.length,
+        }
+    }
+
+    /// Whether the entry is on this list.
+    #[inline]
+    pub fn is_on(&self, list: c_ptl_list) -> bool {
+        u32::from(self.entry.ptl_list()) == list
+    }
+}
+
+/// Returns the offset in the entry at which an operation begins: where the previous one ended if
+/// the entry is managed locally, else the remote offset. A rendezvous put that uses its remote
+/// offset for the get (nic.md 10.5) begins at 0.
 #[inline]
 fn offset(entry: &Entry, packet: &Packet) -> u64 {
     if entry.command.manage_local() {
@@ -29,10 +58,10 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
     }
 }
 
-/// Bytes of the entry that an operation needs. Of a rendezvous put the OVERFLOW list takes the
-/// eager part; what is fetched goes to the entry that is appended for it.
+/// Returns the bytes of the entry that an operation needs. On the OVERFLOW list a rendezvous put
+/// needs space for its eager part only; the rest goes to the entry that is appended for it later.
 #[inline]
-fn wanted(entry: &Entry, packet: &Packet) -> u32 {
+fn needed(entry: &Entry, packet: &Packet) -> u32 {
     match packet.kind {
         Kind::Rendezvous if u32::from(entry.command.ptl_list()) == C_PTL_LIST_OVERFLOW => {
             packet.rendezvous.eager
@@ -41,15 +70,18 @@ fn wanted(entry: &Entry, packet: &Packet) -> u32 {
     }
 }
 
-/// Whether an entry holds all of an operation.
+/// Whether an operation fits in an entry.
 #[inline]
 pub fn fits(entry: &Entry, packet: &Packet) -> bool {
-    let end = offset(entry, packet).saturating_add(u64::from(wanted(entry, packet)));
+    let end = offset(entry, packet).saturating_add(u64::from(needed(entry, packet)));
     end <= entry.command.length()
 }
 
-/// Where an operation lands. An entry that is managed locally truncates it to what is left; beyond
-/// the end of another it fails, and so does an atomic operation, of which there is no half.
+/// Returns the place of an operation in an entry. A locally managed entry truncates the operation
+/// to the space that is left.
+///
+/// # Errors
+/// NO_SPACE beyond the end of another entry, and for an atomic operation, which is not divisible.
 #[inline]
 pub fn place(entry: &Entry, packet: &Packet) -> Result<Place, ReturnCode> {
     let is_divisible = entry.command.manage_local() && packet.kind != Kind::Atomic;
@@ -59,21 +91,21 @@ pub fn place(entry: &Entry, packet: &Packet) -> Result<Place, ReturnCode> {
     Ok(clamped(entry, packet))
 }
 
-/// Where the message of a header found in the UNEXPECTED list belongs in an entry that was appended
-/// for it: in what there is of it (nic.md 15, question 15).
+/// Returns the place of an operation in an entry, truncated to the space that is left. A message
+/// from the UNEXPECTED list is placed so in the entry appended for it (nic.md 15, question 15).
 #[inline]
 pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
     let offset = offset(entry, packet);
     let left = entry.command.length().saturating_sub(offset);
     Place {
         start: entry.command.start() + offset,
-        length: u64::from(wanted(entry, packet)).min(left) as u32,
+        length: u64::from(needed(entry, packet)).min(left) as u32,
     }
 }
 
-/// Notes that an operation met an entry, of which `used` bytes are in use, and took `length` bytes. True if the entry is used
-/// up: it was for one operation, whatever became of that, or is managed locally and has less left
-/// than it is to have. `min_free` counts bytes: the shift of this NIC is 0 (libcxi.md 2.2).
+/// Adds the `length` bytes of an operation to the `used` bytes of an entry. True if that uses the
+/// entry up: it was for one operation, failed or not, or is locally managed and has less than
+/// `min_free` bytes left. `min_free` is in bytes: the shift of this NIC is 0 (libcxi.md 2.2).
 #[inline]
 pub fn consume(command: &TargetCmd, used: &mut u64, length: u32) -> bool {
     if command.manage_local() {

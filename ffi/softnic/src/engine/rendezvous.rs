@@ -1,57 +1,55 @@
-//! Rendezvous puts at their target: what did not come along is fetched by a get (nic.md 10).
-
-use std::collections::VecDeque;
+//! Rendezvous puts at their target: a get fetches the bytes that were not sent eagerly (nic.md 10).
 
 use cxi_sys::records::{FaUnicast, RdzvMatchBits, RdzvUserPtr, TargetCmd};
 use cxi_sys::*;
 
-use super::PID_BITS;
-use super::counter::{self, Counting};
+use super::counter::Counting;
 use super::event_queue::EventQueue;
-use super::events::{self, Initiator, PoolUse, Target};
-use super::matching;
-use super::packet::{Kind, Packet, Peer, Wire};
+use super::events::{self, Initiator, Target};
+use super::match_id::{self, PID_BITS};
+use super::packet::{Kind, Packet};
 use super::placement::Place;
 use super::portal::Pte;
 use super::table::Table;
 use super::transactions::{Destination, Transaction, Transactions};
 use super::triggers::Counters;
+use super::wire::{Waiting, Wire, send_or_wait};
 
-/// The portal index at which the source of a rendezvous put is asked for the rest: the last of a
-/// PID (nic.md 4.1).
+/// The portal index of the get for a rendezvous put: the last of a PID (nic.md 4.1).
 const GET_INDEX: u16 = (1 << (17 - PID_BITS)) - 1;
 
-/// Says in the match bits of such a get what it is (nic.md 10.2).
+/// Marks the match bits of such a get (nic.md 10.2).
 const TRANSACTION_TYPE: u8 = 0xf;
 
-/// A put that met an entry of the PRIORITY list, sooner or later.
+/// The rest of a rendezvous put that matched an entry of the PRIORITY list.
 pub struct Rest<'a> {
-    /// Its first packet.
+    /// The first packet of the put.
     pub put: &'a Packet,
-    /// NIC address of its source.
+    /// NIC address of the source.
     pub nid: u32,
+    /// Number of the portals table entry.
     pub pte: usize,
     pub entry: &'a TargetCmd,
-    /// What the entry has for the whole message.
+    /// The place of the whole message in the entry.
     pub place: Place,
     /// Eager bytes that were accepted.
     pub mlength: u32,
 }
 
 impl Rest<'_> {
-    /// Where the get begins at the source. Without `use_offset_for_get` this reading of nic.md 10.5
-    /// (question 13) is the one that gives right bytes when the same offset holds on both sides.
+    /// Returns the offset of the get at the source. Without `use_offset_for_get` this reading of
+    /// nic.md 10.5 (question 13) fetches the right bytes when both sides use the same offset.
     fn remote_offset(&self) -> u64 {
         self.put.remote_offset + u64::from(self.mlength)
     }
 
-    /// Bytes to fetch. None if all has come along; a get is made all the same, so that every
-    /// message has the same events (nic.md 15, question 14).
+    /// Returns the bytes to fetch. A get is issued even for 0 bytes, so that all messages have the
+    /// same events (nic.md 15, question 14).
     fn length(&self) -> u32 {
         self.place.length.saturating_sub(self.mlength)
     }
 
-    /// Where they go.
+    /// Returns the I/O virtual address of the fetched bytes.
     fn start(&self) -> u64 {
         self.place.start + u64::from(self.mlength)
     }
@@ -75,9 +73,9 @@ impl Rest<'_> {
         u64::from_le_bytes(*packed.bytes())
     }
 
-    /// The PID that the source says it has.
+    /// Returns the PID of the source, from its match id.
     fn pid(&self) -> u16 {
-        matching::pid_of(self.put.initiator)
+        match_id::pid_of(self.put.initiator)
     }
 
     fn dfa(&self) -> u32 {
@@ -88,32 +86,29 @@ impl Rest<'_> {
     }
 }
 
-/// Makes gets by itself, as the NIC of the target does.
+/// Issues the gets that the NIC of the target issues without a command.
 pub struct Fetcher<'a, W> {
     pub wire: &'a mut W,
     pub transactions: &'a mut Transactions,
     pub counters: &'a mut Counters,
-    /// Packets that found no room.
-    pub waiting: &'a mut VecDeque<(Peer, Packet)>,
-    /// Off, software has to make every get.
+    pub waiting: &'a mut Waiting,
+    /// False if software issues every get.
     pub enabled: bool,
 }
 
 impl<W: Wire> Fetcher<'_, W> {
-    /// RENDEZVOUS, and the get, if it is for the NIC to make and there is a place for it; else for
-    /// software. The event is about a success, but no entry can do without it: of those that want
-    /// none, only such as want no event about any operation get none (nic.md 6.5).
+    /// Delivers RENDEZVOUS, and issues the get if that is enabled and a transaction is free;
+    /// otherwise software issues it. Entries without success events need this event too: only
+    /// entries without any event of operations get none (nic.md 6.5).
     pub fn fetch(
         &mut self,
         rest: &Rest<'_>,
         pte: &Pte,
         eqs: &mut Table<EventQueue>,
-        pool: PoolUse,
+        entries: usize,
     ) {
         let get_issued = self.enabled && !self.transactions.is_full();
-        if !rest.entry.event_comm_disable()
-            && let Some(queue) = eqs.get_mut(usize::from(pte.eq))
-        {
+        if !rest.entry.event_comm_disable() {
             let event = Target {
                 kind: C_EVENT_RENDEZVOUS,
                 ptlte_index: rest.pte as u16,
@@ -128,33 +123,23 @@ impl<W: Wire> Fetcher<'_, W> {
                 return_code: C_RC_OK,
                 ..Target::about(rest.put)
             };
-            events::target(queue, &event, pte.options.use_long_event, pool);
+            pte.post(&event, eqs, entries);
         }
         if get_issued {
             self.issue(rest, pte, eqs);
         }
     }
 
-    /// The get. Its REPLY goes to the event queue of the portals table entry, and says with a packed
-    /// user pointer which message it completes.
-    ///
-    /// An entry that counts operations counts it beside the put (nic.md 10.3).
+    /// Issues the get. Its REPLY goes to the event queue of the portals table entry, with a user
+    /// pointer that names the message. An entry that counts operations counts the get and the put
+    /// (nic.md 10.3).
     fn issue(&mut self, rest: &Rest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
         let (pid, vni) = (rest.pid(), rest.put.vni);
-        let counting = Counting {
-            ct: rest.entry.ct(),
-            send: false,
-            completion: rest.entry.event_ct_comm(),
-            bytes: rest.entry.event_ct_bytes(),
-        };
+        let counting = Counting::of_entry(rest.entry, rest.entry.event_ct_comm());
         let peer = match self.wire.resolve(rest.nid, vni, pid) {
             Ok(peer) => peer,
             Err(code) => {
-                if counting.completion {
-                    let change = counter::amount(counting.bytes, 0, code);
-                    let ct = usize::from(counting.ct);
-                    self.counters.change(ct, change, eqs);
-                }
+                self.counters.count_completion(counting, 0, code, eqs);
                 let event = Initiator {
                     kind: C_EVENT_REPLY,
                     user_ptr: rest.user_ptr(),
@@ -191,16 +176,12 @@ impl<W: Wire> Fetcher<'_, W> {
             vni,
             pid,
             index: GET_INDEX,
-            initiator: matching::match_id(rest.put.pid, self.wire.nid(None)),
+            initiator: match_id::match_id(rest.put.pid, self.wire.nid(None)),
             remote_offset: rest.remote_offset(),
             total: rest.length(),
             tail: [rest.match_bits(), rest.put.header_data()],
             ..Packet::default()
         };
-        // SAFETY: a get has no payload.
-        let sent = unsafe { self.wire.send(peer, &get, std::ptr::null()) };
-        if !sent {
-            self.waiting.push_back((peer, get));
-        }
+        send_or_wait(self.wire, self.waiting, peer, get);
     }
 }

@@ -1,4 +1,4 @@
-//! Rendezvous puts and unexpected messages that something happens to on their way.
+//! Rendezvous puts and unexpected messages that are interrupted.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use super::transactions::{MAX, Transaction};
 const LEN: usize = 16 * PAGE;
 
 impl Node {
-    /// Puts the beginning of our memory to the other's portal.
+    /// Issues a put of the start of the own memory to the peer's portal.
     fn unrestricted_put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) {
         let mut put = FullDmaCmd::new();
         put.set_cmd_type(C_CMD_TYPE_DMA as u8)
@@ -38,14 +38,14 @@ impl Node {
         });
     }
 
-    /// Lets the portal answer at the index of rendezvous gets too.
+    /// Maps the portal at the index of rendezvous gets too.
     fn offer_source(&mut self) {
         let map = *self.engine.maps.iter().next().unwrap().1;
         let map = super::portal::PortalMap { index: 255, ..map };
         self.engine.maps.insert(map).unwrap();
     }
 
-    /// Makes the only entry one of the OVERFLOW list.
+    /// Moves the only entry to the OVERFLOW list.
     fn expect_nothing(&mut self) {
         let lists = &mut self.engine.ptes.get_mut(self.pte).unwrap().lists;
         let entry = lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().remove(0);
@@ -55,7 +55,7 @@ impl Node {
         overflow.push(Entry::new(command));
     }
 
-    /// What became of the only header that waits.
+    /// Returns the return code of the only header.
     fn header_code(&mut self) -> u32 {
         let lists = &self.engine.ptes.get(self.pte).unwrap().lists;
         assert_eq!(lists.unexpected.len(), 1);
@@ -76,7 +76,7 @@ fn kind(event: Option<(u32, u32, bool)>) -> Option<(u32, u32)> {
 }
 
 #[test]
-fn a_wire_with_little_room_loses_nothing() {
+fn loses_nothing_on_wire_with_little_room() {
     for (room, eager) in [(1, 0), (1, 9000), (2, LEN as u32), (3, 20_000)] {
         let (mut source, mut target, _) = pair(LEN, room);
         source.number_words(LEN);
@@ -100,7 +100,7 @@ fn a_wire_with_little_room_loses_nothing() {
 }
 
 #[test]
-fn no_more_than_the_eager_part_comes_along() {
+fn sends_only_eager_part() {
     for eager in [0, 8, 5000, 3 * PAGE as u32] {
         let (mut source, _target, net) = pair(LEN, 100);
         source.rendezvous_put(LEN, eager);
@@ -114,9 +114,9 @@ fn no_more_than_the_eager_part_comes_along() {
     }
 }
 
-/// Without a place for one more operation the NIC leaves the get to software (nic.md 10.3, step 6).
+/// Without a free transaction the NIC leaves the get to software (nic.md 10.3, step 6b).
 #[test]
-fn a_busy_nic_leaves_the_get_to_software() {
+fn busy_nic_leaves_get_to_software() {
     let (mut source, mut target, _) = pair(PAGE, 8);
     let transaction = Transaction {
         peer: 0,
@@ -152,7 +152,7 @@ fn a_busy_nic_leaves_the_get_to_software() {
     assert_eq!((source.event(), source.event()), (ACK_OK, None));
 }
 
-/// Comes to where the data of a get is under way, and some of it is there.
+/// Begins a rendezvous put: some of the data of its get was received.
 fn fetching() -> (Node, Node, std::rc::Rc<std::cell::RefCell<Net>>) {
     let (mut source, mut target, net) = pair(LEN, 4);
     source.number_words(LEN);
@@ -170,7 +170,7 @@ fn fetching() -> (Node, Node, std::rc::Rc<std::cell::RefCell<Net>>) {
 }
 
 #[test]
-fn a_portal_that_goes_while_its_message_is_fetched() {
+fn get_fails_when_portal_is_destroyed() {
     let (mut source, mut target, _) = fetching();
     target.engine.remove_pte(target.pte);
     let before = target.word(LEN - 8);
@@ -182,7 +182,7 @@ fn a_portal_that_goes_while_its_message_is_fetched() {
 }
 
 #[test]
-fn memory_that_goes_while_its_message_is_fetched() {
+fn get_fails_when_memory_is_unmapped() {
     let (mut source, mut target, _) = fetching();
     target.unmap();
     settle(&mut source, &mut target);
@@ -191,7 +191,7 @@ fn memory_that_goes_while_its_message_is_fetched() {
 }
 
 #[test]
-fn a_source_that_dies_while_it_is_asked() {
+fn get_fails_when_source_dies() {
     let (_source, mut target, net) = fetching();
     net.borrow_mut().dead[0] = true;
     target.engine.probe();
@@ -201,9 +201,9 @@ fn a_source_that_dies_while_it_is_asked() {
     assert!(!target.engine.depends_on_others());
 }
 
-/// The header of a message is there before its data; what becomes of it is said to who finds it.
+/// A header is stored before the data of its message; it records the failure of the data.
 #[test]
-fn headers_of_messages_that_fail_say_so() {
+fn header_records_failure_of_its_message() {
     let (mut source, mut target, _) = pair(LEN, 4);
     target.expect_nothing();
     source.unrestricted_put(LEN, |_| {});
@@ -219,7 +219,7 @@ fn headers_of_messages_that_fail_say_so() {
 }
 
 #[test]
-fn so_do_those_of_messages_whose_sender_dies() {
+fn header_records_death_of_its_sender() {
     let (mut source, mut target, net) = pair(LEN, 4);
     target.expect_nothing();
     source.unrestricted_put(LEN, |_| {});
@@ -234,9 +234,9 @@ fn so_do_those_of_messages_whose_sender_dies() {
     assert!(!target.engine.depends_on_others());
 }
 
-/// A failure of a message that was found already, or of another, marks nothing.
+/// The failure of a message whose header was removed, or of another message, marks no header.
 #[test]
-fn other_headers_are_left_alone() {
+fn failure_does_not_mark_other_headers() {
     let (mut source, mut target, _) = pair(LEN, 4);
     target.expect_nothing();
     source.unrestricted_put(8, |_| {});
@@ -254,10 +254,10 @@ fn other_headers_are_left_alone() {
     assert_eq!(target.header_code(), C_RC_OK);
 }
 
-/// What no command says cannot make the engine stumble: an eager part larger than the message is
-/// refused with its packet, and one that never ends is given up with its sender.
+/// Packets that no command causes: an eager part larger than the message is rejected, and one that
+/// never ends is dropped with its sender.
 #[test]
-fn rendezvous_packets_of_any_kind() {
+fn survives_inconsistent_rendezvous_packets() {
     let (_source, mut target, net) = pair(PAGE, 100);
     for eager in [0, 8, u32::MAX] {
         let packet = Packet {

@@ -1,8 +1,9 @@
-//! Return codes by name (nic.md 7).
+//! Return codes, and their names (nic.md 7).
 
 use cxi_sys::*;
 
-use super::ReturnCode;
+/// A return code, `C_RC_*`.
+pub type ReturnCode = c_return_code;
 
 macro_rules! failures {
     ($($code:ident)*) => {
@@ -10,7 +11,7 @@ macro_rules! failures {
     };
 }
 
-/// All but OK.
+/// All return codes of failures.
 const FAILURES: [(&str, ReturnCode); 54] = failures! {
     C_RC_UNDELIVERABLE C_RC_PT_DISABLED C_RC_DROPPED C_RC_PERM_VIOLATION C_RC_OP_VIOLATION
     C_RC_NO_MATCH C_RC_UNCOR C_RC_UNCOR_TRNSNT C_RC_NO_SPACE C_RC_ENTRY_NOT_FOUND
@@ -27,9 +28,10 @@ const FAILURES: [(&str, ReturnCode); 54] = failures! {
     C_RC_TRS_PEND_RSP
 };
 
-/// The code of a failure, by its name without `C_RC_`.
+/// Returns the return code of a failure, given its name without `C_RC_`.
 pub fn of_failure(name: &str) -> Option<ReturnCode> {
-    let is_it = |full: &str| full.strip_prefix("C_RC_") == Some(name);
-    let found = FAILURES.iter().find(|(full, _)| is_it(full));
-    found.map(|(_, code)| *code)
+    let (_, code) = FAILURES
+        .iter()
+        .find(|(full, _)| full.strip_prefix("C_RC_") == Some(name))?;
+    Some(*code)
 }

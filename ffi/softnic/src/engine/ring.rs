@@ -1,4 +1,5 @@
-//! Command queues as the NIC reads them (nic.md 2): ring memory, doorbell, low-latency windows, status.
+//! The NIC's side of a command queue (nic.md 2): ring memory, doorbell, low-latency windows,
+//! status.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,18 +7,18 @@ use std::sync::atomic::Ordering;
 use cxi_sys::records::{CmdHeader, CqStatus};
 use cxi_sys::{C_CQ_FIRST_WR_PTR, C_RC_CMD_ALIGN_ERROR, C_RC_CMD_INVALID_ARG, C_RC_OK};
 
-use super::ReturnCode;
+use super::return_codes::ReturnCode;
 use super::telemetry::CommandCounts;
 use crate::pages::Pages;
 
 const FIRST: u32 = C_CQ_FIRST_WR_PTR;
 const SLOT: usize = 64;
 
-/// Put back wherever a doorbell was taken: no slot has this number.
+/// The value of a doorbell that was not written: no slot has this number.
 const NO_DOORBELL: u64 = u64::MAX;
 
-/// Stands in the first word of each low-latency window that nothing was written to. Its low byte,
-/// an IDC command with opcode 15, starts no command.
+/// The first word of a low-latency window that was not written. Its low byte, an IDC command with
+/// opcode 15, begins no command.
 const UNTOUCHED: u64 = 0xffff_ffff_ffff_fff0;
 
 /// Byte offsets in the launch page (nic.md 2.8).
@@ -25,14 +26,14 @@ const LL64: usize = 1024;
 const LL128A: usize = 2048;
 const LL128U: usize = 3072;
 
-/// A command as fetched.
+/// A command read from the ring.
 pub struct Command {
     words: [u64; 32],
     pub header: CmdHeader,
 }
 
 impl Command {
-    /// Its first `N` bytes.
+    /// Returns the first `N` bytes.
     #[inline]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -42,14 +43,14 @@ impl Command {
         bytes
     }
 
-    /// The words of the command, for payload inside it.
+    /// Returns the words of the command, for payload inside it.
     #[inline]
     pub fn words(&self) -> &[u64; 32] {
         &self.words
     }
 
-    /// The DMA command inside a triggered one (nic.md 3.12). Of its last size, 128 bytes, those
-    /// that are used are there; the rest is zero.
+    /// Returns the DMA command inside a triggered one (nic.md 3.12). Only the bytes that DMA
+    /// commands use are there; the rest is zero.
     pub fn embedded(&self) -> Self {
         let mut words = [0; 32];
         words[..13].copy_from_slice(&self.words[3..16]);
@@ -59,7 +60,7 @@ impl Command {
         }
     }
 
-    /// Bytes that its size code stands for.
+    /// Returns the size in bytes that the header states.
     #[inline]
     pub fn size(&self) -> usize {
         size(self.header)
@@ -79,7 +80,7 @@ pub struct StatusPolicy {
 }
 
 impl StatusPolicy {
-    /// Policy 0 to 3.
+    /// Returns policy 0 to 3; `None` for any other number.
     pub fn from_number(policy: u32) -> Option<Self> {
         let (shift, on_empty) = match policy {
             0 => (0, true),
@@ -98,13 +99,14 @@ pub struct CommandRing {
     launch: Arc<Pages>,
     count: u32,
     policy: StatusPolicy,
-    /// Next command: slot, and whether it is in the slot's upper half.
+    /// The slot of the next command, and whether it is in the upper half of that slot.
     read: u32,
     upper: bool,
-    /// First slot that holds no command yet.
+    /// The first slot that holds no command yet.
     write: u32,
-    /// Slots that came through a low-latency window, one bit each.
+    /// Slots that were announced by a low-latency write, one bit each.
     low_latency: Vec<u64>,
+    /// Slots executed since the last write of the status word.
     unreported: u32,
     status: CqStatus,
     stopped: bool,
@@ -112,7 +114,7 @@ pub struct CommandRing {
 }
 
 impl CommandRing {
-    /// A ring of `count` slots in `memory`, written through the `launch` page.
+    /// Makes a ring of `count` slots in `memory`, announced through the `launch` page.
     pub fn new(memory: Arc<Pages>, launch: Arc<Pages>, count: u32, policy: StatusPolicy) -> Self {
         let mut status = CqStatus::new();
         status
@@ -152,33 +154,33 @@ impl CommandRing {
         }
     }
 
-    /// Takes in what was written to the launch page. True if there was anything.
+    /// Reads the launch page. True if software wrote to it.
     ///
-    /// Apart from execution on purpose: while a queue waits, its writer may go on, and a window
-    /// that is used again before anyone looked is a lost command (nic.md 2.10). That limit, 16
-    /// unnoticed low-latency slots, stays; hardware has none.
+    /// Separate from execution, because software may write commands while the queue waits, and a
+    /// window that is written twice between two reads loses a command (nic.md 2.10). So at most 16
+    /// low-latency slots may be unread; hardware has no such limit.
     #[inline]
-    pub fn notice(&mut self) -> bool {
-        let mut news = false;
+    pub fn read_launch_page(&mut self) -> bool {
         if self.stopped {
             return false;
         }
+        let mut written = false;
         if self.launch.word(0).load(Ordering::Acquire) != NO_DOORBELL {
-            news = true;
+            written = true;
             self.doorbell();
         }
         while self.low_latency_write() {
-            news = true;
+            written = true;
         }
-        news
+        written
     }
 
     fn doorbell(&mut self) {
-        // Exchanged, not compared with the last value: after a whole lap of low-latency writes the
-        // same value may come twice.
+        // Swapped, not compared with the last value: after a whole lap of low-latency writes
+        // software may write the same value again.
         let value = self.launch.word(0).swap(NO_DOORBELL, Ordering::AcqRel);
         if value < u64::from(FIRST) || value >= u64::from(self.count) {
-            // No command is to blame, so no queue stops: the pointer is refused and counted.
+            // No command failed, so the queue does not stop: the write is rejected and counted.
             self.counts.pointer_errors += 1;
             let rejected = self.status.num_write_cmds_rejected().wrapping_add(1);
             self.status
@@ -189,7 +191,7 @@ impl CommandRing {
         }
         let value = value as u32;
         while self.write != value {
-            // Passed over: if a window was written for this slot too, that was this same command.
+            // A low-latency write of this slot, if any, announced the same command.
             for window in [LL64, LL128A, LL128U] {
                 self.take_window(window, self.write);
             }
@@ -197,7 +199,7 @@ impl CommandRing {
         }
     }
 
-    /// Looks at the places where the next low-latency write can appear.
+    /// Checks the windows in which the next low-latency write can appear.
     #[inline]
     fn low_latency_write(&mut self) -> bool {
         let slot = self.write;
@@ -214,8 +216,8 @@ impl CommandRing {
         true
     }
 
-    /// Whether the window was written for this slot; if so it is made ready for the next write.
-    /// The command itself is in the ring already: its writer fenced that before.
+    /// Whether the window was written for this slot; if so, the window is reset. The command itself
+    /// is already in the ring: software fences the ring before it writes the window.
     #[inline]
     fn take_window(&self, window: usize, slot: u32) -> bool {
         let word = self.launch.word(window + (slot as usize & 15) * SLOT);
@@ -235,7 +237,8 @@ impl CommandRing {
         self.write = slot;
     }
 
-    /// The next command, if there is one. An error stops the queue: [`fail`](Self::fail).
+    /// Returns the next command, if there is one. The caller passes an error to
+    /// [`fail`](Self::fail).
     #[inline]
     pub fn peek(&self) -> Option<Result<Command, (CmdHeader, ReturnCode)>> {
         if self.read == self.write || self.stopped {
@@ -248,8 +251,8 @@ impl CommandRing {
         if !at.is_multiple_of(size) {
             return Some(Err((header, C_RC_CMD_ALIGN_ERROR)));
         }
-        // Aligned commands end within the ring, whose length is a multiple of 64 slots, but may
-        // have been announced in part only.
+        // An aligned command ends within the ring, whose length is a multiple of 64 slots, but
+        // perhaps not all of its slots were announced.
         let slots = (size / SLOT) as u32;
         let announced = (self.write + self.count - FIRST - self.read) % (self.count - FIRST);
         if slots > announced {
@@ -263,7 +266,7 @@ impl CommandRing {
         Some(Ok(Command { words, header }))
     }
 
-    /// Slot of the next command.
+    /// Returns the slot of the next command.
     pub fn slot(&self) -> u16 {
         self.read as u16
     }
@@ -273,7 +276,7 @@ impl CommandRing {
         self.read.is_multiple_of(2) && !self.upper
     }
 
-    /// Goes past a command.
+    /// Advances past an executed command.
     #[inline]
     pub fn advance(&mut self, header: CmdHeader) {
         self.counts.executed(header);
@@ -296,8 +299,8 @@ impl CommandRing {
         }
     }
 
-    /// Records what is wrong with the next command, and stops (nic.md 15, question 1).
-    /// Answers the slot of the command.
+    /// Stops the queue at the next command, which failed with `code` (nic.md 15, question 1).
+    /// Returns the slot of the command.
     pub fn fail(&mut self, header: CmdHeader, code: ReturnCode) -> u16 {
         let through_window = self.low_latency[self.read as usize / 64] >> (self.read % 64) & 1 != 0;
         self.stopped = true;
@@ -312,7 +315,7 @@ impl CommandRing {
         self.read as u16
     }
 
-    /// The block is a single word, so that no reader sees a new `rd_ptr` with old company.
+    /// Writes the status in a single store, so that software reads a consistent status.
     fn write_status(&self) {
         self.memory
             .word(0)

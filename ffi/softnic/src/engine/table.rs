@@ -1,4 +1,4 @@
-//! Numbered objects: the lowest free number is taken first, as the driver's allocators do.
+//! Numbered objects. A new object gets the lowest free number, as with the driver's allocators.
 
 /// Objects with numbers from `first` up to (not including) `end`.
 pub struct Table<T> {
@@ -8,6 +8,7 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
+    /// Makes an empty table.
     pub fn new(first: usize, end: usize) -> Self {
         Self {
             entries: Vec::new(),
@@ -16,7 +17,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Files `object` under the lowest free number; `None` when all are taken.
+    /// Inserts `object` at the lowest free number and returns it; `None` when all numbers are in
+    /// use.
     pub fn insert(&mut self, object: T) -> Option<usize> {
         let free = (self.first..self.entries.len()).find(|&number| self.entries[number].is_none());
         let number = free.unwrap_or(self.entries.len().max(self.first));
@@ -30,16 +32,19 @@ impl<T> Table<T> {
         Some(number)
     }
 
+    /// Returns the object with a number.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
         self.entries.get(number)?.as_ref()
     }
 
+    /// Returns the object with a number, mutable.
     #[inline]
     pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
         self.entries.get_mut(number)?.as_mut()
     }
 
+    /// Removes and returns the object with a number.
     pub fn remove(&mut self, number: usize) -> Option<T> {
         let object = self.entries.get_mut(number)?.take();
         while matches!(self.entries.last(), Some(None)) {
@@ -48,12 +53,13 @@ impl<T> Table<T> {
         object
     }
 
-    /// One more than the highest number in use.
+    /// Returns one more than the highest number in use.
     #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Iterates over the objects with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.entries
             .iter()
@@ -61,6 +67,7 @@ impl<T> Table<T> {
             .filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
     }
 
+    /// Iterates over the objects.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }
@@ -71,7 +78,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn lowest_free_number_first_within_bounds() {
+    fn assigns_lowest_free_number_within_bounds() {
         let mut table = Table::new(1, 4);
         assert_eq!(
             [table.insert('a'), table.insert('b'), table.insert('c')],

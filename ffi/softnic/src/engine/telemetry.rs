@@ -1,20 +1,21 @@
-//! What the NIC counts for its administrators (the `C_CNTR_*` of the telemetry).
+//! The telemetry counters of the NIC, `C_CNTR_*`.
 //!
-//! Queues and the wire count for themselves, with plain additions; sums are made when somebody asks.
+//! Each queue and the wire keep their own counts, with plain additions; [`Telemetry`] is a sum over
+//! them made on request.
 
 use cxi_sys::records::CmdHeader;
 use cxi_sys::*;
 
-use super::ReturnCode;
+use super::return_codes::ReturnCode;
 
-/// Commands of one queue.
+/// Counts of the commands of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandCounts {
-    /// Which of four pools of counters the queue was given.
+    /// The pool of counters that the queue uses, 0 to 3.
     pub pool: usize,
-    /// Executed, or passed over as a NOOP, by type and opcode.
+    /// Executed commands, NOOPs included, by type and opcode.
     executed: [[u64; 16]; 4],
-    /// Writes to the low-latency windows.
+    /// Low-latency writes.
     pub low_latency: u64,
     align_errors: u64,
     op_errors: u64,
@@ -67,22 +68,23 @@ impl CommandCounts {
     }
 }
 
-/// Events of one queue.
+/// Counts of the events of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// Written, by their types.
+    /// Events written, by type.
     pub written: [u64; 32],
     pub dropped: u64,
     /// Writes of the status block.
     pub statuses: u64,
 }
 
-/// Packets by their size on the link: 64 bytes, the header alone; up to 127; up to 255; ...; up to 4095.
+/// Counts of packets by size on the link: 64 bytes (a header without payload), up to 127, up to
+/// 255, and so on up to 4095.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts([u64; 7]);
 
 impl PacketCounts {
-    /// Counts a packet with so many bytes of payload.
+    /// Counts a packet with `payload` bytes.
     #[inline]
     pub fn count(&mut self, payload: u16) {
         let class = match payload {
@@ -99,10 +101,10 @@ impl PacketCounts {
     }
 }
 
-/// Sums over queues, and what the wire counts.
+/// Sums over all queues, and the counts of the wire.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
-    /// By pool.
+    /// Commands of transmit and target queues, by pool.
     transmit: [CommandCounts; 4],
     target: [CommandCounts; 4],
     events: EventCounts,
@@ -112,7 +114,7 @@ pub struct Telemetry {
     pub received: PacketCounts,
 }
 
-/// Numbers of the first of several counters: of pools, opcodes, types of events, sizes of packets.
+// The first numbers of groups of counters: by pool, opcode, event type, or packet size.
 const IDC_OF_POOL: u32 = 524;
 const DMA_OF_POOL: u32 = 528;
 const CQ_OF_POOL: u32 = 532;
@@ -128,14 +130,17 @@ const SENT_BY_SIZE: u32 = 1546;
 const RECEIVED_BY_SIZE: u32 = 1573;
 
 impl Telemetry {
+    /// Adds the counts of a transmit queue.
     pub fn add_transmit(&mut self, counts: &CommandCounts) {
         self.transmit[counts.pool].add(counts);
     }
 
+    /// Adds the counts of a target queue.
     pub fn add_target(&mut self, counts: &CommandCounts) {
         self.target[counts.pool].add(counts);
     }
 
+    /// Adds the counts of an event queue.
     pub fn add_events(&mut self, counts: &EventCounts) {
         for (sum, count) in self.events.written.iter_mut().zip(counts.written) {
             *sum += count;
@@ -144,8 +149,9 @@ impl Telemetry {
         self.events.statuses += counts.statuses;
     }
 
-    /// The value of a counter, by its number in `c_cntr_type`. Those of parts that this NIC does not have, or does
-    /// not watch, stand at 0. Of counters that exist once for each of several equal parts, the first counts.
+    /// Returns the value of a counter, by its number in `c_cntr_type`. Counters of blocks that this
+    /// NIC does not have or count are 0. Of counters that exist once for each of several equal
+    /// blocks, the first is used.
     pub fn value(&self, number: u32) -> u64 {
         use CommandCounts as Counts;
         let transmit = |value: fn(&Counts) -> u64| self.transmit.iter().map(value).sum::<u64>();
@@ -174,7 +180,7 @@ impl Telemetry {
             TARGET_OF_POOL..544 => self.target[pool(TARGET_OF_POOL)].successes(),
             DMA_BY_OPCODE..560 => by_opcode(&self.transmit, C_CMD_TYPE_DMA, number - DMA_BY_OPCODE),
             CQ_BY_OPCODE..576 => by_opcode(&self.transmit, C_CMD_TYPE_CQ, number - CQ_BY_OPCODE),
-            // None is ever rejected or split.
+            // No low-latency write is ever rejected or split.
             LOW_LATENCY_SUCCESSFUL..596 => self.transmit[pool(LOW_LATENCY_SUCCESSFUL)].low_latency,
             LOW_LATENCY_RECEIVED..608 => self.transmit[pool(LOW_LATENCY_RECEIVED)].low_latency,
             608 | 612 => transmit(|pool| pool.of_type(C_CMD_TYPE_CT)),

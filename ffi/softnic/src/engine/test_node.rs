@@ -1,5 +1,4 @@
-//! Engines for tests of what happens to operations on their way, on a wire whose room, deaths and
-//! order of events are up to the test.
+//! Engines on a wire whose room, dead peers and order of deliveries the test controls.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,10 +12,11 @@ use cxi_sys::*;
 use super::event_queue::EventQueue;
 use super::lists::Entry;
 use super::location::Location;
-use super::packet::{Arrival, Packet, Peer, Wire};
+use super::packet::Packet;
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
+use super::wire::{Arrival, Peer, Wire};
 use super::{Engine, Lni, Profile, ReturnCode};
 use crate::pages::Pages;
 
@@ -25,11 +25,11 @@ pub const PID: u16 = 5;
 pub const PAGE: usize = 4096;
 pub const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 
-/// What lies between the engines; each is known by its NID.
+/// The network between the engines. Peers are numbered by NID.
 #[derive(Default)]
 pub struct Net {
     pub inboxes: [VecDeque<(Peer, Packet, Vec<u8>)>; 2],
-    /// Packets that an inbox holds.
+    /// Capacity of an inbox in packets.
     pub room: usize,
     pub dead: [bool; 2],
 }
@@ -37,7 +37,7 @@ pub struct Net {
 pub struct TestWire {
     pub net: Rc<RefCell<Net>>,
     pub me: Peer,
-    /// Payload of the last arrival.
+    /// The payload of the last arrival.
     pub held: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl Wire for TestWire {
         }
         let mut bytes = vec![0; usize::from(packet.length)];
         if !packet.inline && !bytes.is_empty() {
-            // SAFETY: the caller vouches for the payload.
+            // SAFETY: the caller guarantees `packet.length` readable bytes at `payload`.
             unsafe { payload.copy_to(bytes.as_mut_ptr(), bytes.len()) };
         }
         let packet = Packet::from_words(packet.to_words()).expect("a packet that exists");
@@ -104,7 +104,7 @@ pub struct Node {
     pub launch: Arc<Pages>,
     pub slot: u64,
     pub events: Pages,
-    /// Where the next event is looked for.
+    /// Offset of the next event.
     pub read: usize,
 }
 
@@ -113,7 +113,7 @@ pub fn pages(len: usize) -> Pages {
 }
 
 impl Node {
-    /// A node whose memory of `len` bytes is all that its portal offers, to everybody.
+    /// Makes a node whose portal exposes its whole memory of `len` bytes to all initiators.
     pub fn new(net: &Rc<RefCell<Net>>, me: Peer, len: usize) -> Self {
         let wire = TestWire {
             net: net.clone(),
@@ -125,8 +125,9 @@ impl Node {
         let (lni, lac, iova) = add_lni(&mut engine, &memory, len);
         let events = pages(PAGE);
         let buffer = events.at(0, PAGE).expose_provenance();
-        // SAFETY: the pages are kept as long as the engine.
-        let queue = unsafe { EventQueue::new(lni, None, buffer, PAGE, Arc::new(pages(PAGE))) };
+        // SAFETY: the pages live as long as the engine, and nothing else uses them.
+        let queue =
+            unsafe { EventQueue::new(lni, None, buffer, PAGE, Arc::new(pages(PAGE)), || (0, 0)) };
         let eq = engine.eqs.insert(queue).unwrap() as u16;
         let (ring, launch) = (Arc::new(pages(PAGE)), Arc::new(pages(PAGE)));
         let policy = StatusPolicy::from_number(0).unwrap();
@@ -187,12 +188,12 @@ impl Node {
         self.launch.word(0).store(self.slot, Ordering::Release);
     }
 
-    /// A get of `len` bytes from the beginning of the other's memory to `at` in ours.
+    /// Issues a get of `len` bytes from the start of the peer's memory to `at` in the own memory.
     pub fn get(&mut self, at: u64, len: u32) {
         self.dma(C_CMD_GET, at, len);
     }
 
-    /// A put of `len` bytes from `at` in our memory to the beginning of the other's.
+    /// Issues a put of `len` bytes from `at` in the own memory to the start of the peer's.
     pub fn put_from(&mut self, at: u64, len: u32) {
         self.dma(C_CMD_PUT, at, len);
     }
@@ -212,7 +213,8 @@ impl Node {
         self.issue(command.bytes());
     }
 
-    /// A fetching SUM of our first word to the other's first; the result goes to our second.
+    /// Issues a fetching SUM of the own first word to the peer's first. The result goes to the own
+    /// second word.
     pub fn sum(&mut self) {
         let mut amo = DmaAmoCmd::new();
         amo.set_cmd_type(C_CMD_TYPE_DMA as u8)
@@ -245,7 +247,7 @@ impl Node {
         }
     }
 
-    /// The next event: its type and return code, and whether the error was the target's.
+    /// Returns type, return code and `tgt_error` of the next event.
     pub fn event(&mut self) -> Option<(u32, u32, bool)> {
         let byte = |at: usize| {
             let word = self.events.word(at & !7).load(Ordering::Acquire);
@@ -272,7 +274,7 @@ impl Node {
     }
 }
 
-/// An LNI with all of `memory` mapped: its number, and the address of the memory.
+/// Makes an LNI with all of `memory` mapped. Returns its number, and the address of the memory.
 pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (usize, u8, u64) {
     let mut lni = Lni::default();
     lni.profiles[0] = Some(Profile {
@@ -286,7 +288,7 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
     (engine.lnis.insert(lni).unwrap(), lac, iova)
 }
 
-/// An initiator and a target with `len` bytes each, on a wire with room for `room` packets.
+/// Makes an initiator and a target with `len` bytes each, on a wire with room for `room` packets.
 pub fn pair(len: usize, room: usize) -> (Node, Node, Rc<RefCell<Net>>) {
     let net = Rc::new(RefCell::new(Net {
         room,
@@ -297,7 +299,7 @@ pub fn pair(len: usize, room: usize) -> (Node, Node, Rc<RefCell<Net>>) {
     (initiator, target, net)
 }
 
-/// Lets both work until neither has anything to do.
+/// Polls both until neither has anything to do.
 pub fn settle(initiator: &mut Node, target: &mut Node) {
     while initiator.engine.poll() | target.engine.poll() {}
 }

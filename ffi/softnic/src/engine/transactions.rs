@@ -1,16 +1,16 @@
-//! Operations that wait for their response.
+//! Transactions: operations of this NIC that wait for their response.
 
 use cxi_sys::c_event_type;
 
-use super::ReturnCode;
 use super::counter::Counting;
-use super::packet::Peer;
+use super::return_codes::ReturnCode;
+use super::wire::Peer;
 
-/// Most operations of one NIC under way. A command queue waits while they are used up, so this also
-/// bounds the responses that any other NIC has to keep for us.
+/// The most transactions of one NIC. Command queues wait when there are as many, so this also
+/// bounds the responses that another NIC has to store for this one.
 pub const MAX: usize = 4096;
 
-/// Memory of an LNI that data comes back to.
+/// Memory of an LNI that receives the data of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub lni: usize,
@@ -18,34 +18,35 @@ pub struct Destination {
     pub iova: u64,
 }
 
-/// What is needed to complete an operation.
+/// The state needed to complete an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub peer: Peer,
-    /// The transmit queue it came from, unless that is gone.
+    /// The transmit queue that issued it, unless that was destroyed.
     pub queue: Option<usize>,
+    /// The event queue of its events; 0 for none.
     pub eq: u16,
     pub user_ptr: u64,
-    /// The event that completes it: ACK or REPLY.
+    /// The type of the event that completes it: ACK or REPLY.
     pub event: c_event_type,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub length: u32,
-    /// Where the data of a reply goes.
+    /// Where the data of a reply is written.
     pub destination: Option<Destination>,
-    /// The get of a rendezvous put: the portals table entry that the NIC makes it for.
+    /// For the get of a rendezvous put: the portals table entry that the put matched.
     pub rendezvous: Option<usize>,
-    /// No event when it succeeds.
+    /// No event on success.
     pub success_disable: bool,
     pub counting: Counting,
-    /// What went wrong on our side; outranks what the target says.
+    /// A failure at the initiator. Takes precedence over the result of the target.
     pub local_error: Option<ReturnCode>,
-    /// It was under way at the last probe already.
+    /// It was already in progress at the last probe.
     pub probed: bool,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// Upper half of the tag: a late response to an earlier user of the slot does not match.
+    /// Upper half of the tag. A late response to an earlier transaction of the slot does not match.
     generation: u16,
     transaction: Option<Transaction>,
 }
@@ -58,12 +59,13 @@ pub struct Transactions {
 }
 
 impl Transactions {
+    /// Whether no other transaction can start.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() == MAX
     }
 
-    /// Files a transaction; there must be room.
+    /// Starts a transaction and returns its tag. The table must not be full.
     #[inline]
     pub fn start(&mut self, transaction: Transaction) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -75,6 +77,7 @@ impl Transactions {
         u32::from(slot.generation) << 16 | u32::from(index)
     }
 
+    /// Returns a transaction; `None` if it has ended.
     #[inline]
     pub fn get_mut(&mut self, tag: u32) -> Option<&mut Transaction> {
         let slot = self.slots.get_mut(usize::from(tag as u16))?;
@@ -84,7 +87,7 @@ impl Transactions {
         slot.transaction.as_mut()
     }
 
-    /// Takes a transaction out; `None` if the tag is of the past.
+    /// Ends a transaction and returns it; `None` if it has ended before.
     #[inline]
     pub fn finish(&mut self, tag: u32) -> Option<Transaction> {
         let transaction = *self.get_mut(tag)?;
@@ -96,6 +99,7 @@ impl Transactions {
         Some(transaction)
     }
 
+    /// Iterates over the transactions with their tags.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Transaction)> {
         self.slots
             .iter_mut()
@@ -106,7 +110,7 @@ impl Transactions {
             })
     }
 
-    /// Whether anything is under way.
+    /// Whether there is any transaction.
     #[inline]
     pub fn any(&self) -> bool {
         self.free.len() != self.slots.len()
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_good_once() {
+    fn tag_ends_one_transaction_only() {
         let mut all = Transactions::default();
         let first = all.start(transaction(1));
         assert_eq!(all.finish(first).map(|t| t.user_ptr), Some(1));
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn full_at_the_maximum() {
+    fn is_full_at_the_maximum() {
         let mut all = Transactions::default();
         let tags: Vec<u32> = (0..MAX as u64).map(|n| all.start(transaction(n))).collect();
         assert!(all.is_full());

@@ -1,49 +1,50 @@
-//! Transmit queues: initiator commands become packets (nic.md 3).
+//! Transmit queues: turn initiator commands into packets (nic.md 3).
 //!
 //! Commands of a queue start in order. A put is cut into packets as the wire has room, so a queue
-//! whose receiver is slow waits without holding up anything else. A get or an atomic operation is
-//! one packet.
-
-use std::collections::VecDeque;
+//! with a slow receiver waits without delaying other queues. A get or an atomic operation is one
+//! packet.
 
 use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
 use super::commands::{self, Operation, Source};
-use super::counter;
-use super::event_queue::EventQueue;
-use super::events::{self, Initiator};
+use super::counter_commands::{self, Issuer};
+use super::event_queue::{self, EventQueue};
+use super::events::{self, FailedCommand, Initiator};
+use super::lni::Lni;
 use super::location::Staging;
-use super::packet::{INLINE, Kind, MTU, Packet, Peer, Wire};
+use super::match_id::PID_BITS;
+use super::packet::{INLINE, Kind, MTU, Packet};
+use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
 use super::transactions::{Destination, Transaction, Transactions};
 use super::triggers::{Counters, Launch};
-use super::{Lni, ReturnCode};
-use crate::engine::PID_BITS;
+use super::wire::{Peer, Waiting, Wire};
+use super::{bytes, counter};
 
-/// Commands of one queue that are executed before others get their turn.
+/// The most commands executed before other queues get their turn.
 const BURST: usize = 32;
 
 /// A transmit queue.
 pub struct TransmitQueue {
     pub ring: CommandRing,
     pub lni: usize,
-    /// The communication profile of the commands to come.
+    /// The communication profile of the next commands.
     pub lcid: u8,
-    /// Takes counter commands too (nic.md 1).
+    /// It is a trigger queue, which also accepts counter commands (nic.md 1).
     pub trigger: bool,
     /// Event queue for COMMAND_FAILURE; 0 is none.
     pub error_eq: u16,
-    /// What immediate data commands do not say themselves (nic.md 3.4).
+    /// The context of immediate data commands (nic.md 3.4).
     pub c_state: CStateCmd,
-    /// The operation whose packets are not all sent.
+    /// The operation of which packets remain to be sent.
     pub transfer: Option<Transfer>,
-    /// Operations that wait for their response, for FENCE.
+    /// Number of operations that wait for their response, for FENCE.
     pub outstanding: usize,
 }
 
-/// An operation on its way into the wire.
+/// An operation of which packets remain to be sent.
 pub struct Transfer {
     pub peer: Peer,
     /// Header of the next packet.
@@ -52,40 +53,37 @@ pub struct Transfer {
     send_event: bool,
 }
 
-/// What became of a step.
+/// The result of a command.
 #[derive(PartialEq, Eq)]
 enum Step {
     Done,
-    /// Not now: the wire, the transactions or a fence hold it up.
+    /// It cannot be executed yet, because of the wire, the transactions or a fence.
     Wait,
 }
 
-/// The rest of the NIC, as a transmit queue sees it.
+/// The parts of the NIC that transmit queues use.
 pub struct Surroundings<'a, W> {
     pub wire: &'a mut W,
     pub lnis: &'a Table<Lni>,
     pub eqs: &'a mut Table<EventQueue>,
     pub transactions: &'a mut Transactions,
-    /// Packets that found no room.
-    pub waiting: &'a mut VecDeque<(Peer, Packet)>,
+    pub waiting: &'a mut Waiting,
     pub counters: &'a mut Counters,
     pub staging: &'a mut Staging,
 }
 
 impl<W> Surroundings<'_, W> {
-    /// Ends an operation that cannot even be sent.
+    /// Completes an operation that cannot be sent.
     fn refuse(&mut self, operation: &Operation, completion: &Initiator) {
-        let counting = operation.counting;
-        if counting.completion {
-            let change = counter::amount(counting.bytes, 0, completion.return_code);
-            self.counters
-                .change(usize::from(counting.ct), change, self.eqs);
-        }
+        let code = completion.return_code;
+        self.counters
+            .count_completion(operation.counting, 0, code, self.eqs);
         events::initiator(self.eqs, operation.eq, completion);
     }
 }
 
 impl TransmitQueue {
+    /// Makes a queue without operations.
     pub fn new(ring: CommandRing, lni: usize, lcid: u8, trigger: bool, error_eq: u16) -> Self {
         Self {
             ring,
@@ -99,10 +97,10 @@ impl TransmitQueue {
         }
     }
 
-    /// Executes what can be executed. True if anything happened.
+    /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     #[inline]
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Surroundings<'_, W>) -> bool {
-        let mut worked = self.ring.notice();
+        let mut worked = self.ring.read_launch_page();
         for _ in 0..BURST {
             if let Some(transfer) = &mut self.transfer {
                 let before = transfer.packet.offset;
@@ -133,16 +131,19 @@ impl TransmitQueue {
             match result {
                 Ok((Step::Done, header)) => self.ring.advance(header),
                 Ok((Step::Wait, _)) => break,
-                Err((header, code)) => self.fail(number, header, code, nic.eqs),
+                Err((header, code)) => {
+                    let slot = self.ring.fail(header, code);
+                    self.report_failure(number, slot, header, code, nic.eqs);
+                }
             }
             worked = true;
         }
         worked
     }
 
-    /// Executes a command whose time has come; false if that is not possible now. The profile and
-    /// the rights are those of the queue as it is now. A command that has lost its rights since it was
-    /// accepted is reported, and the queue, which is elsewhere by now, goes on.
+    /// Executes a triggered command with the current profile and rights of the queue; false if it
+    /// cannot be executed yet. A command that has lost its rights since it was accepted is reported
+    /// without stopping the queue, which has advanced since.
     fn launch<W: Wire>(
         &mut self,
         number: usize,
@@ -159,26 +160,29 @@ impl TransmitQueue {
                 return false;
             }
             Err(code) => {
-                if let Some(eq) = nic.eqs.get_mut(usize::from(self.error_eq)) {
-                    let header = command.header;
-                    events::command_failure(eq, number, false, launch.slot, header, code);
-                }
+                let slot = launch.slot;
+                self.report_failure(number, slot, command.header, code, nic.eqs);
             }
         }
         true
     }
 
-    fn fail(
-        &mut self,
+    fn report_failure(
+        &self,
         number: usize,
+        slot: u16,
         header: CmdHeader,
         code: ReturnCode,
         eqs: &mut Table<EventQueue>,
     ) {
-        let slot = self.ring.fail(header, code);
-        if let Some(eq) = eqs.get_mut(usize::from(self.error_eq)) {
-            events::command_failure(eq, number, false, slot, header, code);
-        }
+        let failed = FailedCommand {
+            queue: number,
+            is_target: false,
+            slot,
+            header,
+            code,
+        };
+        events::command_failure(eqs, self.error_eq, &failed);
     }
 
     #[inline]
@@ -206,7 +210,13 @@ impl TransmitQueue {
                 Ok(Step::Done)
             }
             (C_CMD_TYPE_CT, _) if self.trigger => {
-                self.execute_counter_command(number, command, nic)?;
+                let issuer = Issuer {
+                    lni: self.lni,
+                    queue: number,
+                    slot: self.ring.slot(),
+                    c_state: &self.c_state,
+                };
+                counter_commands::execute(command, &issuer, nic.counters, nic.eqs)?;
                 Ok(Step::Done)
             }
             (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => Ok(if self.outstanding == 0 {
@@ -227,7 +237,7 @@ impl TransmitQueue {
             return Err(C_RC_CMD_ALIGN_ERROR); // nic.md 3.11
         }
         let lcid = CqCmd::from_bytes(command.bytes()).lcid();
-        // Trigger queues cannot be made with another profile, so they cannot change to one.
+        // Trigger queues are always made with LCID 0, so they cannot select another.
         if self.trigger && lcid != 0 {
             return Err(C_RC_PERM_VIOLATION);
         }
@@ -238,7 +248,7 @@ impl TransmitQueue {
         Ok(Step::Done)
     }
 
-    /// Starts an operation: complete at once if it can go nowhere, else on its way.
+    /// Starts an operation, or completes it at once if it cannot be sent.
     #[inline]
     fn start<W: Wire>(
         &mut self,
@@ -249,7 +259,7 @@ impl TransmitQueue {
     ) -> Result<Step, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
         let vni = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
-        let eq = self.our_event_queue(operation.eq, nic.eqs)?;
+        let eq = event_queue::check_owner(nic.eqs, operation.eq, self.lni)?;
         let counting = operation.counting;
         if counting.is_used() && !nic.counters.is_of(counting.ct, self.lni) {
             return Err(C_RC_PERM_VIOLATION);
@@ -261,9 +271,10 @@ impl TransmitQueue {
             return Ok(Step::Wait);
         }
         let mut completion = Initiator {
-            kind: match operation.is_answered_with_data() {
-                true => C_EVENT_REPLY,
-                false => C_EVENT_ACK,
+            kind: if operation.is_answered_with_data() {
+                C_EVENT_REPLY
+            } else {
+                C_EVENT_ACK
             },
             user_ptr: operation.user_ptr,
             mlength: 0,
@@ -307,7 +318,7 @@ impl TransmitQueue {
             probed: false,
         });
         self.outstanding += 1;
-        // The restricted header has no room for match information (nic.md 3.10.1).
+        // The restricted header has no fields for match information (nic.md 3.10.1).
         let carried = |value| if operation.restricted { 0 } else { value };
         let mut transfer = Transfer {
             peer,
@@ -340,11 +351,11 @@ impl TransmitQueue {
 }
 
 impl Transfer {
-    /// Sends packets while there is room; true when all are sent, or none will be any more.
+    /// Sends packets while there is room; true when all are sent, or the operation was aborted.
     #[inline]
     fn advance<W: Wire>(&mut self, lni: usize, nic: &mut Surroundings<'_, W>) -> bool {
         loop {
-            // What a get asks for travels the other way.
+            // The data of a get is in its reply.
             let end = match self.packet.kind {
                 Kind::Get => 0,
                 _ => self.packet.carried(),
@@ -364,8 +375,8 @@ impl Transfer {
                 }
             };
             let packet = self.inlined(payload);
-            // SAFETY: `Source::at` found these bytes readable: in the operation, in memory that
-            // software keeps mapped while commands use it, or in the staging room.
+            // SAFETY: `Source::at` returned these bytes: part of the operation, or of the staging
+            // buffer, or of memory that software keeps mapped while commands use it.
             let sent = unsafe { nic.wire.send(self.peer, &packet, payload) };
             if !sent {
                 return false;
@@ -375,7 +386,7 @@ impl Transfer {
                 break;
             }
             if self.packet.kind == Kind::Rendezvous {
-                // The rest of the eager part goes like the rest of a put.
+                // The rest of the eager part is sent like the rest of a put.
                 self.packet.kind = Kind::Put;
                 self.packet.total = end;
             }
@@ -405,7 +416,7 @@ impl Transfer {
         true
     }
 
-    /// The packet with its payload in the header, if it is small and the place is free.
+    /// Returns the packet, with its payload in the header if that has room for it.
     #[inline]
     fn inlined(&self, payload: *const u8) -> Packet {
         let length = usize::from(self.packet.length);
@@ -416,18 +427,18 @@ impl Transfer {
         packet.inline = true;
         if length > 0 {
             let tail = packet.tail.as_mut_ptr().cast();
-            // SAFETY: `payload` is readable for `length` bytes as in `advance`, and the tail holds 16.
-            unsafe { super::memory::copy(payload, tail, length) };
+            // SAFETY: `advance` passes `length` readable bytes, and the tail holds 16.
+            unsafe { bytes::copy(payload, tail, length) };
         }
         packet
     }
 
-    /// Gives up: the target is told that no more will come. `error` is what our side reports.
+    /// Aborts the operation, at the target too. `error` is the return code for the initiator.
     pub fn abort(
         &self,
         error: Option<ReturnCode>,
         transactions: &mut Transactions,
-        waiting: &mut VecDeque<(Peer, Packet)>,
+        waiting: &mut Waiting,
     ) {
         if let Some(transaction) = transactions.get_mut(self.packet.tag) {
             transaction.local_error = error;

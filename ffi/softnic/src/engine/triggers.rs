@@ -1,57 +1,79 @@
-//! Triggered operations: what waits until a counter has come far enough (nic.md 9.3), and all counters
-//! of a NIC.
+//! Triggered operations: what happens when a counter reaches a threshold (nic.md 9.3), and the
+//! counters of a NIC.
 
 use std::collections::VecDeque;
 
 use cxi_sys::{C_NUM_CTS, C_NUM_TLES, C_RC_CANCELED, C_RC_OK, C_RC_RESOURCE_BUSY};
 
-use super::ReturnCode;
-use super::counter::{Change, Counter};
+use super::counter::{self, Change, Counter, Counting};
 use super::event_queue::EventQueue;
 use super::events;
+use super::return_codes::ReturnCode;
 use super::ring::Command;
 use super::table::Table;
 
-/// Triggered operations that one LNI may have pending, unless its service says otherwise: those of the default service
-/// (libcxi.md 3.2).
-pub const MAX_PENDING: usize = 512;
-
-/// What is done when the time has come.
+/// The effect of a triggered operation.
 pub enum Action {
-    /// TRIGGERED_OP goes to this event queue; 0 is none.
+    /// Delivers TRIGGERED_OP to this event queue; 0 is none.
     Event { eq: u16 },
-    /// Another counter, or the same, changes.
+    /// Changes a counter.
     Change { ct: usize, change: Change },
-    /// A command is executed.
+    /// Executes a command.
     Launch(Launch),
 }
 
-/// A command to be executed by the trigger queue that it came from.
+/// A command to be executed by the trigger queue that it was read from.
 pub struct Launch {
     pub queue: usize,
-    /// Where in that queue it was.
+    /// Its slot in that queue.
     pub slot: u16,
     pub command: Box<Command>,
 }
 
 /// A triggered operation.
 pub struct Trigger {
-    /// The trigger queue that it came from, while that exists.
+    /// The trigger queue that it was read from, while that exists.
     pub queue: Option<usize>,
     pub threshold: u64,
     pub action: Action,
 }
 
+/// A counter with its pending triggered operations.
+struct TriggeredCounter {
+    counter: Counter,
+    /// The most triggered operations that the service allows the LNI to have pending on all its
+    /// counters.
+    most_pending: usize,
+    /// By ascending threshold; with equal thresholds in the order of their commands.
+    pending: VecDeque<Trigger>,
+}
+
+impl TriggeredCounter {
+    /// Removes and returns the next triggered operation whose threshold is reached. Failures do not
+    /// count (nic.md 9.3).
+    fn take_due(&mut self) -> Option<Trigger> {
+        self.pending
+            .pop_front_if(|trigger| trigger.threshold <= self.counter.success)
+    }
+
+    #[inline]
+    fn is_due(&self) -> bool {
+        let first = self.pending.front();
+        first.is_some_and(|first| first.threshold <= self.counter.success)
+    }
+}
+
 /// The counters of a NIC.
 pub struct Counters {
-    table: Table<Counter>,
-    /// Commands whose time has come, in that order.
+    table: Table<TriggeredCounter>,
+    /// Commands to be executed, in order.
     launched: VecDeque<Launch>,
-    /// Stores to doorbells.
+    /// Number of stores to doorbells.
     pub doorbells: u64,
 }
 
 impl Counters {
+    /// Makes the table, without any counter.
     pub fn new() -> Self {
         Self {
             table: Table::new(1, C_NUM_CTS as usize),
@@ -60,40 +82,51 @@ impl Counters {
         }
     }
 
-    /// Files a counter; `None` when all numbers are taken.
-    pub fn insert(&mut self, counter: Counter) -> Option<usize> {
-        self.table.insert(counter)
+    /// Adds a counter, whose LNI may have `most_pending` triggered operations; `None` when all
+    /// numbers are in use.
+    pub fn insert(&mut self, counter: Counter, most_pending: usize) -> Option<usize> {
+        self.table.insert(TriggeredCounter {
+            counter,
+            most_pending,
+            pending: VecDeque::new(),
+        })
     }
 
+    /// Returns the counter with a number.
     pub fn get_mut(&mut self, number: usize) -> Option<&mut Counter> {
-        self.table.get_mut(number)
+        Some(&mut self.table.get_mut(number)?.counter)
     }
 
-    /// Whether an LNI has a counter of this number.
+    /// Whether the LNI has a counter with this number.
     #[inline]
     pub fn is_of(&self, number: u16, lni: usize) -> bool {
-        let counter = self.table.get(usize::from(number));
-        counter.is_some_and(|counter| counter.lni == lni)
+        let entry = self.table.get(usize::from(number));
+        entry.is_some_and(|entry| entry.counter.lni == lni)
     }
 
-    /// Counters of an LNI.
+    /// Returns the number of counters of an LNI.
     pub fn count_of(&self, lni: usize) -> usize {
-        let counters = self.table.iter();
-        counters.filter(|(_, counter)| counter.lni == lni).count()
+        self.of(lni).count()
     }
 
-    /// Takes a counter out; what waits for it is cancelled.
+    fn of(&self, lni: usize) -> impl Iterator<Item = &TriggeredCounter> {
+        let entries = self.table.iter().map(|(_, entry)| entry);
+        entries.filter(move |entry| entry.counter.lni == lni)
+    }
+
+    /// Removes a counter and cancels its triggered operations.
     pub fn remove(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
         self.cancel(number, eqs);
         self.table.remove(number);
     }
 
-    /// Handles what was stored to the doorbells. True if anything was.
+    /// Applies what software stored to the doorbells. True if it stored anything.
     #[inline]
-    pub fn notice(&mut self, eqs: &mut Table<EventQueue>) -> bool {
+    pub fn poll_doorbells(&mut self, eqs: &mut Table<EventQueue>) -> bool {
         let mut worked = false;
         for number in 0..self.table.len() {
-            let changes = self.table.get(number).map(Counter::notice);
+            let entry = self.table.get(number);
+            let changes = entry.map(|entry| entry.counter.take_doorbells());
             for change in changes.into_iter().flatten().flatten() {
                 self.change(number, change, eqs);
                 self.doorbells += 1;
@@ -103,37 +136,54 @@ impl Counters {
         worked
     }
 
-    /// Changes a counter, if it exists, and sets off what has waited for that.
+    /// Changes a counter, if it exists, and executes the triggered operations that become due.
     #[inline]
     pub fn change(&mut self, number: usize, change: Change, eqs: &mut Table<EventQueue>) {
-        if let Some(counter) = self.table.get_mut(number) {
-            counter.apply(change);
-            if is_due(counter) {
+        if let Some(entry) = self.table.get_mut(number) {
+            entry.counter.apply(change);
+            if entry.is_due() {
                 self.fire(number, eqs);
             }
         }
     }
 
-    /// Sets off what is due on a counter, and what that makes due on others.
+    /// Counts the completion of an operation of `length` bytes, if completions are counted.
+    #[inline]
+    pub fn count_completion(
+        &mut self,
+        counting: Counting,
+        length: u32,
+        code: ReturnCode,
+        eqs: &mut Table<EventQueue>,
+    ) {
+        if counting.completion {
+            let change = counter::amount(counting.bytes, length, code);
+            self.change(usize::from(counting.ct), change, eqs);
+        }
+    }
+
+    /// Executes the triggered operations that are due on a counter, and those that they make due on
+    /// others.
     fn fire(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
         let mut next = Some(number);
         // Allocates only where counters change counters: a trigger event costs no allocation.
         let mut changed = VecDeque::new();
         while let Some(number) = next {
-            while let Some(counter) = self.table.get_mut(number).filter(|counter| is_due(counter))
-                && let Some(trigger) = counter.pending.pop_front()
+            while let Some(entry) = self.table.get_mut(number)
+                && let Some(trigger) = entry.take_due()
             {
-                let lni = counter.lni;
+                let lni = entry.counter.lni;
                 match trigger.action {
                     Action::Event { eq } => {
-                        // First the word, so that who has seen the event finds it there.
-                        counter.write_back();
+                        // Before the event, so that a program that reads the event finds the
+                        // counts.
+                        entry.counter.write_back();
                         events::triggered(eqs, eq, number, trigger.threshold, C_RC_OK);
                     }
                     Action::Change { ct, change } => {
-                        let other = self.table.get_mut(ct).filter(|other| other.lni == lni);
-                        if let Some(other) = other {
-                            other.apply(change);
+                        let other = self.table.get_mut(ct);
+                        if let Some(other) = other.filter(|other| other.counter.lni == lni) {
+                            other.counter.apply(change);
                             changed.push_back(ct);
                         }
                     }
@@ -144,71 +194,70 @@ impl Counters {
         }
     }
 
-    /// Lets a triggered operation wait, or sets it off if its time has come.
+    /// Adds a triggered operation to a counter, or executes it if it is due.
     ///
-    /// Beyond the limits it fails with RESOURCE_BUSY (nic.md 15, question 18; that a trigger queue
-    /// would stall, as libcxi.md 8.4 guesses, no program could ever notice).
+    /// # Errors
+    /// RESOURCE_BUSY beyond the limits (nic.md 15, question 18). No program can distinguish this
+    /// from the stall of the trigger queue that libcxi.md 8.4 supposes.
     pub fn arm(
         &mut self,
         number: usize,
         trigger: Trigger,
         eqs: &mut Table<EventQueue>,
     ) -> Result<(), ReturnCode> {
-        let counter = self.table.get(number).ok_or(C_RC_RESOURCE_BUSY)?;
-        if trigger.threshold > counter.success && self.is_full(counter) {
+        let entry = self.table.get(number).ok_or(C_RC_RESOURCE_BUSY)?;
+        if trigger.threshold > entry.counter.success && self.is_full(entry) {
             return Err(C_RC_RESOURCE_BUSY);
         }
-        if let Some(counter) = self.table.get_mut(number) {
-            let pending = &mut counter.pending;
+        if let Some(entry) = self.table.get_mut(number) {
+            let pending = &mut entry.pending;
             let at = pending.partition_point(|older| older.threshold <= trigger.threshold);
             pending.insert(at, trigger);
-            if is_due(counter) {
+            if entry.is_due() {
                 self.fire(number, eqs);
             }
         }
         Ok(())
     }
 
-    /// Triggered operations of an LNI that wait.
+    /// Returns the number of pending triggered operations of an LNI.
     pub fn pending_of(&self, lni: usize) -> usize {
-        let counters = self.table.iter();
-        let own = counters.filter(|(_, counter)| counter.lni == lni);
-        own.map(|(_, counter)| counter.pending.len()).sum()
+        self.of(lni).map(|entry| entry.pending.len()).sum()
     }
 
-    /// Triggered operations of a trigger queue that are not done: those that wait, and those that are to be executed.
+    /// Returns the number of unfinished triggered operations of a trigger queue: those that are
+    /// pending, and those that are to be executed.
     pub fn pending_from(&self, queue: usize) -> usize {
-        let all = self.table.iter().flat_map(|(_, counter)| &counter.pending);
+        let all = self.table.iter().flat_map(|(_, entry)| &entry.pending);
         let waiting = all.filter(|trigger| trigger.queue == Some(queue));
         let launched = self.launched.iter().filter(|launch| launch.queue == queue);
         waiting.count() + launched.count()
     }
 
-    fn is_full(&self, of: &Counter) -> bool {
-        let (mut ours, mut all) = (0, 0);
-        for (_, counter) in self.table.iter() {
-            all += counter.pending.len();
-            if counter.lni == of.lni {
-                ours += counter.pending.len();
-            }
-        }
-        ours >= of.most_pending || all >= C_NUM_TLES as usize
+    /// Whether the LNI of a counter, or the NIC, has no room for another pending operation.
+    fn is_full(&self, of: &TriggeredCounter) -> bool {
+        let all: usize = self
+            .table
+            .iter()
+            .map(|(_, entry)| entry.pending.len())
+            .sum();
+        self.pending_of(of.counter.lni) >= of.most_pending || all >= C_NUM_TLES as usize
     }
 
-    /// Cancels all that waits for a counter. Who would have got an event gets one that says so; the
-    /// other operations have no event (nic.md 3.12), and just do not happen.
+    /// Cancels the triggered operations of a counter. Trigger events report that; the other
+    /// operations have no event (nic.md 3.12).
     pub fn cancel(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
-        let Some(counter) = self.table.get_mut(number) else {
+        let Some(entry) = self.table.get_mut(number) else {
             return;
         };
-        for trigger in std::mem::take(&mut counter.pending) {
+        for trigger in std::mem::take(&mut entry.pending) {
             if let Action::Event { eq } = trigger.action {
                 events::triggered(eqs, eq, number, trigger.threshold, C_RC_CANCELED);
             }
         }
     }
 
-    /// The next command that a trigger queue is to execute.
+    /// Removes and returns the next command that a trigger queue has to execute.
     pub fn take_launched(&mut self, queue: usize) -> Option<Launch> {
         let at = self
             .launched
@@ -217,16 +266,17 @@ impl Counters {
         self.launched.remove(at)
     }
 
-    /// Gives a command back that cannot be executed now.
+    /// Returns a command that cannot be executed at present to the front.
     pub fn put_back(&mut self, launch: Launch) {
         self.launched.push_front(launch);
     }
 
-    /// A trigger queue is gone, and with it the commands that it was to execute.
+    /// Removes all references to a destroyed trigger queue, and the commands that it had to
+    /// execute.
     pub fn forget_queue(&mut self, queue: usize) {
         self.launched.retain(|launch| launch.queue != queue);
-        for counter in self.table.values_mut() {
-            counter.pending.retain_mut(|trigger| {
+        for entry in self.table.values_mut() {
+            entry.pending.retain_mut(|trigger| {
                 let is_of_queue = trigger.queue == Some(queue);
                 trigger.queue.take_if(|_| is_of_queue);
                 !(is_of_queue && matches!(trigger.action, Action::Launch(_)))
@@ -234,10 +284,10 @@ impl Counters {
         }
     }
 
-    /// An event queue is gone: the next of its number is not meant.
+    /// Removes all references to a destroyed event queue, whose number may be reused.
     pub fn forget_event_queue(&mut self, number: usize) {
-        for counter in self.table.values_mut() {
-            for trigger in &mut counter.pending {
+        for entry in self.table.values_mut() {
+            for trigger in &mut entry.pending {
                 if let Action::Event { eq } = &mut trigger.action
                     && usize::from(*eq) == number
                 {
@@ -246,12 +296,4 @@ impl Counters {
             }
         }
     }
-}
-
-/// Whether the first that waits for a counter need not wait any more. Failures do not count
-/// (nic.md 9.3).
-#[inline]
-fn is_due(counter: &Counter) -> bool {
-    let first = counter.pending.front();
-    first.is_some_and(|first| first.threshold <= counter.success)
 }

@@ -1,8 +1,7 @@
-//! The directory of a fabric: who is there.
+//! The directory of a fabric, with one file per open NIC, `cxisoft-<nid in hex>.<slot>`.
 //!
-//! One file per open NIC, `cxisoft-<nid in hex>.<slot>`. Its owner holds an exclusive lock on it for its
-//! life, which the kernel drops when the owner dies, however it dies. Names come and go only under
-//! the lock of the directory itself.
+//! The owner of a file holds an exclusive lock on it, which the kernel releases when the owner
+//! exits for any reason. Files are made and removed only under the lock of the directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,22 +14,22 @@ use rustix::io::Errno;
 
 use super::port::{self, Header};
 
-/// Names the directory; without it, `/dev/shm/cxidiag-<uid>` is used.
+/// The environment variable that names the directory. The default is `/dev/shm/cxidiag-<uid>`.
 const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
 
-/// Begins the name of a port.
+/// Start of the name of a port.
 const PREFIX: &str = "cxisoft-";
 
-/// Begins the name of the file that describes the services of a NIC.
+/// Start of the name of the file that describes the services of a NIC.
 const SERVICES: &str = "services-";
 
-/// Ends the name of such a file while it is written.
+/// End of the name of such a file while it is written.
 const UNFINISHED: &str = ".new";
 
-/// No file of services is longer.
+/// The maximum length of a file of services.
 const MAX_SERVICES_LEN: u64 = 16 << 20;
 
-/// Path of the directory that this process uses; absolute, for a process may change its own.
+/// Returns the absolute path of the directory.
 pub fn path() -> Result<PathBuf, Errno> {
     match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         Some(value) => std::path::absolute(value).map_err(|_| Errno::NOENT),
@@ -41,19 +40,19 @@ pub fn path() -> Result<PathBuf, Errno> {
     }
 }
 
-/// The directory, locked against everyone else until dropped.
-///
-/// Never held while waiting for anything but the file system.
+/// The directory, locked until dropped. It is never locked while waiting for anything except the
+/// file system.
 pub struct Directory {
     path: PathBuf,
     lock: OwnedFd,
 }
 
 impl Directory {
-    /// Opens and locks the directory, which is made if it is not there.
+    /// Opens and locks the directory, and makes it if it does not exist.
     ///
-    /// EACCES if it belongs to somebody else, or if others may write there: whoever can write a
-    /// port writes into the memory of its owner.
+    /// # Errors
+    /// EACCES if it belongs to another user, or other users may write to it, because whoever can
+    /// write a port can write to the memory of its owner.
     pub fn lock(path: &Path) -> Result<Self, Errno> {
         loop {
             match rustix::fs::mkdir(path, Mode::RWXU) {
@@ -61,14 +60,14 @@ impl Directory {
                 Err(error) => return Err(error),
             }
             match Self::lock_existing(path) {
-                // The last user of the directory removed it between two steps of ours.
+                // The last user of the directory removed it after mkdir.
                 Err(Errno::NOENT) => continue,
                 result => return result,
             }
         }
     }
 
-    /// As `lock`, but ENOENT if the directory is not there.
+    /// Opens and locks the directory as `lock` does; ENOENT if it does not exist.
     pub fn lock_existing(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
@@ -80,7 +79,7 @@ impl Directory {
             return Err(Errno::ACCESS);
         }
         retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
-        // The name must still mean what was locked.
+        // The name must still be that of the locked directory.
         let named = rustix::fs::lstat(path)?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
             return Err(Errno::NOENT);
@@ -91,8 +90,8 @@ impl Directory {
         })
     }
 
-    /// Removes ports whose owners are gone, and descriptions of services whose writer died at it. A file that is none of
-    /// ours stays, whatever its name.
+    /// Removes ports whose owners are gone, and incomplete files of services. Other files stay,
+    /// whatever their names.
     pub fn sweep(&self) -> Result<(), Errno> {
         for name in self.entries()? {
             if is_unfinished(&name) {
@@ -110,7 +109,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes the file of a new port, in the lowest free slot of its NIC, locked for its owner.
+    /// Makes and locks the file of a new port, in the lowest free slot of its NIC.
     pub fn create(&self, nid: u32) -> Result<(File, u32), Errno> {
         for slot in 0..=u32::MAX {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -126,13 +125,13 @@ impl Directory {
         Err(Errno::NOSPC)
     }
 
-    /// A second open of a port. Memory is mapped through it: a mapping keeps the open file that it was
-    /// made from alive, and with it the lock, in a child that closed the file itself.
+    /// Opens a port a second time, to map its memory. A mapping keeps its open file, and with it
+    /// the lock, even in a child that closed the file.
     pub fn reopen(&self, nid: u32, slot: u32) -> Result<File, Errno> {
         open(&self.port_path(nid, slot))
     }
 
-    /// The ports of one NIC whose owners live, with their slots.
+    /// Returns the ports of one NIC whose owners are alive, with their slots.
     pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, Header)>, Errno> {
         let mut ports = Vec::new();
         for (name, _, slot) in self.names()?.into_iter().filter(|(_, of, _)| *of == nid) {
@@ -149,17 +148,17 @@ impl Directory {
         Ok(ports)
     }
 
-    /// One port, if its owner lives and is still the same.
+    /// Returns a port, if its owner is alive and still the same.
     pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
         let header = port::read_header(&file)?;
         (header.instance == instance && is_owned(&file)).then_some((file, header))
     }
 
-    /// The file that describes the services of a NIC; `None` where nobody has changed them. EIO for what cannot be read
-    /// as a text; more than the longest is not read.
+    /// Returns the file that describes the services of a NIC; `None` if they are unchanged. EIO if
+    /// it is not a text file. Bytes beyond the maximum length are not read.
     pub fn services(&self, nid: u32) -> Result<Option<String>, Errno> {
-        // A pipe of this name must not keep us waiting.
+        // A pipe of this name must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::open(self.services_path(nid), flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -170,7 +169,7 @@ impl Directory {
         Ok(Some(text))
     }
 
-    /// Replaces that file as a whole, or removes it.
+    /// Replaces that file by renaming a new one, or removes it.
     pub fn set_services(&self, nid: u32, text: Option<&str>) -> Result<(), Errno> {
         let path = self.services_path(nid);
         let Some(text) = text else {
@@ -189,7 +188,7 @@ impl Directory {
         self.path.join(format!("{SERVICES}{nid:x}"))
     }
 
-    /// Removes a port of the caller's, and the directory with the last one.
+    /// Removes a port of the caller, and the directory if it was the last.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
         match rustix::fs::rmdir(&self.path) {
@@ -202,7 +201,7 @@ impl Directory {
         self.path.join(format!("{PREFIX}{nid:x}.{slot}"))
     }
 
-    /// The ports by name: (name, nid, slot), in the order of slots. Other files are none of ours.
+    /// Returns the ports by file name: (name, nid, slot), in the order of slots.
     fn names(&self) -> Result<Vec<(PathBuf, u32, u32)>, Errno> {
         let mut names = Vec::new();
         for name in self.entries()? {
@@ -214,7 +213,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// What is in the directory.
+    /// Returns the names of all files.
     fn entries(&self) -> Result<Vec<OsString>, Errno> {
         let entries = fs::read_dir(&self.path)
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
@@ -224,7 +223,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Said, not left to closing: a process forked meanwhile has the same lock open.
+        // Explicit, because a process forked meanwhile has the same lock open.
         let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
 }
@@ -234,7 +233,7 @@ fn parse(name: &OsStr) -> Option<(u32, u32)> {
     Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
 }
 
-/// Whether this is the name of a description of services that is being written.
+/// Whether this is the name of an incomplete file of services.
 fn is_unfinished(name: &OsStr) -> bool {
     let nid = (name.to_str())
         .and_then(|name| name.strip_prefix(SERVICES)?.strip_suffix(UNFINISHED))
@@ -251,7 +250,8 @@ fn remove(path: &Path) -> Result<(), Errno> {
     rustix::fs::unlink(path)
 }
 
-/// Whether the owner of a port lives: it holds the lock. `file` must be an open of the caller's own.
+/// Whether the owner of a port is alive, because it holds the lock. `file` must have been opened by
+/// the caller.
 pub fn is_owned(file: impl AsFd) -> bool {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {

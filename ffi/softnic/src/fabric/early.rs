@@ -1,16 +1,18 @@
-//! Packets taken out of their ring before their time.
+//! Packets taken out of their ring before they are due.
 //!
-//! On a link with a latency many packets are under way, and a ring has few cells. So the receiver empties a ring that
-//! fills up while its packets are not due, and keeps them in memory of its own.
+//! On a link with latency many packets are in flight, and a ring has few cells. So the receiver
+//! moves packets that are not due from a ring that fills up into private memory.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use super::port::{CELLS, LANES, Port};
-use crate::engine::memory::copy;
-use crate::engine::packet::{Arrival, Packet};
+use crate::engine::bytes::copy;
+use crate::engine::packet::Packet;
+use crate::engine::wire::Arrival;
 
-/// Most packets kept for one lane, 8 MiB of payload. Beyond it the ring stays full, and its sender waits.
+/// The most packets kept for one lane, 8 MiB of payload. With more the ring stays full, and its
+/// sender waits.
 const MOST: usize = 4096;
 
 struct Early {
@@ -19,14 +21,15 @@ struct Early {
     payload: Box<[u8]>,
 }
 
-/// The packets that are kept, in their order in each lane.
-pub struct Earlies {
+/// The packets that are kept, in order for each lane.
+pub struct EarlyPackets {
     lanes: [VecDeque<Early>; LANES],
-    /// Lanes of which there are any, one bit each.
+    /// Lanes with packets, one bit each.
     in_use: u64,
 }
 
-impl Earlies {
+impl EarlyPackets {
+    /// Makes the store, without any packet.
     pub fn new() -> Self {
         Self {
             lanes: [const { VecDeque::new() }; LANES],
@@ -34,15 +37,15 @@ impl Earlies {
         }
     }
 
-    /// Whether the next packet of a lane is here, and not in its ring.
+    /// Whether the next packet of a lane is kept here, not in its ring.
     #[inline]
     pub fn has(&self, lane: usize) -> bool {
         self.in_use & 1 << lane != 0
     }
 
-    /// Empties the ring of a lane if it is half full. `head` is the position of its next packet; answers where it is
-    /// then.
-    pub fn take_in(&mut self, port: &Port, lane: usize, mut head: u32) -> u32 {
+    /// Empties the ring of a lane if it is half full. `head` is the position of its next packet.
+    /// Returns the new position.
+    pub fn take_from_ring(&mut self, port: &Port, lane: usize, mut head: u32) -> u32 {
         if port
             .first_word(lane, head.wrapping_add(CELLS / 2))
             .is_none()
@@ -53,12 +56,14 @@ impl Earlies {
             && let Some(first) = port.first_word(lane, head)
         {
             if let Some(packet) = Packet::from_words(port.header(lane, head, first)) {
-                let length = match packet.inline {
-                    true => 0,
-                    false => usize::from(packet.length),
+                let length = if packet.inline {
+                    0
+                } else {
+                    usize::from(packet.length)
                 };
                 let mut payload = vec![0; length].into_boxed_slice();
-                // SAFETY: a cell holds the payload of any packet that `from_words` lets pass, and the box as much.
+                // SAFETY: a cell has room for the payload of any packet that `from_words` accepts,
+                // and the box has `length` bytes.
                 unsafe { copy(port.cell_payload(lane, head), payload.as_mut_ptr(), length) };
                 let due = port.due(lane, head, first);
                 self.lanes[lane].push_back(Early {
@@ -74,12 +79,12 @@ impl Earlies {
         head
     }
 
-    /// When the next packet of a lane is due.
+    /// Returns when the next packet of a lane is due.
     pub fn due(&self, lane: usize) -> Option<u64> {
         Some(self.lanes[lane].front()?.due)
     }
 
-    /// The next packet of a lane. It stays until [`Earlies::release`].
+    /// Returns the next packet of a lane. It stays until [`EarlyPackets::release`].
     pub fn next(&self, lane: usize) -> Option<Arrival> {
         let early = self.lanes[lane].front()?;
         Some(Arrival {
@@ -89,6 +94,7 @@ impl Earlies {
         })
     }
 
+    /// Drops the next packet of a lane.
     pub fn release(&mut self, lane: usize) {
         self.lanes[lane].pop_front();
         if self.lanes[lane].is_empty() {

@@ -1,12 +1,12 @@
 //! The wire between software NICs of one host: shared memory in a private directory.
 //!
-//! Each open NIC has a *port*, a file that others map to send to it. Addresses are looked up among
-//! the ports of the NIC addressed, whose headers say which (VNI, PID) they serve. A NIC
-//! talks to itself through its own port like to any other.
+//! Each open NIC has a *port*, a file that other NICs map to send to it. The headers of ports
+//! contain the (VNI, PID) that they serve, by which addresses are resolved. A NIC sends to itself
+//! through its own port too.
 
-mod conditions;
 mod directory;
 mod early;
+mod link_model;
 mod port;
 mod syntax;
 
@@ -15,6 +15,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use cxi_sys::{
     C_PID_ANY, C_RC_PTLTE_NOT_FOUND, C_RC_RESOURCE_BUSY, C_RC_UNDELIVERABLE, C_RC_VNI_NOT_FOUND,
@@ -24,55 +25,56 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::futex;
 
 use crate::engine::ReturnCode;
-use crate::engine::packet::{Arrival, Packet, Peer, Wire};
+use crate::engine::bytes::copy;
+use crate::engine::packet::Packet;
 use crate::engine::telemetry::PacketCounts;
+use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::fork;
-use conditions::Conditions;
 pub use directory::Directory;
 use directory::is_owned;
-use early::Earlies;
+use early::EarlyPackets;
+use link_model::LinkModel;
 use port::{CELLS, ENDPOINTS, LANES, TIMED};
 pub use port::{Port, Use};
-pub use syntax::from_environment as check_conditions;
 
-/// A packet that is due so soon is worth waiting for without sleep.
+/// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 const SOON: u64 = 100_000;
 
-/// VNIs that a NIC can have domains on: those that its receive unit has room for (libcxi.md 6).
+/// VNIs on which a NIC can have domains: the size of a table of its receive unit (libcxi.md 6).
 const VNIS: usize = 256;
 
-/// A port that we send to.
+/// A port that this NIC sends to.
 struct Remote {
     port: Port,
     nid: u32,
-    /// An open of our own, to ask whether the owner lives.
+    /// The file, opened by this process to check whether the owner is alive.
     file: File,
     instance: u64,
     lane: usize,
     /// Position of the next packet.
     head: u32,
-    /// Packets that the reader had taken when last looked at.
+    /// Number of packets that the reader had released when last checked.
     tail: u32,
     /// Something was sent since the last flush.
     touched: bool,
 }
 
-/// Where an address led to when it was last looked up.
+/// The result of the last lookup of an address.
 struct Route {
     nid: u32,
     vni: u16,
     pid: u16,
     peer: Peer,
-    /// The place in the endpoint table that claims the address.
+    /// The entry of the endpoint table with the address.
     claim: usize,
 }
 
-/// One lane of our own port.
+/// A lane of the own port.
 #[derive(Clone, Copy, Default)]
 struct Inbound {
     /// Position of the next packet.
     head: u32,
-    /// The NIC that owned the lane when a packet last came from it.
+    /// Instance and peer of the NIC that sent the last packet.
     sender: Option<(u64, Peer)>,
 }
 
@@ -80,7 +82,7 @@ struct Inbound {
 pub struct Fabric {
     path: PathBuf,
     port: Arc<Port>,
-    /// Keeps the lock that says we live.
+    /// Holds the lock that marks the port as alive.
     file: Option<File>,
     nid: u32,
     slot: u32,
@@ -88,19 +90,22 @@ pub struct Fabric {
     remotes: Vec<Option<Remote>>,
     routes: Vec<Route>,
     inbound: [Inbound; LANES],
-    /// Lane to look at first, so that none starves.
+    /// The lane to poll first, so that none starves.
     turn: u32,
-    /// What our link does to packets; nothing, where nobody asks for it.
-    conditions: Option<Box<Conditions>>,
-    early: Earlies,
-    /// When the first of the packets is due that have come in before their time, if any was seen at the last look.
+    /// The model of the link, if the environment requests one.
+    link: Option<Box<LinkModel>>,
+    early: EarlyPackets,
+    /// The earliest due time of the packets that were not due at the last poll.
     next_due: Option<u64>,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
 
 impl Fabric {
-    /// Joins the fabric as one more port of NIC `nid`.
+    /// Joins the fabric with a new port of NIC `nid`.
+    ///
+    /// # Errors
+    /// EINVAL for invalid environment variables; errors of the file system.
     pub fn join(nid: u32) -> Result<Self, Errno> {
         let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
         let path = directory::path()?;
@@ -125,36 +130,36 @@ impl Fabric {
             routes: Vec::new(),
             inbound: [Inbound::default(); LANES],
             turn: 0,
-            conditions: Conditions::new(settings, nid, slot),
-            early: Earlies::new(),
+            link: LinkModel::new(settings, nid, slot),
+            early: EarlyPackets::new(),
             next_due: None,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })
     }
 
-    /// Our own port, for those who wake us.
+    /// Returns the own port.
     pub fn port(&self) -> Arc<Port> {
         self.port.clone()
     }
 
-    /// Whether our link is up.
+    /// Whether the link is up.
     pub fn is_up(&self) -> bool {
-        let conditions = self.conditions.as_ref();
-        conditions.is_none_or(|conditions| conditions.is_up())
+        let link = self.link.as_ref();
+        link.is_none_or(|link| link.is_up())
     }
 
-    /// The directory, locked.
+    /// Locks and returns the directory.
     pub fn directory(&self) -> Result<Directory, Errno> {
         Directory::lock_existing(&self.path)
     }
 
-    /// The address of this NIC.
+    /// Returns the address of this NIC.
     pub fn own_nid(&self) -> u32 {
         self.nid
     }
 
-    /// What the LNIs of all who have this NIC open use.
+    /// Returns the resources in use by the LNIs of all processes that have this NIC open.
     pub fn uses(&self, directory: &Directory) -> Result<Vec<Use>, Errno> {
         let ports = directory.ports(self.nid)?;
         Ok(ports
@@ -163,12 +168,13 @@ impl Fabric {
             .collect())
     }
 
-    /// Claims `count` PIDs in a row on `vni` for this NIC: from the one asked for on, or where the lowest free ones are.
-    /// Answers the first.
+    /// Claims `count` consecutive PIDs on `vni` for this NIC, from `pid` on or the lowest free
+    /// ones. Returns the first.
     ///
-    /// EEXIST if one is taken by any port of this NIC; ENOSPC if there are not so many below 510
-    /// (libcxi.md 6), if the NIC has domains on as many other VNIs as it can, or if this port serves as many endpoints as
-    /// it can.
+    /// # Errors
+    /// EEXIST if a port of this NIC has one of them; ENOSPC if there are too few below 510
+    /// (libcxi.md 6), if the NIC has domains on too many VNIs, or if this port has too many
+    /// endpoints.
     pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let mut taken = [false; C_PID_ANY as usize];
@@ -195,7 +201,7 @@ impl Fabric {
             let pids = taken.get(usize::from(*first)..usize::from(*first) + count);
             pids.is_some_and(|pids| !pids.contains(&true))
         };
-        // "Any" never gives the topmost PID.
+        // The wildcard never selects the highest PID.
         let last = (C_PID_ANY as usize - 1).saturating_sub(count) as u16;
         let first = match pid {
             Some(pid) => Some(pid).filter(free).ok_or(Errno::EXIST)?,
@@ -213,7 +219,7 @@ impl Fabric {
         Ok(first)
     }
 
-    /// Gives a PID back.
+    /// Releases a PID.
     pub fn unclaim(&mut self, vni: u16, pid: u16) {
         for place in 0..ENDPOINTS {
             let word = self.port.endpoint(place);
@@ -223,7 +229,7 @@ impl Fabric {
         }
     }
 
-    /// Looks an address up in the directory.
+    /// Resolves an address in the directory.
     #[cold]
     fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
         self.routes
@@ -233,10 +239,10 @@ impl Fabric {
         };
         let ports = directory.ports(nid).map_err(|_| C_RC_UNDELIVERABLE)?;
         if ports.is_empty() {
-            // Hardware finds out after about 30 s; we give its answer, not its wait (libcxi.md 12.3).
+            // Hardware reports this after about 30 s of retries (libcxi.md 12.3).
             return Err(C_RC_UNDELIVERABLE);
         }
-        // A NIC knows a VNI while somebody has a domain on it; for itself it does not make the
+        // A NIC has a VNI while there is a domain on it. For its own address it does not report the
         // difference (nic.md 4.3).
         let mut vni_known = nid == self.nid;
         for (slot, file, header) in ports {
@@ -266,10 +272,10 @@ impl Fabric {
         })
     }
 
-    /// Finds or makes the connection to a port, whose name is (NID, slot).
+    /// Finds or makes the connection to the port (NID, slot).
     ///
-    /// A connection takes a lane at either end: whoever sends must be able to get an answer. If one
-    /// of the two has no lane left, the other is told that it is busy.
+    /// A connection needs a lane at both ends, because a sender must be able to get a response.
+    /// Without a free lane at one end it fails with RESOURCE_BUSY.
     fn connect(
         &mut self,
         directory: &Directory,
@@ -316,7 +322,7 @@ impl Fabric {
         Ok(peer)
     }
 
-    /// Finds who owns a lane of ours, to answer.
+    /// Finds the NIC that owns a lane of the own port, to answer it.
     #[cold]
     fn identify(&mut self, lane: usize, source: u64) -> Option<Peer> {
         let (nid, slot) = self.port.owner_name(lane);
@@ -329,45 +335,46 @@ impl Fabric {
         Some(peer)
     }
 
-    /// Whether the packet that is next in a lane, whose first word this is, is due.
+    /// Whether the next packet of a lane, whose first word this is, is due.
     #[cold]
     fn is_due(&mut self, lane: usize, first: u64) -> bool {
         let head = self.inbound[lane].head;
         let due = self.port.due(lane, head, first);
-        let is_due = due <= conditions::now();
+        let is_due = due <= link_model::now();
         if !is_due {
             self.expect(due);
-            self.inbound[lane].head = self.early.take_in(&self.port, lane, head);
+            self.inbound[lane].head = self.early.take_from_ring(&self.port, lane, head);
         }
         is_due
     }
 
-    /// The next packet of a lane that keeps packets outside its ring, if it is due.
+    /// Returns the next packet of a lane with early packets, if it is due.
     #[cold]
     fn receive_early(&mut self, lane: usize) -> Option<Arrival> {
         let inbound = &mut self.inbound[lane];
-        inbound.head = self.early.take_in(&self.port, lane, inbound.head);
+        inbound.head = self.early.take_from_ring(&self.port, lane, inbound.head);
         let due = self.early.due(lane)?;
-        if due > conditions::now() {
+        if due > link_model::now() {
             self.expect(due);
             return None;
         }
         self.early.next(lane)
     }
 
-    /// Notes that a packet is due then.
+    /// Notes the due time of a packet.
     fn expect(&mut self, due: u64) {
         self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
     }
 
-    /// In how many nanoseconds a packet is about to be due that has come in, if any.
-    pub fn rest(&self) -> Option<u64> {
-        let due = self.next_due?;
-        Some(due.saturating_sub(conditions::now() + SOON))
+    /// Returns the time until the next received packet is nearly due; `None` without such a packet.
+    pub fn time_to_next_packet(&self) -> Option<Duration> {
+        let nearly_due = self.next_due?.saturating_sub(SOON);
+        let time = nearly_due.saturating_sub(link_model::now());
+        Some(Duration::from_nanos(time))
     }
 
-    /// Whether something that a NIC sent is still to be delivered.
-    fn is_to_hear_from(&self, instance: u64) -> bool {
+    /// Whether a packet of a NIC remains to be delivered.
+    fn has_packet_of(&self, instance: u64) -> bool {
         (0..LANES).any(|lane| {
             let head = self.inbound[lane].head;
             self.port.owner(lane).load(Ordering::Acquire) == instance
@@ -375,8 +382,8 @@ impl Fabric {
         })
     }
 
-    /// Leaves the fabric: endpoints are given back, the port disappears, and the directory with the
-    /// last port of anyone alive. Lanes need no giving back: their owner is gone.
+    /// Leaves the fabric: releases the endpoints, and removes the port, and the directory if no
+    /// other NIC is alive. Lanes need no release, because their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.path)?;
         for place in 0..ENDPOINTS {
@@ -389,7 +396,7 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        // Without the directory, somebody removed it by hand, and there is nothing to leave.
+        // Fails if the directory was removed by hand; then nothing remains to be done.
         let _ = self.leave();
         if let Some(file) = self.file.take() {
             fork::release(file);
@@ -425,14 +432,15 @@ impl Wire for Fabric {
         }
         if !packet.inline && packet.length > 0 {
             let cell = remote.port.cell_payload(remote.lane, remote.head);
-            // SAFETY: the caller vouches for the payload; a cell holds any packet's, and is ours until published.
-            unsafe { crate::engine::memory::copy(payload, cell, usize::from(packet.length)) };
+            // SAFETY: the caller guarantees the payload; a cell has room for that of any packet,
+            // and belongs to this NIC until it is published.
+            unsafe { copy(payload, cell, usize::from(packet.length)) };
         }
-        let mut words = match &mut self.conditions {
+        let mut words = match &mut self.link {
             None => packet.to_words(),
-            Some(conditions) => {
+            Some(link) => {
                 let mut packet = *packet;
-                let due = conditions.send(&mut packet);
+                let due = link.send(&mut packet);
                 let place = remote.port.cell_due(remote.lane, remote.head);
                 place.store(due, Ordering::Relaxed);
                 let mut words = packet.to_words();
@@ -485,7 +493,7 @@ impl Wire for Fabric {
                 let packet = Packet::from_words(self.port.header(lane, head, first));
                 let payload = self.port.cell_payload(lane, head);
                 if packet.is_none() {
-                    // Nothing that a NIC wrote. Skipped, so that it harms nobody else's packets.
+                    // Not written by a NIC of this version: skipped, without harm to other packets.
                     self.release(lane);
                 }
                 packet.map(|packet| Arrival {
@@ -496,8 +504,8 @@ impl Wire for Fabric {
             };
             if let Some(mut arrival) = arrival {
                 self.turn = turn;
-                if let Some(conditions) = &self.conditions {
-                    conditions.receive(&mut arrival.packet);
+                if let Some(link) = &self.link {
+                    link.receive(&mut arrival.packet);
                 }
                 self.received.count(arrival.packet.length);
                 return Some(arrival);
@@ -531,15 +539,15 @@ impl Wire for Fabric {
 
     fn is_about_to_receive(&self) -> bool {
         self.next_due
-            .is_some_and(|due| due <= conditions::now() + SOON)
+            .is_some_and(|due| due <= link_model::now() + SOON)
     }
 
-    /// A NIC that is gone counts as alive as long as something that it sent is under way.
+    /// A NIC that is gone counts as alive while packets from it remain to be delivered.
     fn is_alive(&mut self, peer: Peer) -> bool {
         let Some(Some(remote)) = self.remotes.get(peer) else {
             return false;
         };
-        is_owned(&remote.file) || self.is_to_hear_from(remote.instance)
+        is_owned(&remote.file) || self.has_packet_of(remote.instance)
     }
 
     fn forget(&mut self, peer: Peer) {
@@ -562,8 +570,8 @@ impl Wire for Fabric {
             .filter(|remote| remote.touched)
         {
             remote.touched = false;
-            // Orders our packets before the look at `parked`, as the sleeper orders `parked`
-            // before its last look at the lanes: one of the two sees the other.
+            // Orders the packets before the load of `parked`, as the sleeper orders its store to
+            // `parked` before its last poll of the lanes: one of the two sees the other.
             if !fenced {
                 fence(Ordering::SeqCst);
                 fenced = true;
@@ -573,7 +581,7 @@ impl Wire for Fabric {
     }
 }
 
-/// The lane of `port` that `instance` owns, or else one that it can have.
+/// Returns the lane of `port` that `instance` owns, or a free one.
 fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> {
     let owner = |lane: &usize| port.owner(*lane).load(Ordering::Acquire);
     let is_free = |lane: &usize| match owner(lane) {
@@ -588,7 +596,15 @@ fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> 
         .or_else(|| (0..LANES).find(is_free))
 }
 
-/// Wakes the engine behind a port, if it sleeps.
+/// Checks the environment variables of the link model.
+///
+/// # Errors
+/// One line that names the variable.
+pub fn check_environment() -> Result<(), String> {
+    syntax::from_environment().map(|_| ())
+}
+
+/// Wakes the engine thread of a port, if it sleeps.
 #[inline]
 pub fn wake(port: &Port) {
     if port.parked().load(Ordering::Relaxed) != 0 {
@@ -597,7 +613,7 @@ pub fn wake(port: &Port) {
     }
 }
 
-/// A number for this opening of a NIC; never 0, which means "nobody".
+/// Returns a random number for an open NIC; never 0, which means no NIC.
 fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;

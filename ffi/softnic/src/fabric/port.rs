@@ -1,11 +1,10 @@
 //! The shared memory of one open NIC: a header and 64 lanes.
 //!
 //! A lane is a ring of packet cells with one writer, the NIC that claimed it, and one reader, the
-//! owner of the port. A cell is published by its sequence number, stored last; so a writer that
-//! dies half-way leaves a cell that nobody reads and the next owner of the lane writes over.
+//! owner of the port. A cell is published by its sequence number, stored last. So a writer that
+//! dies in between leaves a cell that is not read, and that the next owner of the lane overwrites.
 //!
-//! All offsets are in bytes; every field of the header has a cache line of its own, or
-//! shares it with others that hardly change.
+//! All offsets are in bytes. Fields of the header that change often have separate cache lines.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -15,10 +14,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::engine::packet::{MTU, OF_THE_WIRE};
+use crate::engine::packet::{MTU, WIRE_FLAG};
 use crate::pages::Pages;
 
-/// "cxisoft" and the version of this layout. Ports of other versions are left alone.
+/// "cxisoft" and the version of this layout. Ports of other versions are ignored.
 const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x05");
 
 const MAGIC_AT: usize = 0;
@@ -26,18 +25,18 @@ const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
 const LANES_AT: usize = 128;
 const ENDPOINTS_AT: usize = 192;
-/// What each LNI of the owner uses, by its number.
+/// The resources that each LNI of the owner uses, by its number.
 const USE_AT: usize = 4096;
 const USE_LEN: usize = 32;
 const HEADER_LEN: usize = USE_AT + LNIS * USE_LEN;
 
-/// LNIs that one open NIC can have, by their numbers.
+/// LNIs of one open NIC, by their numbers.
 pub const LNIS: usize = 256;
 
 /// Endpoints that one open NIC can claim.
 pub const ENDPOINTS: usize = 64;
 
-/// Lanes of a port: NICs that can send to it.
+/// Lanes of a port, which is the number of NICs that can send to it.
 pub const LANES: usize = 64;
 
 /// Cells of a lane.
@@ -46,41 +45,41 @@ pub const CELLS: u32 = 64;
 const OWNER_AT: usize = 0;
 const OWNER_NAME_AT: usize = 8;
 const TAIL_AT: usize = 64;
-/// When the packet of each cell is due, if the link has a model.
+/// The due time of each cell's packet, with a link model.
 const DUE_AT: usize = 128;
 const CELLS_AT: usize = DUE_AT + 8 * CELLS as usize;
 const CELL_HEADER: usize = 64;
 const CELL_LEN: usize = CELL_HEADER + MTU;
-/// A whole number of pages, so that a lane is allocated alone.
+/// A multiple of the page size, so that each lane is allocated separately.
 const LANE_LEN: usize = (CELLS_AT + CELLS as usize * CELL_LEN).next_multiple_of(4096);
 const PORT_LEN: usize = HEADER_LEN + LANES * LANE_LEN;
 
-/// In the first word of a cell: its packet is not to be delivered before its time.
-pub const TIMED: u64 = OF_THE_WIRE;
+/// A bit of the first word of a cell: its packet has a due time.
+pub const TIMED: u64 = WIRE_FLAG;
 
-/// Says that an endpoint word is in use; below it VNI and PID.
+/// Marks an endpoint word as in use; below it are VNI and PID.
 const CLAIMED: u64 = 1 << 32;
 
-/// An endpoint as the table holds it.
+/// Returns an endpoint as a word of the table.
 pub fn endpoint(vni: u16, pid: u16) -> u64 {
     CLAIMED | u64::from(vni) << 16 | u64::from(pid)
 }
 
-/// VNI and PID of an endpoint in use.
+/// Returns VNI and PID of an endpoint in use.
 pub fn parse_endpoint(word: u64) -> Option<(u16, u16)> {
     (word & CLAIMED != 0).then_some(((word >> 16) as u16, word as u16))
 }
 
-/// The header of somebody's port at one moment.
+/// A copy of the header of a port.
 pub struct Header {
     pub instance: u64,
     pub endpoints: Vec<u64>,
 }
 
-/// What an LNI uses of the resources that services limit.
+/// The resources in use by an LNI that services limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Its service; 0 where there is no LNI.
+    /// The service of the LNI; 0 for no LNI.
     pub service: u32,
     /// By `CXI_RSRC_TYPE_*`.
     pub counts: [u16; 8],
@@ -88,7 +87,7 @@ pub struct Use {
     pub profiles: u16,
 }
 
-/// What the LNIs of a port use. Bytes that nobody has written say that there are none.
+/// Returns the resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
 pub fn read_uses(file: &File) -> Vec<Use> {
     let mut bytes = [0; LNIS * USE_LEN];
     if file.read_exact_at(&mut bytes, USE_AT as u64).is_err() {
@@ -111,8 +110,8 @@ pub fn read_uses(file: &File) -> Vec<Use> {
         .collect()
 }
 
-/// Whether this is the file of a port, of any version, or of one whose owner died before it was
-/// ready: that file is still empty, or has no magic yet.
+/// Whether this is the file of a port, of any version, complete or not: an incomplete file is
+/// empty, or has no magic yet.
 pub fn is_port(file: &File) -> bool {
     let Ok(metadata) = file.metadata() else {
         return false;
@@ -123,7 +122,8 @@ pub fn is_port(file: &File) -> bool {
     metadata.is_file() && (metadata.len() == 0 || is_ready && is_ours)
 }
 
-/// Reads the header of a port; `None` if it is not one, or not ready, or of another version.
+/// Reads the header of a port; `None` if the file is not a port, is incomplete, or has another
+/// version.
 pub fn read_header(file: &File) -> Option<Header> {
     if file.metadata().ok()?.len() != PORT_LEN as u64 {
         return None;
@@ -140,13 +140,13 @@ pub fn read_header(file: &File) -> Option<Header> {
     })
 }
 
-/// A port mapped into this process, one's own or another's.
+/// A port mapped into this process.
 pub struct Port {
     pages: Pages,
 }
 
 impl Port {
-    /// Gives a new file its size, and its header in memory that is really there.
+    /// Gives a new file its size and a header, for which memory is allocated.
     pub fn create(file: &File, instance: u64) -> Result<Self, Errno> {
         rustix::fs::ftruncate(file, PORT_LEN as u64)?;
         allocate(file, 0, HEADER_LEN)?;
@@ -158,19 +158,19 @@ impl Port {
         Ok(port)
     }
 
-    /// Maps a port whose header has been read, and is therefore of full length.
+    /// Maps a port of full length, whose header has been read.
     pub fn map(file: &File) -> Result<Self, Errno> {
         Ok(Self {
             pages: Pages::shared(file, PORT_LEN)?,
         })
     }
 
-    /// 1 while the owner's engine sleeps and wants to be woken.
+    /// Returns the word that is 1 while the engine thread of the owner sleeps.
     pub fn parked(&self) -> &AtomicU32 {
         self.pages.word32(PARKED_AT)
     }
 
-    /// Says what an LNI uses.
+    /// Publishes the resources in use by an LNI.
     pub fn set_use(&self, lni: usize, used: Use) {
         assert!(lni < LNIS);
         let packed = (used.counts.iter().enumerate()).fold(0u128, |sum, (kind, &count)| {
@@ -188,24 +188,24 @@ impl Port {
         }
     }
 
-    /// Lanes that were ever claimed, one bit each. Their number is that of the most NICs that
-    /// sent to this one at the same time, since the lowest free lane is taken first.
+    /// Returns the lanes that were ever claimed, one bit each. The lowest free lane is claimed
+    /// first, so there are no more than NICs that sent to this one at the same time.
     pub fn lanes(&self) -> &AtomicU64 {
         self.pages.word(LANES_AT)
     }
 
-    /// An entry of the endpoint table.
+    /// Returns an entry of the endpoint table.
     pub fn endpoint(&self, index: usize) -> &AtomicU64 {
         assert!(index < ENDPOINTS);
         self.pages.word(ENDPOINTS_AT + 8 * index)
     }
 
-    /// Instance of the NIC that owns a lane; 0 is none.
+    /// Returns the instance of the NIC that owns a lane; 0 is none.
     pub fn owner(&self, lane: usize) -> &AtomicU64 {
         self.pages.word(lane_at(lane) + OWNER_AT)
     }
 
-    /// NID and slot of the NIC that owns a lane.
+    /// Returns NID and slot of the NIC that owns a lane.
     pub fn owner_name(&self, lane: usize) -> (u32, u32) {
         let name = self
             .pages
@@ -214,26 +214,26 @@ impl Port {
         ((name >> 32) as u32, name as u32)
     }
 
-    /// Number of cells that the reader has given back.
+    /// Returns the number of cells that the reader has released.
     pub fn tail(&self, lane: usize) -> &AtomicU32 {
         self.pages.word32(lane_at(lane) + TAIL_AT)
     }
 
-    /// A word of the header of a cell. The first has the sequence number in its lower half:
-    /// one more than the position of the packet in the lane's history.
+    /// Returns a word of the header of a cell. The lower half of the first word is the sequence
+    /// number: one more than the position of the packet, counted from the first packet of the lane.
     #[inline]
     pub fn cell_word(&self, lane: usize, position: u32, word: usize) -> &AtomicU64 {
         self.pages.word(cell_at(lane, position) + 8 * word)
     }
 
-    /// The first word of a cell, if the packet of that position in the lane's history is in it.
+    /// Returns the first word of a cell, if it has the packet with this position.
     #[inline]
     pub fn first_word(&self, lane: usize, position: u32) -> Option<u64> {
         let first = self.cell_word(lane, position, 0).load(Ordering::Acquire);
         (first as u32 == position.wrapping_add(1)).then_some(first)
     }
 
-    /// The header in a cell with this first word.
+    /// Returns the header in a cell with this first word.
     #[inline]
     pub fn header(&self, lane: usize, position: u32, first: u64) -> [u64; 8] {
         let word = |index| {
@@ -252,8 +252,8 @@ impl Port {
         ]
     }
 
-    /// When the packet in a cell with this first word is due, in nanoseconds of the monotonic clock: at once, unless
-    /// its sender says otherwise.
+    /// Returns when the packet in a cell with this first word is due, in nanoseconds of the
+    /// monotonic clock; 0 without a due time.
     #[inline]
     pub fn due(&self, lane: usize, position: u32, first: u64) -> u64 {
         match first & TIMED {
@@ -262,21 +262,21 @@ impl Port {
         }
     }
 
-    /// Where the sender says so.
+    /// Returns the word of the due time of a cell.
     #[inline]
     pub fn cell_due(&self, lane: usize, position: u32) -> &AtomicU64 {
         let at = lane_at(lane) + DUE_AT + 8 * (position % CELLS) as usize;
         self.pages.word(at)
     }
 
-    /// The payload of a cell.
+    /// Returns the address of the payload of a cell.
     #[inline]
     pub fn cell_payload(&self, lane: usize, position: u32) -> *mut u8 {
         self.pages.at(cell_at(lane, position) + CELL_HEADER, MTU)
     }
 
-    /// Makes a lane of this port, whose file is `file`, one's own. The directory must be locked,
-    /// and the lane free or its owner dead. Answers the position of the next packet.
+    /// Claims a lane of this port, whose file is `file`, for a NIC. The directory must be locked,
+    /// and the lane free or its owner dead. Returns the position of the next packet.
     pub fn claim(
         &self,
         file: &File,
@@ -291,7 +291,7 @@ impl Port {
             .word(lane_at(lane) + OWNER_NAME_AT)
             .store(name, Ordering::Release);
         self.owner(lane).store(instance, Ordering::Release);
-        // What an earlier owner published is still to be read; go on behind it.
+        // Packets that an earlier owner published are still unread: continue behind them.
         let mut position = self.tail(lane).load(Ordering::Acquire);
         while self.cell_word(lane, position, 0).load(Ordering::Acquire) as u32
             == position.wrapping_add(1)
@@ -312,11 +312,11 @@ fn cell_at(lane: usize, position: u32) -> usize {
     lane_at(lane) + CELLS_AT + (position % CELLS) as usize * CELL_LEN
 }
 
-/// Reserves the space of a range. A full file system is an errno here, and would be a fatal
-/// signal at the first store to the mapping.
+/// Allocates the space of a range. So a full file system is an error here, not a fatal signal at
+/// the first store to the mapping.
 fn allocate(file: impl AsFd, offset: usize, len: usize) -> Result<(), Errno> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, len as u64) {
-        // A file system that cannot reserve. Nothing to be done about it.
+        // The file system does not support allocation.
         Err(Errno::OPNOTSUPP) => Ok(()),
         result => result,
     }

@@ -1,25 +1,29 @@
-//! `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas, each once but `error`.
+//! The syntax of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas. Only `error` may
+//! occur more than once.
 //!
 //! | item | meaning |
 //! |---|---|
-//! | `latency=2000ns` | from one NIC to the other |
+//! | `latency=2000ns` | from one NIC to another |
 //! | `bandwidth=25000MB/s` | of the link of each NIC; MB are 10^6 bytes |
 //! | `seed=7` | of the random numbers of the other items |
 //! | `loss=0.01` | probability that a packet is lost |
-//! | `retry=1ms` | after which a lost one is sent again |
-//! | `delay=0.01:50us` | probability that a packet is late, and by how much |
-//! | `error=PT_DISABLED@100` | the 100th operation ends with this return code, or with that of this number |
-//! | `error=NO_SPACE:0.001` | any does, with this probability |
-//! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down that long after the device was opened, for ever or for a time |
+//! | `retry=1ms` | time after which a lost packet is sent again |
+//! | `delay=0.01:50us` | probability that a packet is late, and its delay |
+//! | `error=PT_DISABLED@100` | the 100th operation fails with this return code, a name or a number |
+//! | `error=NO_SPACE:0.001` | each operation fails with this probability |
+//! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::conditions::{Error, Settings, Which};
+use super::link_model::{InjectedError, Selection, Settings};
 use crate::engine::{ReturnCode, return_codes};
 
-/// The settings that the environment asks for. Fails with one line that names the variable.
+/// Reads the settings from the environment.
+///
+/// # Errors
+/// One line that names the variable.
 pub fn from_environment() -> Result<Settings, String> {
     read(
         std::env::var_os("CXIDIAG_LINK"),
@@ -91,19 +95,19 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
     Some(())
 }
 
-fn error(value: &str) -> Option<Error> {
-    let (code, which) = if let Some((code, number)) = value.split_once('@') {
+fn error(value: &str) -> Option<InjectedError> {
+    let (code, selection) = if let Some((code, number)) = value.split_once('@') {
         let number = whole(number).filter(|&number| number > 0)?;
-        (code, Which::Number(number))
+        (code, Selection::Number(number))
     } else {
         let (code, chance) = value.split_once(':')?;
-        (code, Which::Probability(probability(chance)?))
+        (code, Selection::Probability(probability(chance)?))
     };
     let code = return_codes::of_failure(code).or_else(|| number_of_failure(code))?;
-    Some(Error { code, which })
+    Some(InjectedError { code, selection })
 }
 
-/// A return code by its number, of six bits, also one that has no name. Those below are no failures.
+/// Parses the number of a return code, 2 to 63, with or without a name. 0 and 1 are not failures.
 fn number_of_failure(text: &str) -> Option<ReturnCode> {
     let code = whole(text).filter(|code| (2..64).contains(code))?;
     Some(code as ReturnCode)
@@ -114,7 +118,7 @@ fn whole(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Digits, with a fraction or without.
+/// Parses decimal digits with an optional fraction.
 fn number(text: &str) -> Option<f64> {
     let mut parts = text.split('.');
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -128,7 +132,7 @@ fn probability(text: &str) -> Option<f64> {
     number(text).filter(|chance| (0.0..=1.0).contains(chance))
 }
 
-/// At most an hour: beyond it, nothing happens that anybody waits for.
+/// Parses a time of at most an hour.
 fn time(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     let (value, unit) = UNITS
@@ -138,7 +142,7 @@ fn time(text: &str) -> Option<Duration> {
     (seconds <= 3600.0).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// From 1 MB/s up: below it, a run would seem to stand still.
+/// Parses a bandwidth of at least 1 MB/s, below which a run would appear to hang.
 fn bandwidth(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 2] = [("MB/s", 1e6), ("GB/s", 1e9)];
     let (value, unit) = UNITS
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item() {
+    fn reads_every_item() {
         let found = settings(
             "latency=2000ns,bandwidth=25.5GB/s",
             "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
@@ -177,18 +181,18 @@ mod tests {
         );
         assert_eq!(faults.down, Some(down));
         let errors = [
-            (C_RC_PT_DISABLED, Which::Number(100)),
-            (C_RC_NO_SPACE, Which::Probability(1.0)),
-            (63, Which::Number(5)),
+            (C_RC_PT_DISABLED, Selection::Number(100)),
+            (C_RC_NO_SPACE, Selection::Probability(1.0)),
+            (63, Selection::Number(5)),
         ];
-        let errors = errors.map(|(code, which)| Error { code, which });
+        let errors = errors.map(|(code, selection)| InjectedError { code, selection });
         assert_eq!(faults.errors, errors);
         assert_eq!(read(None, None), Ok(Settings::default()));
         assert_eq!(settings("", ""), Ok(Settings::default()));
     }
 
     #[test]
-    fn the_rest_is_refused_by_name() {
+    fn rejects_invalid_items_by_variable() {
         for item in [
             "latency",
             "latency=",
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_refused() {
+    fn rejects_duplicate_items() {
         let message = settings("latency=1ns,bandwidth=1GB/s,latency=2ns", "").unwrap_err();
         assert_eq!(
             message,
@@ -245,13 +249,14 @@ mod tests {
         assert!(settings("", "seed=1,seed=1").is_err());
     }
 
-    fn some_error() -> impl Strategy<Value = (String, Error)> {
-        let which = prop_oneof![
-            (1u64..).prop_map(|number| (format!("@{number}"), Which::Number(number))),
-            (0.0..=1.0).prop_map(|chance: f64| (format!(":{chance}"), Which::Probability(chance))),
+    fn some_error() -> impl Strategy<Value = (String, InjectedError)> {
+        let selection = prop_oneof![
+            (1u64..).prop_map(|number| (format!("@{number}"), Selection::Number(number))),
+            (0.0..=1.0)
+                .prop_map(|chance: f64| (format!(":{chance}"), Selection::Probability(chance))),
         ];
-        (2u32..64, which).prop_map(|(code, (text, which))| {
-            let error = Error { code, which };
+        (2u32..64, selection).prop_map(|(code, (text, selection))| {
+            let error = InjectedError { code, selection };
             (format!("error={code}{text}"), error)
         })
     }
@@ -270,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn reads_all_valid_texts(
             (latency, latency_is) in some_time(),
             megabytes in 1u32..1_000_000,
             seed: u64,
@@ -292,12 +297,12 @@ mod tests {
             prop_assert_eq!(found.faults.loss, loss);
             prop_assert_eq!(found.faults.delay, Some((loss, late_is)));
             prop_assert_eq!(found.faults.down, Some((from_is, Some(length_is))));
-            let errors_are: Vec<Error> = errors.into_iter().map(|(_, error)| error).collect();
+            let errors_are: Vec<InjectedError> = errors.into_iter().map(|(_, error)| error).collect();
             prop_assert_eq!(found.faults.errors, errors_are);
         }
 
         #[test]
-        fn no_text_brings_it_down(link in ".*", faults in "[a-z=@:,.0-9A-Z_]*") {
+        fn survives_any_text(link in ".*", faults in "[a-z=@:,.0-9A-Z_]*") {
             let _ = settings(&link, &faults);
         }
     }

@@ -9,7 +9,7 @@ use super::Gpu;
 
 struct Owner(Cuda);
 
-/// Who copies, if all of this is device memory of CUDA.
+/// Returns the runtime if all `len` bytes at `va` are device memory of CUDA.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     static OWNER: OnceLock<Owner> = OnceLock::new();
     let owner = match OWNER.get() {
@@ -26,17 +26,17 @@ impl Owner {
     fn owns(&self, va: usize, len: usize) -> bool {
         let mut kind: u32 = 0;
         let place = (&raw mut kind).cast();
-        // SAFETY: any address may be asked for; there is a place for an answer of this type.
+        // SAFETY: the function accepts any address, and `place` has the type of this attribute.
         let result = unsafe {
             (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_MEMORY_TYPE, va as u64)
         };
         if result != CUDA_SUCCESS || kind != MEMORYTYPE_DEVICE {
             return false;
         }
-        // Asked for as attributes: cuMemGetAddressRange needs a current context, and there is none.
+        // Queried as attributes, because cuMemGetAddressRange needs a current context.
         let mut base: CuPointer = 0;
         let place = (&raw mut base).cast();
-        // SAFETY: as above.
+        // SAFETY: the function accepts any address, and `place` has the type of this attribute.
         let result = unsafe {
             (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_RANGE_START_ADDR, va as u64)
         };
@@ -45,7 +45,7 @@ impl Owner {
         }
         let mut size: usize = 0;
         let place = (&raw mut size).cast();
-        // SAFETY: as above.
+        // SAFETY: the function accepts any address, and `place` has the type of this attribute.
         let result = unsafe {
             (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_RANGE_SIZE, va as u64)
         };
@@ -53,23 +53,23 @@ impl Owner {
         result == CUDA_SUCCESS && skipped <= size && len <= size - skipped
     }
 
-    /// Does `copy` in the context that the memory at `va` belongs to: engines run in any thread.
+    /// Calls `copy` in the context of the memory at `va`, because engines run in any thread.
     fn in_context(&self, va: usize, copy: impl FnOnce() -> CuResult) -> bool {
         let mut context: CuContext = ptr::null_mut();
         let place = (&raw mut context).cast();
-        // SAFETY: any address may be asked for; there is a place for an answer of this type.
+        // SAFETY: the function accepts any address, and `place` has the type of this attribute.
         let result =
             unsafe { (self.0.cuPointerGetAttribute)(place, POINTER_ATTRIBUTE_CONTEXT, va as u64) };
         if result != CUDA_SUCCESS {
             return false;
         }
-        // SAFETY: the context has memory, so it is alive.
+        // SAFETY: the context has memory, so it exists.
         if unsafe { (self.0.cuCtxPushCurrent_v2)(context) } != CUDA_SUCCESS {
             return false;
         }
         let copied = copy();
         let mut popped = ptr::null_mut();
-        // SAFETY: takes off what was pushed above; there is a place for the answer.
+        // SAFETY: the context pushed above is current, and `popped` has room for it.
         let result = unsafe { (self.0.cuCtxPopCurrent_v2)(&raw mut popped) };
         copied == CUDA_SUCCESS && result == CUDA_SUCCESS
     }
@@ -78,20 +78,20 @@ impl Owner {
 impl Gpu for Owner {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         self.in_context(from, || {
-            // SAFETY: the caller vouches for `to`; CUDA knows its own memory, and refuses other.
+            // SAFETY: the caller guarantees `to`; CUDA rejects `from` unless it is device memory.
             unsafe { (self.0.cuMemcpyDtoH_v2)(to.cast(), from as u64, len) }
         })
     }
 
     unsafe fn write(&self, from: *const u8, to: usize, len: usize) -> bool {
         self.in_context(to, || {
-            // SAFETY: the caller vouches for `from`; CUDA knows its own memory, and refuses other.
+            // SAFETY: the caller guarantees `from`; CUDA rejects `to` unless it is device memory.
             let result = unsafe { (self.0.cuMemcpyHtoD_v2)(to as u64, from.cast(), len) };
             if result != CUDA_SUCCESS {
                 return result;
             }
-            // Copies from ordinary memory return before their end.
-            // SAFETY: a context is current.
+            // Copies from pageable memory may return before they are complete.
+            // SAFETY: the context pushed by `in_context` is current.
             unsafe { (self.0.cuCtxSynchronize)() }
         })
     }

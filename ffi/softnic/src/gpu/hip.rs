@@ -10,7 +10,7 @@ use super::Gpu;
 
 struct Owner(Hip);
 
-/// Who copies, if this is device memory of HIP at both ends.
+/// Returns the runtime if the first and the last of `len` bytes at `va` are device memory of HIP.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     static OWNER: OnceLock<Owner> = OnceLock::new();
     let owner = match OWNER.get() {
@@ -25,7 +25,7 @@ pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
 }
 
 impl Owner {
-    /// Whether this is memory of a device alone.
+    /// Whether an address is device memory.
     fn knows(&self, va: usize) -> bool {
         let mut attributes = HipPointerAttributes {
             kind: 0,
@@ -36,7 +36,7 @@ impl Owner {
             allocation_flags: 0,
         };
         let (place, at) = (&raw mut attributes, pointer(va));
-        // SAFETY: any address may be asked for; there is a place for the answer.
+        // SAFETY: the function accepts any address, and `place` has room for the attributes.
         let result = unsafe { (self.0.hipPointerGetAttributes)(place, at) };
         result == HIP_SUCCESS
             && !attributes.device_pointer.is_null()
@@ -44,7 +44,7 @@ impl Owner {
     }
 }
 
-/// A device address as HIP takes it.
+/// Returns a device address as a pointer of HIP.
 fn pointer(va: usize) -> *mut c_void {
     ptr::without_provenance_mut(va)
 }
@@ -52,20 +52,20 @@ fn pointer(va: usize) -> *mut c_void {
 impl Gpu for Owner {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         let copy = self.0.hipMemcpy;
-        // SAFETY: the caller vouches for `to`; HIP knows its own memory, and refuses other.
+        // SAFETY: the caller guarantees `to`; HIP rejects `from` unless it is device memory.
         let result = unsafe { copy(to.cast(), pointer(from), len, HIP_MEMCPY_DEVICE_TO_HOST) };
         result == HIP_SUCCESS
     }
 
     unsafe fn write(&self, from: *const u8, to: usize, len: usize) -> bool {
         let copy = self.0.hipMemcpy;
-        // SAFETY: the caller vouches for `from`; HIP knows its own memory, and refuses other.
+        // SAFETY: the caller guarantees `from`; HIP rejects `to` unless it is device memory.
         let result = unsafe { copy(pointer(to), from.cast(), len, HIP_MEMCPY_HOST_TO_DEVICE) };
         if result != HIP_SUCCESS {
             return false;
         }
-        // Copies from ordinary memory may return before their end.
-        // SAFETY: waits, and touches nothing.
+        // Copies from pageable memory may return before they are complete.
+        // SAFETY: the function only waits.
         let result = unsafe { (self.0.hipDeviceSynchronize)() };
         result == HIP_SUCCESS
     }

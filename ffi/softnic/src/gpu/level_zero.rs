@@ -1,4 +1,4 @@
-//! Memory of Intel's GPUs, through Level Zero: taken over by its dma-buf in a context of our own.
+//! Memory of Intel's GPUs, through Level Zero: imported by its dma-buf into a separate context.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,21 +8,21 @@ use cxi_sys::gpu::level_zero::*;
 
 use super::{DmaBuf, Gpu};
 
-/// A GPU with a context and a command list of ours, which live as long as the process.
+/// A GPU with a context and a command list, which exist as long as the process.
 struct Device {
     api: LevelZero,
     device: ZeHandle,
     context: ZeHandle,
-    /// One thread at a time uses a command list.
+    /// The command list, which one thread at a time may use.
     commands: Mutex<ZeHandle>,
 }
 
-// SAFETY: Level Zero's devices and contexts belong to no thread; the list is locked.
+// SAFETY: devices and contexts of Level Zero are not bound to a thread.
 unsafe impl Send for Device {}
-// SAFETY: as for Send.
+// SAFETY: threads may use devices and contexts at the same time, and the command list is locked.
 unsafe impl Sync for Device {}
 
-/// Memory that was taken over by its dma-buf, given back when dropped.
+/// Memory that was imported by its dma-buf, released when dropped.
 pub struct Import {
     owner: &'static Device,
     base: *mut c_void,
@@ -30,13 +30,14 @@ pub struct Import {
 
 impl Drop for Import {
     fn drop(&mut self) {
-        // SAFETY: made by `import` in this context, freed once. Its owner keeps the memory itself.
+        // SAFETY: `import` made it in this context, and it is freed once. The memory itself
+        // remains.
         unsafe { (self.owner.api.zeMemFree)(self.owner.context, self.base) };
     }
 }
 
-/// Takes `len` bytes of a dma-buf over: who copies, and where they are. The file does not say which GPU it is of, so
-/// that the first that takes it has it.
+/// Imports `len` bytes of a dma-buf. Returns the GPU, the address and the import. The file does not
+/// state its GPU, so the first GPU that can import it is used.
 pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, Import)> {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
     let devices = match DEVICES.get() {
@@ -54,20 +55,20 @@ pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, I
     })
 }
 
-/// All GPUs that a context and a command list can be made for.
+/// Returns all GPUs for which a context and a command list can be made.
 fn devices(api: LevelZero) -> Option<Vec<Device>> {
-    // SAFETY: no preconditions; it has been called before by who owns the memory.
+    // SAFETY: the function has no preconditions, and may be called again.
     if unsafe { (api.zeInit)(ZE_INIT_FLAG_GPU_ONLY) } != ZE_RESULT_SUCCESS {
         return None;
     }
     let drivers = list(|count, handles| {
-        // SAFETY: there is room for as many handles as `count` says.
+        // SAFETY: `list` passes room for `count` handles.
         unsafe { (api.zeDriverGet)(count, handles) }
     })?;
     let mut devices = Vec::new();
     for driver in drivers {
         let found = list(|count, handles| {
-            // SAFETY: as above; the driver exists.
+            // SAFETY: `list` passes room for `count` handles, and the driver exists.
             unsafe { (api.zeDeviceGet)(driver, count, handles) }
         });
         let found = found.unwrap_or_default();
@@ -80,7 +81,7 @@ fn devices(api: LevelZero) -> Option<Vec<Device>> {
     Some(devices)
 }
 
-/// What `get` lists when it is asked first for the number and then for the handles.
+/// Returns the handles that `get` lists: called first for their number, then for the handles.
 fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandle>> {
     let mut count = 0;
     if get(&raw mut count, ptr::null_mut()) != ZE_RESULT_SUCCESS {
@@ -95,6 +96,7 @@ fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandl
 }
 
 impl Device {
+    /// Makes context and command list of a GPU.
     fn new(api: LevelZero, driver: ZeHandle, device: ZeHandle) -> Option<Self> {
         let description = ZeContextDesc {
             stype: ZeStructure::ContextDesc,
@@ -103,7 +105,8 @@ impl Device {
         };
         let mut context = ptr::null_mut();
         let place = &raw mut context;
-        // SAFETY: the driver exists, the description is complete, and there is a place for the answer.
+        // SAFETY: the driver exists, the description is complete, and `place` has room for the
+        // handle.
         let result = unsafe { (api.zeContextCreate)(driver, &raw const description, place) };
         if result != ZE_RESULT_SUCCESS {
             return None;
@@ -119,7 +122,8 @@ impl Device {
         };
         let mut commands = ptr::null_mut();
         let place = &raw mut commands;
-        // SAFETY: context and device are of one driver, the rest as above.
+        // SAFETY: context and device have the same driver, the description is complete, and `place`
+        // has room for the handle.
         let result =
             unsafe { (api.zeCommandListCreateImmediate)(context, device, &raw const queue, place) };
         (result == ZE_RESULT_SUCCESS).then_some(Self {
@@ -130,6 +134,7 @@ impl Device {
         })
     }
 
+    /// Imports the first `size` bytes of a dma-buf.
     fn import(&self, dma_buf: DmaBuf, size: usize) -> Option<*mut c_void> {
         let file = ZeExternalMemoryFd {
             stype: ZeStructure::ExternalMemoryImportFd,
@@ -146,16 +151,19 @@ impl Device {
         let mut base = ptr::null_mut();
         let (place, wanted) = (&raw mut base, &raw const wanted);
         let allocate = self.api.zeMemAllocDevice;
-        // SAFETY: context and device are of one driver; the descriptions live until the call returns.
+        // SAFETY: context and device have the same driver, the descriptions live until the call
+        // returns, and `place` has room for the address.
         let result = unsafe { allocate(self.context, wanted, size, 1, self.device, place) };
         (result == ZE_RESULT_SUCCESS && !base.is_null()).then_some(base)
     }
 
+    /// Copies `len` bytes.
     fn copy(&self, to: *mut c_void, from: *const c_void, len: usize) -> bool {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let (none, append) = (ptr::null_mut(), self.api.zeCommandListAppendMemoryCopy);
-        // SAFETY: one end is vouched for by our caller, the other is what was imported; the list is synchronous,
-        // so that they need not outlive the call.
+        // SAFETY: the caller of `read` or `write` guarantees the end in the CPU's memory, and the
+        // other end is imported memory; the list is synchronous, so both are only used during the
+        // call.
         let result = unsafe { append(*commands, to, from, len, none, 0, ptr::null_mut()) };
         result == ZE_RESULT_SUCCESS
     }

@@ -1,8 +1,9 @@
-//! Memory of GPUs, which the CPU must not touch: whoever has mapped it for the NIC has its runtime in this
-//! process, and the engine copies through that.
+//! Memory of GPUs, which the CPU must not access. A program that maps it for the NIC has the
+//! runtime of the GPU in its process, and the engine copies through that runtime.
 //!
-//! CUDA and HIP know their memory by its address. Level Zero knows an address in one context only, so its memory is
-//! reached through the dma-buf that comes with the mapping; on hardware it cannot be reached without one either.
+//! CUDA and HIP identify their memory by its address. In Level Zero an address is valid in one
+//! context only, so its memory is imported through the dma-buf of the mapping, which hardware
+//! requires too.
 
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -14,44 +15,48 @@ mod level_zero;
 
 pub use level_zero::Import;
 
-/// Who copies for the engine. False is a failure: the memory is gone, or the runtime broke down.
+/// Copies memory of a GPU. The functions return false if the memory was freed or the runtime
+/// failed.
 pub trait Gpu: Send + Sync {
-    /// Copies `len` bytes of device memory.
+    /// Copies `len` bytes from device memory.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes.
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool;
 
-    /// Copies `len` bytes into device memory, and returns when they are there.
+    /// Copies `len` bytes to device memory, and returns when the copy is complete.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes.
     unsafe fn write(&self, from: *const u8, to: usize, len: usize) -> bool;
 }
 
-/// A dma-buf, and where in it the memory begins.
+/// A dma-buf, and the offset of the memory in it.
 #[derive(Clone, Copy)]
 pub struct DmaBuf {
     pub fd: RawFd,
     pub offset: usize,
 }
 
-/// Device memory under the address by which its runtime knows it here.
+/// Device memory with the address that its runtime uses in this process.
 pub struct Found {
     pub gpu: &'static dyn Gpu,
     pub address: usize,
-    /// What is given back when it is unmapped.
+    /// The import to be released when the memory is unmapped.
     pub import: Option<Import>,
 }
 
-/// Whose memory `len` bytes at `va` are. EBADF if the dma-buf is no open file; EINVAL if it is no device memory
-/// that a runtime of this process knows.
+/// Finds the runtime of `len` bytes of device memory at `va`.
+///
+/// # Errors
+/// EBADF if the dma-buf is not an open file; EINVAL if no runtime of this process knows the memory.
 pub fn find(va: usize, len: usize, dma_buf: Option<DmaBuf>) -> Result<Found, Errno> {
     if let Some(DmaBuf { fd, .. }) = dma_buf {
         if fd < 0 {
             return Err(Errno::BADF);
         }
-        // SAFETY: the caller of the C function lends it for the call; one that is not open is found out.
+        // SAFETY: the caller of `cxil_map` keeps the descriptor open during the call; if it is not
+        // open, `fcntl_getfd` fails.
         let file = unsafe { BorrowedFd::borrow_raw(fd) };
         fcntl_getfd(file)?;
     }

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
-use super::memory::check_access;
-use super::service::books::{allocate, publish};
-use super::{answer, hand_out, handle, place, take_back};
-use crate::engine::portal::TargetQueue;
+use super::process_memory::check_access;
+use super::service::registry::{allocate, publish};
 use crate::engine::ring::{CommandRing, StatusPolicy};
+use crate::engine::target_queue::TargetQueue;
 use crate::engine::transmit::TransmitQueue;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
 
 /// Handle of a command queue.
 #[repr(C)]
-struct CqHandle {
+pub struct CqHandle {
     public: cxi_cq,
     nic: Arc<Nic>,
     lni: usize,
@@ -29,6 +29,13 @@ struct CqHandle {
     launch: Arc<Pages>,
 }
 
+// SAFETY: `cxil_alloc_cmdq` and `cxil_alloc_buf_cmdq` give out these handles, which begin with
+// their public part.
+unsafe impl Handle for cxi_cq {
+    type Object = CqHandle;
+}
+
+/// Makes a command queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_cmdq(
     lni: *mut cxil_lni,
@@ -37,23 +44,19 @@ pub unsafe extern "C" fn cxil_alloc_cmdq(
     cmdq: *mut *mut cxi_cq,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let opts = unsafe { opts.as_ref() }.ok_or(Errno::INVAL)?;
-        // SAFETY: C contract.
-        let place = unsafe { place(cmdq) }?;
-        // SAFETY: C contract: null or an event queue.
-        let eq = unsafe { evtq.cast::<EqHandle>().as_ref() };
+        let lni = from_c!(handle(lni))?;
+        let opts = from_c!(input(opts))?;
+        let place = from_c!(output(cmdq))?;
+        let eq = from_c!(optional_handle(evtq));
         let memory = |bytes| Pages::anonymous(bytes);
         *place = make(lni, eq, opts, memory)?;
         Ok(())
     })
 }
 
-/// As [`cxil_alloc_cmdq`], in memory of the caller's: page aligned, and large enough for as many entries as
-/// the queue gets (EINVAL), or the process itself could not write it (EFAULT). It outlives the queue. Memory
-/// of a GPU is not offered (EOPNOTSUPP).
+/// Makes a command queue in memory of the caller, which outlives the queue. EINVAL unless the
+/// memory is page aligned; EFAULT unless the process may write enough of it for the queue;
+/// EOPNOTSUPP for memory of a GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
     lni: *mut cxil_lni,
@@ -62,14 +65,10 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
     cmdq: *mut *mut cxi_cq,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let opts = unsafe { opts.as_ref() }.ok_or(Errno::INVAL)?;
-        // SAFETY: C contract.
-        let place = unsafe { place(cmdq) }?;
-        // SAFETY: C contract: null or an event queue.
-        let eq = unsafe { evtq.cast::<EqHandle>().as_ref() };
+        let lni = from_c!(handle(lni))?;
+        let opts = from_c!(input(opts))?;
+        let place = from_c!(output(cmdq))?;
+        let eq = from_c!(optional_handle(evtq));
         if opts.buf.is_null() || !opts.buf.addr().is_multiple_of(page_size()) {
             return Err(Errno::INVAL);
         }
@@ -80,9 +79,11 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
             let start = opts.buf.expose_provenance();
             let end = start.checked_add(bytes).ok_or(Errno::OVERFLOW)?;
             check_access(start, end, CXI_MAP_READ | CXI_MAP_WRITE)?;
-            // SAFETY: the range was found writable just now, and is the caller's to give.
+            // SAFETY: `check_access` found the range writable, and the caller gives it to the
+            // queue.
             unsafe { opts.buf.cast::<u8>().write_bytes(0, bytes) };
-            // SAFETY: C contract: the memory outlives the queue, and only the queue's writer uses it.
+            // SAFETY: the caller keeps the memory until it destroys the queue, and uses it only to
+            // write commands.
             Ok(unsafe { Pages::lent(opts.buf.cast(), bytes) })
         };
         *place = make(lni, eq, &opts.opts, memory)?;
@@ -90,14 +91,14 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
     })
 }
 
-/// Makes a queue in what `memory` gives for so many bytes.
+/// Makes a queue in memory of the size that `memory` is called with.
 fn make(
     lni: &LniHandle,
     eq: Option<&EqHandle>,
     opts: &cxi_cq_alloc_opts,
     memory: impl FnOnce(usize) -> Result<Pages, Errno>,
 ) -> Result<*mut cxi_cq, Errno> {
-    if eq.is_some_and(|eq| eq.lni != lni.number || !Arc::ptr_eq(&eq.nic, &lni.nic)) {
+    if eq.is_some_and(|eq| !lni.owns(&eq.nic, eq.lni)) {
         return Err(Errno::INVAL);
     }
     let count = slots(opts.count)?;
@@ -108,12 +109,7 @@ fn make(
     let flag = |flag| opts.flags & flag != 0;
     let (transmit, trigger) = (flag(CXI_CQ_IS_TX), flag(CXI_CQ_TX_WITH_TRIG_CMDS));
     if transmit && flag(CXI_CQ_TX_ETHERNET) {
-        // This NIC has no Ethernet side to give to root either.
-        return Err(if rustix::process::geteuid().is_root() {
-            Errno::OPNOTSUPP
-        } else {
-            Errno::PERM
-        });
+        return require_root().and(Err(Errno::OPNOTSUPP));
     }
     if transmit && trigger && opts.lcid != 0 {
         return Err(Errno::INVAL);
@@ -121,7 +117,7 @@ fn make(
     let memory = Arc::new(memory(count as usize * C_CQ_CMD_SIZE as usize)?);
     let launch = Arc::new(Pages::anonymous(4096)?);
     let mut ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
-    // As wide as the field of the hardware: there are four.
+    // The field of the hardware has two bits.
     ring.counts.pool = opts.stat_cnt_pool as usize & 3;
     let error_eq = eq.map_or(0, |eq| eq.number as u16);
     let number = lni.nic.with(|engine| {
@@ -173,7 +169,7 @@ fn make(
     }))
 }
 
-/// Slots of a queue of which `count` were asked for (nic.md 2.1).
+/// Returns the slots of a queue that was requested with `count` slots (nic.md 2.1).
 fn slots(count: u32) -> Result<u32, Errno> {
     let per_page = page_size() as u64 / u64::from(C_CQ_CMD_SIZE);
     let pages = u64::from(count)
@@ -187,11 +183,11 @@ fn slots(count: u32) -> Result<u32, Errno> {
         .ok_or(Errno::TOOBIG)
 }
 
+/// Destroys a command queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let queue: &CqHandle = unsafe { handle(cmdq) }?;
+        let queue = from_c!(handle(cmdq))?;
         let CqHandle {
             nic,
             lni,
@@ -208,24 +204,21 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
             publish(engine, *lni);
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_cmdq`; gone by C contract once this succeeds.
-        unsafe { take_back::<CqHandle, _>(cmdq) };
+        from_c!(destroy(cmdq));
         Ok(())
     })
 }
 
-/// How many operations of a transmit queue have no answer yet; of a trigger queue also those that wait for their
-/// counter (nic.md 9.3). EINVAL for a target queue, whose commands get none.
+/// Returns the number of operations of a transmit queue without a response, pending triggered
+/// operations included (nic.md 9.3). EINVAL for a target queue, whose commands have no responses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,
     ack_counter: *mut c_uint,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let queue: &CqHandle = unsafe { handle(cmdq) }?;
-        // SAFETY: C contract.
-        let place = unsafe { ack_counter.as_mut() }.ok_or(Errno::INVAL)?;
+        let queue = from_c!(handle(cmdq))?;
+        let place = from_c!(output(ack_counter))?;
         if !queue.transmit {
             return Err(Errno::INVAL);
         }
@@ -243,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queue_sizes() {
+    fn rounds_queue_sizes_up() {
         for (asked, given) in [
             (0, 64),
             (1, 64),

@@ -1,4 +1,4 @@
-//! Counters (libcxi.md 8.4).
+//! Counting events (libcxi.md 8.4).
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -7,24 +7,29 @@ use cxi_sys::records::CtWriteback;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::lni::LniHandle;
-use super::memory::check_access;
-use super::service::books::{allocate, publish};
-use super::{answer, hand_out, handle, place, take_back};
+use super::boundary::{Handle, answer, from_c, hand_out};
+use super::process_memory::check_access;
+use super::service::registry::{allocate, publish};
 use crate::engine::counter::Counter;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
 
 /// Handle of a counter.
 #[repr(C)]
-struct CtHandle {
+pub struct CtHandle {
     public: cxi_ct,
     nic: Arc<Nic>,
     number: usize,
-    /// Keeps the page of `public.doorbell`.
+    /// The page of `public.doorbell`.
     _doorbells: Arc<Pages>,
 }
 
+// SAFETY: `cxil_alloc_ct` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxi_ct {
+    type Object = CtHandle;
+}
+
+/// Makes a counter. Without `wb` it has no write-back word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_ct(
     lni: *mut cxil_lni,
@@ -32,20 +37,22 @@ pub unsafe extern "C" fn cxil_alloc_ct(
     ct: *mut *mut cxi_ct,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(ct) }?;
+        let lni = from_c!(handle(lni))?;
+        let place = from_c!(output(ct))?;
         let address = check_word(wb)?;
         let doorbells = Arc::new(Pages::anonymous(page_size())?);
         let mut counter = Counter::new(lni.number, doorbells.clone());
-        // SAFETY: found accessible and aligned just now; C contract: it outlives the counter.
+        // SAFETY: `check_word` found the word accessible and aligned; the caller keeps it until it
+        // destroys the counter or replaces the word.
         unsafe { counter.set_write_back(address) };
         let number = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            counter.most_pending = owner.most_pending;
+            let most_pending = owner.most_pending;
             allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
-                engine.counters.insert(counter).ok_or(Errno::NOSPC)
+                engine
+                    .counters
+                    .insert(counter, most_pending)
+                    .ok_or(Errno::NOSPC)
             })
         })?;
         let public = cxi_ct {
@@ -63,47 +70,44 @@ pub unsafe extern "C" fn cxil_alloc_ct(
     })
 }
 
-/// Null takes the write-back word away, as it means none in `cxil_alloc_ct`; the specification does not
-/// say. The counts are not written to the new word by this call.
+/// Replaces the write-back word. Null removes it, as for `cxil_alloc_ct`; the reference does
+/// not state this. The call does not write the counts to the new word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_ct_wb_update(ct: *mut cxi_ct, wb: *mut c_ct_writeback) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let CtHandle { nic, number, .. } = unsafe { handle(ct) }?;
+        let ct = from_c!(handle_mut(ct))?;
         let address = check_word(wb)?;
-        nic.with(|engine| {
-            let counter = engine.counters.get_mut(*number).ok_or(Errno::INVAL)?;
-            // SAFETY: as in `cxil_alloc_ct`.
+        ct.nic.with(|engine| {
+            let counter = engine.counters.get_mut(ct.number).ok_or(Errno::INVAL)?;
+            // SAFETY: `check_word` found the word accessible and aligned; the caller keeps it until
+            // it destroys the counter or replaces the word.
             unsafe { counter.set_write_back(address) };
             Ok(())
         })?;
-        // SAFETY: alive, and by C contract used by this thread alone.
-        unsafe { (*ct).wb = wb };
+        ct.public.wb = wb;
         Ok(())
     })
 }
 
-/// Nothing holds a counter (libcxi.md 10): what waits for it is cancelled, what still counts on it
-/// counts nowhere.
+/// Destroys a counter, also one in use (libcxi.md 10): its triggered operations are cancelled, and
+/// operations in progress are not counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_ct(ct: *mut cxi_ct) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let CtHandle { nic, number, .. } = unsafe { handle(ct) }?;
+        let CtHandle { nic, number, .. } = from_c!(handle(ct))?;
         nic.with(|engine| {
             let lni = engine.counters.get_mut(*number).ok_or(Errno::INVAL)?.lni;
             engine.remove_counter(*number);
             publish(engine, lni);
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_ct`; gone by C contract once this succeeds.
-        unsafe { take_back::<CtHandle, _>(ct) };
+        from_c!(destroy(ct));
         Ok(())
     })
 }
 
-/// The address of a write-back word, or none. EINVAL unless it is aligned; EFAULT unless the
-/// process itself could write it.
+/// Returns the address of a write-back word; `None` for null. EINVAL unless it is aligned; EFAULT
+/// unless the process may write it.
 fn check_word(wb: *mut c_ct_writeback) -> Result<Option<usize>, Errno> {
     if wb.is_null() {
         return Ok(None);

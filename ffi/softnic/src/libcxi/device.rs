@@ -1,6 +1,5 @@
 //! Devices (libcxi.md 2).
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -10,24 +9,25 @@ use std::time::Instant;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::{answer, hand_out, place, take_back};
+use super::boundary::{Handle, answer, from_c, hand_out};
+use super::list;
 use crate::engine::PID_BITS;
 use crate::environment::Nics;
 use crate::nic::Nic;
 use crate::runner;
 
-/// What a device is called: `soft0` in the program that carries the NIC along and can have hardware too, `cxi0`
-/// to programs that know no other name.
+/// The start of the device names: `soft0` in the program that contains the NIC and can also use
+/// hardware, `cxi0` for other programs, which accept no other name.
 const NAME: &str = if cfg!(feature = "library") {
     "cxi"
 } else {
     "soft"
 };
 
-/// Portal indices of a PID.
+/// Number of portal indices of a PID.
 pub const PID_GRANULE: u32 = 1 << (CXI_EP_WIDTH - PID_BITS);
 
-/// PIDs, without the wildcard.
+/// Number of PIDs, without the wildcard.
 pub const PID_COUNT: u32 = (1 << PID_BITS) - 1;
 
 /// An open device.
@@ -36,15 +36,19 @@ pub struct Device {
     public: cxil_dev,
     pub nic: Arc<Nic>,
     pub opened: Instant,
-    /// The program has asked for the registers.
+    /// The program has mapped the registers.
     pub registers_mapped: AtomicBool,
 }
 
-/// What a device says about itself (libcxi.md 2.2).
+// SAFETY: `cxil_open_device` gives out devices, which begin with their public part.
+unsafe impl Handle for cxil_dev {
+    type Object = Device;
+}
+
+/// Returns the information about a device (libcxi.md 2.2).
 ///
-/// It poses as a Cassini 2, whose rules are the plainer ones: the exceptions for early
-/// Cassini 1 parts (drop counts, UINT32 with HRP) need no imitation. `device_platform` tells
-/// those who ask that it is no hardware at all.
+/// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
+/// UINT32 with HRP). `device_platform` states that this is not hardware.
 fn info(id: u32, nid: u32) -> cxil_devinfo {
     let mut info = cxil_devinfo {
         dev_id: id,
@@ -77,7 +81,7 @@ fn info(id: u32, nid: u32) -> cxil_devinfo {
         link_speed: 0, // no port, no speed
         link_state: 1,
         uc_nic: 0,
-        // Any event queue number but 0, which would say that nobody repeats lost packets. Here none get lost.
+        // Any event queue number except 0, which would mean that lost packets are not retried.
         pct_eq: C_NUM_EQS - 1,
         cassini_version: CASSINI_2_0,
         fru_description: [0; _],
@@ -90,7 +94,7 @@ fn info(id: u32, nid: u32) -> cxil_devinfo {
     info
 }
 
-/// Writes a text with its NUL, cut off where the field ends.
+/// Writes a text and its NUL, truncated to the field.
 fn text(field: &mut [c_char], value: &str) {
     let room = field.len() - 1;
     for (to, from) in field[..room].iter_mut().zip(value.bytes()) {
@@ -98,55 +102,33 @@ fn text(field: &mut [c_char], value: &str) {
     }
 }
 
-fn list_layout(count: usize) -> Layout {
-    let size = offset_of!(cxil_device_list, info) + count * size_of::<cxil_devinfo>();
-    Layout::from_size_align(size, align_of::<cxil_device_list>()).expect("a few hundred bytes")
-}
-
+/// Lists the devices, in one block that [`cxil_free_device_list`] frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_list) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let place = unsafe { place(dev_list) }?;
+        let place = from_c!(output(dev_list))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
-        let layout = list_layout(nics.listed as usize);
-        // SAFETY: the layout is not empty.
-        let list: *mut cxil_device_list = unsafe { alloc_zeroed(layout) }.cast();
-        if list.is_null() {
-            return Err(Errno::NOMEM);
-        }
-        // SAFETY: the block has room for a list head, and zeros are a valid one.
-        unsafe { (*list).count = nics.listed };
-        // SAFETY: in the same block.
-        let first: *mut cxil_devinfo = unsafe { &raw mut (*list).info }.cast();
-        for id in 0..nics.listed {
-            let nid = nics.address(id).ok_or(Errno::INVAL)?;
-            // SAFETY: the block has room for `listed` entries, of which `id` is one.
-            let entry = unsafe { first.add(id as usize) };
-            // SAFETY: as above.
-            unsafe { entry.write(info(id, nid)) };
-        }
-        *place = list;
+        let devices: Option<Vec<cxil_devinfo>> = (0..nics.listed)
+            .map(|id| Some(info(id, nics.address(id)?)))
+            .collect();
+        let devices = devices.ok_or(Errno::INVAL)?;
+        *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
         Ok(())
     })
 }
 
+/// Frees a list of [`cxil_get_device_list`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_free_device_list(dev_list: *mut cxil_device_list) {
-    if dev_list.is_null() {
-        return;
-    }
-    // SAFETY: C contract: a list of `cxil_get_device_list`, freed once.
-    let count = unsafe { (*dev_list).count };
-    // SAFETY: allocated there with this layout.
-    unsafe { dealloc(dev_list.cast(), list_layout(count as usize)) };
+    // SAFETY: the caller passes null or a list of `cxil_get_device_list`, which it frees once.
+    unsafe { list::free::<cxil_devinfo, _>(dev_list, offset_of!(cxil_device_list, info)) };
 }
 
+/// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let place = unsafe { place(dev) }?;
+        let place = from_c!(output(dev))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
         let nic = Arc::new(Nic::open(nid)?);
@@ -163,20 +145,19 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
     })
 }
 
+/// Closes a device, unless it is null or belongs to the parent process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_close_device(dev: *mut cxil_dev) {
     answer(|| {
-        // SAFETY: C contract: null, or a device not closed yet.
-        let Some(device) = (unsafe { dev.cast::<Device>().as_ref() }) else {
+        let Some(device) = from_c!(optional_handle(dev)) else {
             return Ok(());
         };
         if device.nic.is_ours() {
             runner::remove(&device.nic);
             device.nic.close();
-            // SAFETY: made by `cxil_open_device`, and not used any more by C contract.
-            unsafe { take_back::<Device, _>(dev) };
+            from_c!(destroy(dev));
         }
-        // The device of a parent process is left to the parent, with all that hangs on it.
+        // A device of the parent process remains open for the parent.
         Ok(())
     });
 }

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
-use super::lni::LniHandle;
-use super::memory::{MdHandle, check_access};
-use super::service::books::{allocate, publish};
-use super::wait::WaitHandle;
-use super::{answer, hand_out, handle, place, take_back};
+use super::boundary::{Handle, answer, from_c, hand_out, require_root};
+use super::process_memory::check_access;
+use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
-use crate::engine::event_queue::{EventQueue, Thresholds};
+use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
 use crate::fabric::Fabric;
+use crate::interrupt::WaitObject;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
 
@@ -28,10 +28,34 @@ pub struct EqHandle {
     pub number: usize,
     /// The page of `public.sw_state_addr`.
     software: Arc<Pages>,
-    /// Where the buffer is that the queue moves to, and its length.
+    /// The buffer that the queue moves to, and its length.
     next: Option<(*mut c_void, usize)>,
 }
 
+// SAFETY: `cxil_alloc_evtq` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxi_eq {
+    type Object = EqHandle;
+}
+
+/// Handle of a wait object.
+pub struct WaitHandle {
+    pub nic: Arc<Nic>,
+    pub lni: usize,
+    pub object: Arc<WaitObject>,
+}
+
+// SAFETY: `cxil_alloc_wait_obj` gives out these handles, which have no public part.
+unsafe impl Handle for cxil_wait_obj {
+    type Object = WaitHandle;
+}
+
+/// Returns the time of day, for event queues.
+fn time_of_day() -> Time {
+    let now = clock_gettime(ClockId::Realtime);
+    (now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Makes an event queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_evtq(
     lni: *mut cxil_lni,
@@ -42,26 +66,21 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
     evtq: *mut *mut cxi_eq,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let attr = unsafe { attr.as_ref() }.ok_or(Errno::INVAL)?;
-        // SAFETY: C contract.
-        let place = unsafe { place(evtq) }?;
-        // SAFETY: C contract.
-        let md = unsafe { md.cast::<MdHandle>().as_ref() };
+        let lni = from_c!(handle(lni))?;
+        let attr = from_c!(input(attr))?;
+        let place = from_c!(output(evtq))?;
+        let md = from_c!(optional_handle(md));
         if md.is_some_and(|md| !Arc::ptr_eq(&md.nic, &lni.nic)) {
             return Err(Errno::INVAL);
         }
         let md = md.map(|md| md.number);
-        let mut waits = [None, None];
-        for (wait, given) in waits.iter_mut().zip([event_wait, status_wait]) {
-            // SAFETY: C contract: null or a wait object.
-            if let Some(given) = unsafe { given.cast::<WaitHandle>().as_ref() } {
-                if given.lni != lni.number || !Arc::ptr_eq(&given.nic, &lni.nic) {
+        let mut interrupts: [Option<Arc<dyn Interrupt>>; 2] = [None, None];
+        for (interrupt, wait) in interrupts.iter_mut().zip([event_wait, status_wait]) {
+            if let Some(wait) = from_c!(optional_handle(wait)) {
+                if !lni.owns(&wait.nic, wait.lni) {
                     return Err(Errno::INVAL);
                 }
-                *wait = Some(given.object.clone());
+                *interrupt = Some(wait.object.clone());
             }
         }
         check_attributes(attr)?;
@@ -77,11 +96,14 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
                 attr.queue_len,
             )?;
             let buffer = attr.queue.expose_provenance();
-            // SAFETY: the buffer was found accessible just now, and is the caller's to give.
+            // SAFETY: `check_mapping` found the buffer writable, and the caller gives it to the
+            // queue.
             unsafe { attr.queue.cast::<u8>().write_bytes(0, attr.queue_len) };
-            // SAFETY: C contract: the buffer outlives the queue; unmapping it before is EBUSY.
+            // SAFETY: `check_attributes` found the buffer page aligned, and the caller keeps it
+            // until it destroys or moves the queue.
             let mut queue = unsafe {
-                EventQueue::new(lni.number, md, buffer, attr.queue_len, software.clone())
+                let (len, software) = (attr.queue_len, software.clone());
+                EventQueue::new(lni.number, md, buffer, len, software, time_of_day)
             };
             let thresholds = Thresholds {
                 base: attr.status_thresh_base,
@@ -89,12 +111,12 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
                 count: attr.status_thresh_count,
             };
             queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
-            queue.set_waits(waits);
-            let waited_for = queue.is_waited_for();
+            queue.set_interrupts(interrupts);
+            let interrupting = queue.has_event_interrupt();
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
                 engine.eqs.insert(queue).ok_or(Errno::NOSPC)
             })?;
-            engine.waited_for += usize::from(waited_for);
+            engine.interrupting += usize::from(interrupting);
             Ok(number)
         })?;
         let public = cxi_eq {
@@ -123,7 +145,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
     })
 }
 
-/// The rules about an event queue's attributes (nic.md 5.1).
+/// Checks the attributes of an event queue (nic.md 5.1).
 fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     check_buffer(attr.queue, attr.queue_len)?;
     if attr.reserved_slots as usize > most_reserved(attr.queue_len) {
@@ -138,26 +160,23 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
         return Err(Errno::INVAL);
     }
     if attr.flags & u64::from(CXI_EQ_REGISTER_PCT) != 0 {
-        // The device says that a retry handler runs, so there cannot be a second.
-        return Err(if rustix::process::geteuid().is_root() {
-            Errno::EXIST
-        } else {
-            Errno::PERM
-        });
+        // The device information names the event queue of a retry handler, so this would be a
+        // second.
+        return require_root().and(Err(Errno::EXIST));
     }
-    // Physically contiguous memory, which a page is, and more cannot be known to be.
+    // Passthrough needs physically contiguous memory, of which only a single page is certain.
     if attr.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0 && attr.queue_len > page_size() {
         return Err(Errno::INVAL);
     }
     Ok(())
 }
 
-/// Most slots of a buffer of `len` bytes that can be reserved: all but the status.
+/// Returns the most slots of a buffer of `len` bytes that can be reserved: all but the status slot.
 fn most_reserved(len: usize) -> usize {
     len / C_EE_CFG_ECB_SIZE as usize - 1
 }
 
-/// A buffer is whole pages, at most 4 GiB.
+/// Checks a buffer: whole pages, at most 4 GiB.
 fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     let page = page_size();
     let aligned = !queue.is_null() && queue.addr().is_multiple_of(page);
@@ -169,8 +188,8 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     }
 }
 
-/// The mapping that holds the buffer, which must allow the NIC to write; none for passthrough, where the
-/// process itself must be able to.
+/// Returns the mapping that holds the buffer, which the NIC must be allowed to write; `None` for
+/// passthrough, where the process must be allowed to write the buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,
@@ -192,7 +211,7 @@ fn check_mapping(
         .filter(|md| md.lni == lni)
         .ok_or(Errno::INVAL)?;
     let inside = start >= md.va && start - md.va <= md.len && len <= md.len - (start - md.va);
-    // The program polls the queue: it is memory of the CPU.
+    // The program polls the queue, so it must be memory of the CPU.
     let on_device = md.flags & CXI_MAP_DEVICE != 0;
     if !inside || on_device || md.flags & rights != rights {
         return Err(Errno::INVAL);
@@ -200,13 +219,13 @@ fn check_mapping(
     Ok(Some(number))
 }
 
+/// Destroys an event queue. EBUSY while portals table entries or command queues use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
         let EqHandle {
             nic, number, lni, ..
-        } = unsafe { handle(evtq) }?;
+        } = from_c!(handle(evtq))?;
         nic.with(|engine| {
             let busy = engine
                 .ptes
@@ -227,14 +246,13 @@ pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
             publish(engine, *lni);
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_evtq`; gone by C contract once this succeeds.
-        unsafe { take_back::<EqHandle, _>(evtq) };
+        from_c!(destroy(evtq));
         Ok(())
     })
 }
 
-/// Has the queue go on in another buffer (nic.md 5.8), with the same rules as for the first. EBUSY while an earlier
-/// move is not complete.
+/// Moves the queue to another buffer (nic.md 5.8), which obeys the rules for the first. EBUSY while
+/// an earlier move is not complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_resize(
     evtq: *mut cxi_eq,
@@ -243,11 +261,9 @@ pub unsafe extern "C" fn cxil_evtq_resize(
     queue_md: *mut cxi_md,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract: null or an event queue, used by this thread alone.
-        let eq = unsafe { evtq.cast::<EqHandle>().as_mut() }.ok_or(Errno::INVAL)?;
+        let eq = from_c!(handle_mut(evtq))?;
         check_buffer(queue, queue_len)?;
-        // SAFETY: C contract: null or a mapping.
-        let md = unsafe { queue_md.cast::<MdHandle>().as_ref() };
+        let md = from_c!(optional_handle(queue_md));
         if md.is_some_and(|md| !Arc::ptr_eq(&md.nic, &eq.nic)) {
             return Err(Errno::INVAL);
         }
@@ -265,9 +281,11 @@ pub unsafe extern "C" fn cxil_evtq_resize(
             let md = check_mapping(engine, eq.lni, md, passthrough, queue, queue_len)?;
             let moving = engine.eqs.get_mut(eq.number).ok_or(Errno::INVAL)?;
             let buffer = queue.expose_provenance();
-            // SAFETY: the buffer was found accessible just now, and is the caller's to give.
+            // SAFETY: `check_mapping` found the buffer writable, and the caller gives it to the
+            // queue.
             unsafe { queue.cast::<u8>().write_bytes(0, queue_len) };
-            // SAFETY: C contract: the buffer outlives the queue; unmapping it before is EBUSY.
+            // SAFETY: `check_buffer` found the buffer page aligned, and the caller keeps it until
+            // it destroys or moves the queue.
             let moved = unsafe { moving.move_to(md, buffer, queue_len) };
             if moved { Ok(()) } else { Err(Errno::BUSY) }
         })?;
@@ -276,26 +294,26 @@ pub unsafe extern "C" fn cxil_evtq_resize(
     })
 }
 
-/// Goes over to the buffer of [`cxil_evtq_resize`], after its EQ_SWITCH was consumed: the public part of the queue is about
-/// the new buffer then, and the old one is the caller's again. EINVAL if the queue is not moving.
+/// Switches the public part of the queue to the buffer of [`cxil_evtq_resize`], after its EQ_SWITCH
+/// was read; the previous buffer is the caller's again. EINVAL if the queue is not moving.
 ///
-/// The NIC is told at once, not by the next acknowledgement (nic.md 5.8): else, after two moves without one, what the
-/// register says of the first buffer would be taken for news of the third.
+/// The software-state register is written at once, not by the next acknowledgement (nic.md 5.8).
+/// Otherwise, after two moves without an acknowledgement, the NIC would take the read pointer of
+/// the first buffer for one of the third.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
-        // SAFETY: C contract: null or an event queue, used by this thread alone.
-        let eq = unsafe { evtq.cast::<EqHandle>().as_mut() }.ok_or(Errno::INVAL)?;
+        let eq = from_c!(handle_mut(evtq))?;
         let (queue, len) = eq.next.ok_or(Errno::INVAL)?;
         let in_buffer_b = eq.nic.with(|engine| {
             let moving = engine.eqs.get_mut(eq.number).ok_or(Errno::INVAL)?;
-            if !moving.has_moved() {
+            if !moving.complete_move() {
                 return Err(Errno::INVAL);
             }
             Ok(moving.is_in_buffer_b())
         })?;
         eq.next = None;
-        // SAFETY: all members of this union of C are the same 64 bits.
+        // SAFETY: all fields of the union are 64 bits, valid for any bits.
         let mut state = EqSwState::from_bytes(unsafe { eq.public.sw_state.qw }.to_le_bytes());
         state.set_reading_buffer_b(in_buffer_b).set_rd_ptr(1);
         let state = u64::from_le_bytes(*state.bytes());
@@ -309,16 +327,15 @@ pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
     })
 }
 
-/// Largest change of the reserved slots by one call (nic.md 5.6).
+/// The largest change of the reserved slots by one call (nic.md 5.6).
 const MOST_RESERVED: c_int = (1 << 14) - 1;
 
-/// Changes how many slots incoming messages may not use. EINVAL beyond 2^14 - 1 either way, and below none; ENOSPC
-/// where not so many slots are free.
+/// Changes the number of slots that received messages may not use. EINVAL for a change of more than
+/// 2^14 - 1 slots, and if the number would be negative; ENOSPC if too few slots are free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_adjust_reserved_fc(evtq: *mut cxi_eq, value: c_int) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let EqHandle { nic, number, .. } = unsafe { handle(evtq) }?;
+        let EqHandle { nic, number, .. } = from_c!(handle(evtq))?;
         if !(-MOST_RESERVED..=MOST_RESERVED).contains(&value) {
             return Err(Errno::INVAL);
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::device::{Device, PID_COUNT};
-use super::service::books::{self, Books};
-use super::{answer, hand_out, handle, place, take_back};
+use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_root};
+use super::device::PID_COUNT;
+use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
 use crate::fabric::Fabric;
 use crate::nic::Nic;
@@ -21,12 +21,30 @@ pub struct LniHandle {
     pub number: usize,
 }
 
+// SAFETY: `cxil_alloc_lni` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxil_lni {
+    type Object = LniHandle;
+}
+
+impl LniHandle {
+    /// Whether an object of an LNI with number `lni` on a device belongs to this one.
+    pub fn owns(&self, nic: &Arc<Nic>, lni: usize) -> bool {
+        self.number == lni && Arc::ptr_eq(nic, &self.nic)
+    }
+}
+
 /// Handle of a communication profile.
 #[repr(C)]
-struct CpHandle {
+pub struct CpHandle {
     public: cxi_cp,
     nic: Arc<Nic>,
     lni: usize,
+}
+
+// SAFETY: `cxil_alloc_cp` and `cxil_alloc_trig_cp` give out these handles, which begin with their
+// public part.
+unsafe impl Handle for cxi_cp {
+    type Object = CpHandle;
 }
 
 /// Handle of a domain.
@@ -37,6 +55,12 @@ pub struct DomainHandle {
     pub number: usize,
 }
 
+// SAFETY: `cxil_alloc_domain` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxil_domain {
+    type Object = DomainHandle;
+}
+
+/// Makes an LNI on a service.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_lni(
     dev: *mut cxil_dev,
@@ -44,24 +68,22 @@ pub unsafe extern "C" fn cxil_alloc_lni(
     svc_id: c_uint,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let device: &Device = unsafe { handle(dev) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(lni) }?;
+        let device = from_c!(handle(dev))?;
+        let place = from_c!(output(lni))?;
         let nic = device.nic.clone();
         let number = nic.with(|engine| {
-            let books = Books::open(&engine.wire)?;
-            let service = books.service(svc_id)?;
+            let registry = ServiceRegistry::open(&engine.wire)?;
+            let service = registry.service(svc_id)?;
             service.admit()?;
-            books.has_room_for_lni(service)?;
+            registry.check_lnis(service)?;
             let lni = Lni {
                 service: svc_id,
-                most_entries: books.most(service, CXI_RSRC_TYPE_LE),
-                most_pending: books.most(service, CXI_RSRC_TYPE_TLE),
+                most_entries: registry.most(service, CXI_RSRC_TYPE_LE),
+                most_pending: registry.most(service, CXI_RSRC_TYPE_TLE),
                 ..Lni::default()
             };
             let number = engine.lnis.insert(lni).ok_or(Errno::NOSPC)?;
-            books::publish(engine, number);
+            publish(engine, number);
             Ok(number)
         })?;
         *place = hand_out(LniHandle {
@@ -73,33 +95,32 @@ pub unsafe extern "C" fn cxil_alloc_lni(
     })
 }
 
+/// Destroys an LNI. EBUSY while it has objects.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let LniHandle { nic, number, .. } = unsafe { handle(lni) }?;
+        let LniHandle { nic, number, .. } = from_c!(handle(lni))?;
         nic.with(|engine| {
             if in_use(engine, *number) {
                 return Err(Errno::BUSY);
             }
             if let Some(lni) = engine.lnis.get(*number) {
-                for kept in &lni.reservations {
-                    for pid in kept.first..kept.first + kept.count {
-                        engine.wire.unclaim(kept.vni, pid);
+                for reserved in &lni.reservations {
+                    for pid in reserved.first..reserved.first + reserved.count {
+                        engine.wire.unclaim(reserved.vni, pid);
                     }
                 }
             }
             engine.remove_lni(*number);
-            books::publish(engine, *number);
+            publish(engine, *number);
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_lni`; gone by C contract once this succeeds.
-        unsafe { take_back::<LniHandle, _>(lni) };
+        from_c!(destroy(lni));
         Ok(())
     })
 }
 
-/// Whether any object of an LNI exists (libcxi.md 10).
+/// Whether an LNI has any object (libcxi.md 10).
 fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
     engine
         .lnis
@@ -114,11 +135,11 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.counters.count_of(lni) > 0
 }
 
-/// Traffic classes that this NIC offers: those of the driver's default QoS profile, LL_BE_BD_ET
-/// (libcxi.md 5). EPERM for the Ethernet class without privilege; otherwise EINVAL.
+/// Checks that this NIC has a traffic class: one of the driver's default QoS profile, LL_BE_BD_ET
+/// (libcxi.md 5). EPERM for the Ethernet class unless the caller is root; otherwise EINVAL.
 fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result<(), Errno> {
     match (tc, tc_type) {
-        (CXI_TC_ETH, _) if !rustix::process::geteuid().is_root() => Err(Errno::PERM),
+        (CXI_TC_ETH, _) => require_root().and(Err(Errno::INVAL)),
         (CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP)
         | (CXI_TC_LOW_LATENCY | CXI_TC_BULK_DATA, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED) => {
             Ok(())
@@ -127,6 +148,7 @@ fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result
     }
 }
 
+/// Makes a communication profile with any LCID; otherwise as [`cxil_alloc_trig_cp`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_cp(
     lni: *mut cxil_lni,
@@ -135,12 +157,12 @@ pub unsafe extern "C" fn cxil_alloc_cp(
     tc_type: cxi_traffic_class_type,
     cp: *mut *mut cxi_cp,
 ) -> c_int {
-    // SAFETY: C contract, which is the same.
+    // SAFETY: both functions ask the same of their caller, for the same pointers.
     unsafe { cxil_alloc_trig_cp(lni, vni, tc, tc_type, ANY_LCID, cp) }
 }
 
-/// A profile that exists already is shared if its LCID is one of those asked for. ENOSPC if none of
-/// those is free, also where it is LCID 0 alone that is not.
+/// Makes a communication profile, or shares an existing one with the same VNI and class, if its
+/// LCID is of the requested kind. ENOSPC if no LCID of that kind is free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_trig_cp(
     lni: *mut cxil_lni,
@@ -157,16 +179,16 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             ANY_LCID => 0..PROFILES,
             _ => return Err(Errno::INVAL),
         };
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(cp) }?;
+        let lni = from_c!(handle(lni))?;
+        let place = from_c!(output(cp))?;
         check_class(tc, tc_type)?;
         let (lcid, vni) = lni.nic.with(|engine| {
-            let books = Books::open(&engine.wire)?;
-            let vni = books.check_class(vni, tc)?;
+            let registry = ServiceRegistry::open(&engine.wire)?;
+            let vni = registry.check_class(vni, tc)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
-            let exclusive = books.service(own).is_ok_and(|own| own.exclusive_profiles);
+            let exclusive = registry
+                .service(own)
+                .is_ok_and(|own| own.exclusive_profiles);
             let profiles = &mut engine
                 .lnis
                 .get_mut(lni.number)
@@ -185,14 +207,14 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
                 .clone()
                 .find(|&lcid| profiles[lcid].is_none())
                 .ok_or(Errno::NOSPC)?;
-            books.has_room_for_profile()?;
+            registry.check_profiles()?;
             profiles[lcid] = Some(Profile {
                 vni,
                 tc,
                 tc_type,
                 users: 1,
             });
-            books::publish(engine, lni.number);
+            publish(engine, lni.number);
             Ok((lcid, vni))
         })?;
         let public = cxi_cp {
@@ -210,13 +232,12 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
     })
 }
 
-/// Queues take no reference on a profile (libcxi.md 5), so this succeeds under a live queue, whose
-/// next command then fails with PERM_VIOLATION.
+/// Destroys a communication profile. Queues hold no reference to a profile (libcxi.md 5), so this
+/// succeeds while a queue uses it; the next command of the queue fails with PERM_VIOLATION.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let CpHandle { public, nic, lni } = unsafe { handle(cp) }?;
+        let CpHandle { public, nic, lni } = from_c!(handle(cp))?;
         nic.with(|engine| {
             let profiles = &mut engine.lnis.get_mut(*lni).ok_or(Errno::INVAL)?.profiles;
             let entry = profiles.get_mut(public.lcid as usize).ok_or(Errno::INVAL)?;
@@ -224,16 +245,31 @@ pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
             profile.users -= 1;
             if profile.users == 0 {
                 *entry = None;
-                books::publish(engine, *lni);
+                publish(engine, *lni);
             }
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_cp`; gone by C contract once this succeeds.
-        unsafe { take_back::<CpHandle, _>(cp) };
+        from_c!(destroy(cp));
         Ok(())
     })
 }
 
+/// Returns the requested PID; `None` for the wildcard, EINVAL beyond the PIDs.
+fn requested_pid(pid: c_uint) -> Result<Option<u16>, Errno> {
+    match pid {
+        C_PID_ANY => Ok(None),
+        pid if pid < PID_COUNT => Ok(Some(pid as u16)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Whether a PID is reserved for an LNI.
+fn is_reserved(lni: &Lni, vni: u16, pid: u16) -> bool {
+    let mut reservations = lni.reservations.iter();
+    reservations.any(|reserved| reserved.contains(vni, pid))
+}
+
+/// Makes a domain: claims a PID on a VNI.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_domain(
     lni: *mut cxil_lni,
@@ -242,25 +278,18 @@ pub unsafe extern "C" fn cxil_alloc_domain(
     domain: *mut *mut cxil_domain,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(domain) }?;
-        let wanted = match pid {
-            C_PID_ANY => None,
-            pid if pid < PID_COUNT => Some(pid as u16),
-            _ => return Err(Errno::INVAL),
-        };
+        let lni = from_c!(handle(lni))?;
+        let place = from_c!(output(domain))?;
+        let wanted = requested_pid(pid)?;
         let (number, vni, pid) = lni.nic.with(|engine| {
-            let vni = Books::open(&engine.wire)?.check_vni(vni)?;
+            let vni = ServiceRegistry::open(&engine.wire)?.check_vni(vni)?;
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            let kept =
-                wanted.filter(|&pid| owner.reservations.iter().any(|own| own.holds(vni, pid)));
+            let reserved = wanted.filter(|&pid| is_reserved(owner, vni, pid));
             let in_use = |pid| {
                 let mut domains = engine.domains.iter();
                 domains.any(|(_, other)| (other.vni, other.pid) == (vni, pid))
             };
-            let pid = match kept {
+            let pid = match reserved {
                 Some(pid) if in_use(pid) => return Err(Errno::EXIST),
                 Some(pid) => pid,
                 None => engine.wire.claim(vni, wanted, 1)?,
@@ -286,48 +315,41 @@ pub unsafe extern "C" fn cxil_alloc_domain(
     })
 }
 
+/// Destroys a domain. EBUSY while portals table entries are mapped to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let DomainHandle { nic, number, .. } = unsafe { handle(domain) }?;
+        let DomainHandle { nic, number, .. } = from_c!(handle(domain))?;
         nic.with(|engine| {
             if engine.maps.iter().any(|(_, map)| map.domain == *number) {
                 return Err(Errno::BUSY);
             }
             let domain = engine.domains.remove(*number).ok_or(Errno::INVAL)?;
             let owner = engine.lnis.get(domain.lni);
-            let kept = owner.is_some_and(|lni| {
-                let mut kept = lni.reservations.iter();
-                kept.any(|kept| kept.holds(domain.vni, domain.pid))
-            });
-            if !kept {
+            if !owner.is_some_and(|lni| is_reserved(lni, domain.vni, domain.pid)) {
                 engine.wire.unclaim(domain.vni, domain.pid);
             }
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_domain`; gone by C contract once this succeeds.
-        unsafe { take_back::<DomainHandle, _>(domain) };
+        from_c!(destroy(domain));
         Ok(())
     })
 }
 
-/// Gives a profile, and all queues that use it, another VNI, with the rules of [`cxil_alloc_cp`] for it. EINVAL for a
-/// profile of another LNI.
+/// Changes the VNI of a profile for all queues that use it, with the rules of [`cxil_alloc_cp`] for
+/// the VNI. EINVAL for a profile of another LNI.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni: c_uint) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract: null or a profile, used by this thread alone.
-        let cp = unsafe { cp.cast::<CpHandle>().as_mut() }.ok_or(Errno::INVAL)?;
-        if cp.lni != lni.number || !Arc::ptr_eq(&cp.nic, &lni.nic) {
+        let lni = from_c!(handle(lni))?;
+        let cp = from_c!(handle_mut(cp))?;
+        if !lni.owns(&cp.nic, cp.lni) {
             return Err(Errno::INVAL);
         }
         let (tc, lcid) = (cp.public.tc, cp.public.lcid as usize);
         let vni = lni.nic.with(|engine| {
-            let books = Books::open(&engine.wire)?;
-            let vni = books.check_class(vni, tc)?;
+            let registry = ServiceRegistry::open(&engine.wire)?;
+            let vni = registry.check_class(vni, tc)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
             entry.as_mut().ok_or(Errno::INVAL)?.vni = vni;
@@ -338,9 +360,10 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
     })
 }
 
-/// Keeps `count` PIDs in a row for an LNI, from `pid` on or, for `C_PID_ANY`, wherever there are as many, and answers the
-/// first. Domains on them are the LNI's alone; others get EEXIST, and `C_PID_ANY` never leads there. They are
-/// given back with the LNI. EINVAL for a count of 0 or beyond the PIDs; for the rest see [`cxil_alloc_domain`].
+/// Reserves `count` consecutive PIDs for an LNI, from `pid` on or, for `C_PID_ANY`, the lowest free
+/// ones, and returns the first. Only the LNI can have domains on them, until it is destroyed;
+/// others get EEXIST, and `C_PID_ANY` never selects them. EINVAL for a count of 0 or beyond the
+/// PIDs; other errors as for [`cxil_alloc_domain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_reserve_domain(
     lni: *mut cxil_lni,
@@ -348,28 +371,20 @@ pub unsafe extern "C" fn cxil_reserve_domain(
     pid: c_uint,
     count: c_uint,
 ) -> c_int {
-    let mut first = 0;
-    let code = answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        let wanted = match pid {
-            C_PID_ANY => None,
-            pid if pid < PID_COUNT => Some(pid as u16),
-            _ => return Err(Errno::INVAL),
-        };
+    answer_number(|| {
+        let lni = from_c!(handle(lni))?;
+        let wanted = requested_pid(pid)?;
         let end = u64::from(wanted.unwrap_or(0)) + u64::from(count);
         if count == 0 || end > u64::from(PID_COUNT) {
             return Err(Errno::INVAL);
         }
         let count = count as u16;
-        first = lni.nic.with(|engine| {
-            let vni = Books::open(&engine.wire)?.check_vni(vni)?;
+        lni.nic.with(|engine| {
+            let vni = ServiceRegistry::open(&engine.wire)?.check_vni(vni)?;
             let first = engine.wire.claim(vni, wanted, count)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             owner.reservations.push(Reservation { vni, first, count });
-            Ok(first)
-        })?;
-        Ok(())
-    });
-    if code == 0 { c_int::from(first) } else { code }
+            Ok(c_int::from(first))
+        })
+    })
 }

@@ -1,16 +1,14 @@
-//! Memory for the NIC (libcxi.md 7).
+//! Memory descriptors: memory mapped for the NIC (libcxi.md 7).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use cxi_sys::*;
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
 
-use super::lni::LniHandle;
-use super::platform::kernel_page_size;
-use super::service::books::{allocate, publish};
-use super::{answer, hand_out, handle, place, take_back};
+use super::boundary::{Handle, answer, from_c, hand_out};
+use super::process_memory::{check_access, common_page_size, kernel_page_size, populate};
+use super::service::registry::{allocate, publish};
 use crate::engine::location::Location;
 use crate::engine::{Engine, Md};
 use crate::fabric::Fabric;
@@ -25,17 +23,22 @@ pub struct MdHandle {
     public: cxi_md,
     pub nic: Arc<Nic>,
     pub number: usize,
-    /// Ranges of memory kept from children.
+    /// Ranges of memory that children do not inherit.
     marked: Vec<(usize, usize)>,
-    /// Memory of a GPU that was taken over for the mapping; given back with it.
+    /// Memory of a GPU that was imported for the mapping.
     _import: Option<Import>,
 }
 
-/// Maps memory: of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Of the hints, the dma-buf counts.
+// SAFETY: `cxil_map` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxi_md {
+    type Object = MdHandle;
+}
+
+/// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Only the dma-buf of the hints is
+/// used.
 ///
-/// Only pinned memory, as the benchmarks use it, and addresses reserved for it (`CXI_MAP_ALLOC_MD`, see
-/// [`cxil_update_md`]): on-demand paging and address translation services answer EOPNOTSUPP, as a driver without
-/// them does.
+/// Memory is pinned, or addresses are reserved for it (`CXI_MAP_ALLOC_MD`, see [`cxil_update_md`]).
+/// EOPNOTSUPP for on-demand paging and address translation services, as from a driver without them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map(
     lni: *mut cxil_lni,
@@ -46,46 +49,46 @@ pub unsafe extern "C" fn cxil_map(
     md: *mut *mut cxi_md,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(md) }?;
+        let lni = from_c!(handle(lni))?;
+        let place = from_c!(output(md))?;
         check_flags(len, flags)?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
         let on_device = flags & CXI_MAP_DEVICE != 0;
-        let page = match reserves || on_device {
-            true => page_size(),
-            false => common_page_size(va.addr(), end),
+        let page = if reserves || on_device {
+            page_size()
+        } else {
+            common_page_size(va.addr(), end)
         };
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        let huge_shift = match page == page_size() {
-            true => 0,
-            false => page.trailing_zeros(),
+        let huge_shift = if page == page_size() {
+            0
+        } else {
+            page.trailing_zeros()
         };
-        // Huge pages have contexts of their own (libcxi.md 7.4): the space tells contexts apart by flags, of
-        // which these bits mean nothing else.
+        // Huge pages have separate contexts (libcxi.md 7.4). The address space distinguishes
+        // contexts by flags, of which these bits are otherwise unused.
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << 24;
         let mut location = Location::host(start);
         let (mut import, mut marked) = (None, None);
         if on_device {
-            // SAFETY: C contract: null or hints.
-            let hints = unsafe { hints.as_ref() };
+            let hints = from_c!(optional_input(hints));
             let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
             location.va = found.address.wrapping_sub(va.addr() - start);
             location.gpu = Some(found.gpu);
             import = found.import;
         } else if !reserves {
-            marked = provide(&lni.nic, start, end, flags)?;
+            marked = prepare(&lni.nic, start, end, flags)?;
         }
         let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let given = match reserves {
-                true => space.reserve(end - start, kind),
-                false => space.map(location, end - start, kind),
+            let mapped = if reserves {
+                space.reserve(end - start, kind)
+            } else {
+                space.map(location, end - start, kind)
             };
-            let (lac, iova) = given.ok_or(Errno::NOSPC)?;
+            let (lac, iova) = mapped.ok_or(Errno::NOSPC)?;
             let md = Md {
                 lni: lni.number,
                 lac,
@@ -98,9 +101,10 @@ pub unsafe extern "C" fn cxil_map(
         };
         let mapped = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            match owner.space.needs_context(kind) {
-                true => allocate(engine, lni.number, CXI_RSRC_TYPE_AC, map),
-                false => map(engine),
+            if owner.space.needs_context(kind) {
+                allocate(engine, lni.number, CXI_RSRC_TYPE_AC, map)
+            } else {
+                map(engine)
             }
         });
         let (number, mapped) = mapped.inspect_err(|_| {
@@ -128,16 +132,16 @@ pub unsafe extern "C" fn cxil_map(
     })
 }
 
+/// Unmaps memory. EBUSY while an event queue uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
         let MdHandle {
             nic,
             number,
             marked,
             ..
-        } = unsafe { handle(md) }?;
+        } = from_c!(handle(md))?;
         nic.with(|engine| {
             if engine.eqs.iter().any(|(_, eq)| eq.uses(*number)) {
                 return Err(Errno::BUSY);
@@ -152,15 +156,15 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
         for &(start, end) in marked {
             fork_marks::unmark(start, end);
         }
-        // SAFETY: made by `cxil_map`; gone by C contract once this succeeds.
-        unsafe { take_back::<MdHandle, _>(md) };
+        from_c!(destroy(md));
         Ok(())
     })
 }
 
-/// Puts memory behind part of a mapping: the pages of `len` bytes at `va`, which lie in its range. For a mapping that only
-/// reserved addresses this is the first memory; for others, what the process has there now is looked at again.
-/// EINVAL beyond the range, for rights that the mapping does not have, or for memory of a GPU; EFAULT as in [`cxil_map`].
+/// Maps the pages of `len` bytes at `va`, which are in the range of a mapping, again: the first
+/// memory of a mapping that reserved addresses only, or the current memory of the process for
+/// others. EINVAL beyond the range, for rights that the mapping does not have, or for memory of a
+/// GPU; EFAULT as for [`cxil_map`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_md(
     md: *mut cxi_md,
@@ -169,8 +173,7 @@ pub unsafe extern "C" fn cxil_update_md(
     flags: u32,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract: null or a mapping, used by this thread alone.
-        let handle = unsafe { md.cast::<MdHandle>().as_mut() }.ok_or(Errno::INVAL)?;
+        let handle = from_c!(handle_mut(md))?;
         check_flags(len, flags)?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let page = page_size();
@@ -185,7 +188,7 @@ pub unsafe extern "C" fn cxil_update_md(
         if !inside || device || flags & rights & !of.flags != 0 {
             return Err(Errno::INVAL);
         }
-        let marked = provide(&handle.nic, start, end, of.flags)?;
+        let marked = prepare(&handle.nic, start, end, of.flags)?;
         handle.nic.with(|engine| {
             let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
             let iova = of.iova + (start - of.va) as u64;
@@ -198,9 +201,9 @@ pub unsafe extern "C" fn cxil_update_md(
     })
 }
 
-/// Looks whether the process can access a range in the way that the NIC is to, brings its pages in, and keeps them from
-/// children if the device does that: the range that was marked then.
-fn provide(
+/// Checks that the process may access a range, faults its pages in, and marks them against
+/// inheritance if the device does that. Returns the marked range.
+fn prepare(
     nic: &Nic,
     start: usize,
     end: usize,
@@ -221,7 +224,7 @@ fn provide(
     Ok(Some((start, end)))
 }
 
-/// The dma-buf of hints, if there is one.
+/// Returns the dma-buf of hints, if there is one.
 fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
     hints.dmabuf_valid.then_some(DmaBuf {
         fd: hints.dmabuf_fd,
@@ -229,16 +232,7 @@ fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
     })
 }
 
-/// Size of the pages from `start` to `end`: that of huge pages if the range begins and ends in such, or of ordinary
-/// ones.
-fn common_page_size(start: usize, end: usize) -> usize {
-    let size = |address| kernel_page_size(address).unwrap_or(page_size());
-    match size(start) {
-        huge if huge > page_size() && size(end - 1) == huge => huge,
-        _ => page_size(),
-    }
-}
-
+/// Checks the length and the flags of a mapping.
 fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
     let on_demand = CXI_MAP_FAULT | CXI_MAP_PREFETCH;
     if len == 0 || (flags & CXI_MAP_PIN != 0 && flags & on_demand != 0) {
@@ -251,90 +245,4 @@ fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())
-}
-
-/// EFAULT unless the process itself could access all of the range in the way that the NIC is to.
-pub fn check_access(start: usize, end: usize, flags: u32) -> Result<(), Errno> {
-    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::NOMEM)?;
-    let mut reached = start;
-    for line in maps.lines() {
-        let Some((from, to, rights)) = parse(line) else {
-            continue;
-        };
-        if to <= reached {
-            continue;
-        }
-        let missing = (flags & CXI_MAP_READ != 0 && !rights.contains('r'))
-            || (flags & CXI_MAP_WRITE != 0 && !rights.contains('w'));
-        if from > reached || missing {
-            return Err(Errno::FAULT);
-        }
-        reached = to;
-        if reached >= end {
-            return Ok(());
-        }
-    }
-    Err(Errno::FAULT)
-}
-
-/// Start, end and rights of a line of `/proc/self/maps`.
-fn parse(line: &str) -> Option<(usize, usize, &str)> {
-    let mut words = line.split_ascii_whitespace();
-    let (from, to) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
-    Some((
-        usize::from_str_radix(from, 16).ok()?,
-        usize::from_str_radix(to, 16).ok()?,
-        rights,
-    ))
-}
-
-/// Brings the pages in, as pinning does, so that the first puts meet no page faults. EFAULT where one is
-/// not to be had, as a huge page beyond the limit of a control group: whoever touched it would get SIGBUS.
-/// Kernels before 5.14 cannot; there the faults come when they come.
-fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
-    let advice = if flags & CXI_MAP_WRITE != 0 {
-        Advice::LinuxPopulateWrite
-    } else {
-        Advice::LinuxPopulateRead
-    };
-    // SAFETY: populating changes no contents; the range was found mapped.
-    match unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), len, advice) } {
-        Err(Errno::FAULT | Errno::NOMEM | Errno::HWPOISON) => Err(Errno::FAULT),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pages::Pages;
-
-    #[test]
-    fn ranges_must_be_mapped_without_a_hole() {
-        let page = page_size();
-        let pages = Pages::anonymous(3 * page).unwrap();
-        let start = pages.at(0, 0).addr();
-        let rights = CXI_MAP_READ | CXI_MAP_WRITE;
-        assert_eq!(check_access(start, start + 3 * page, rights), Ok(()));
-        // SAFETY: the page is inside `pages` and nobody uses it.
-        unsafe { rustix::mm::munmap(pages.at(page, page).cast(), page) }.unwrap();
-        assert_eq!(check_access(start, start + page, rights), Ok(()));
-        assert_eq!(
-            check_access(start, start + 3 * page, rights),
-            Err(Errno::FAULT)
-        );
-        assert_eq!(check_access(page, 2 * page, rights), Err(Errno::FAULT));
-    }
-
-    #[test]
-    fn rights_must_suffice() {
-        static CONSTANT: [u8; 64] = [1; 64];
-        let start = CONSTANT.as_ptr().addr();
-        assert_eq!(check_access(start, start + 64, CXI_MAP_READ), Ok(()));
-        assert_eq!(
-            check_access(start, start + 64, CXI_MAP_WRITE),
-            Err(Errno::FAULT)
-        );
-    }
 }

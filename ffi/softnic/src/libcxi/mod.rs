@@ -1,29 +1,36 @@
-//! The libcxi functions, with the library's rules and errno values (libcxi.md).
+//! The functions of libcxi, with the library's rules and errno values (libcxi.md).
 //!
-//! Each function is a thin `extern "C"` shell around one that returns a `Result`. A handle is a
-//! heap object whose public part comes first; the NIC's side of the object is in the engine's tables.
-//! What holds what (EBUSY) is asked of those tables, so that there is no count to go wrong.
+//! Each function is an `extern "C"` shell around a closure that returns a `Result` ([`boundary`]).
+//! Which objects hold others (EBUSY) is looked up in the engine's tables, not counted.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `boundary`, `list` | pointers, handles, results and lists of C |
+//! | `device`, `lni`, `memory`, `event_queue`, `command_queue`, `counter`, `portal` | one kind of object each |
+//! | `process_memory` | the memory of the calling process |
+//! | `service` | who may use a NIC, and how much of it |
+//! | `foreign` | functions that only other programs use |
 
+mod boundary;
 mod command_queue;
 mod counter;
 mod device;
 mod event_queue;
+mod foreign;
+mod list;
 mod lni;
 mod memory;
-mod platform;
 mod portal;
-mod registers;
+mod process_memory;
 mod service;
-mod telemetry;
-mod wait;
 
-use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cxi_sys::{Api, cxil_dev};
-use rustix::io::Errno;
 
-/// The table of functions.
+use boundary::from_c;
+
+/// Returns the table of functions.
 pub fn api() -> Api {
     Api {
         cxil_get_device_list: device::cxil_get_device_list,
@@ -59,52 +66,10 @@ pub fn api() -> Api {
     }
 }
 
-/// Runs the engine of the device in the calling thread.
+/// Runs the engine of a device in the calling thread.
 unsafe extern "C" fn progress(dev: *mut cxil_dev) {
-    // SAFETY: the caller passes a device of `cxil_open_device`, or null.
-    let device = unsafe { dev.cast::<device::Device>().as_ref() };
+    let device = from_c!(optional_handle(dev));
     let run = || device.map(|device| device.nic.progress());
-    // A panic has poisoned the engine; every later call on the device answers EIO.
+    // A panic poisons the engine; every later call on the device returns EIO.
     let _ = catch_unwind(AssertUnwindSafe(run));
-}
-
-/// Turns a result into what C expects: 0 or a negative errno. A panic becomes EIO.
-fn answer(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) => -error.raw_os_error(),
-        Err(_) => -Errno::IO.raw_os_error(),
-    }
-}
-
-/// The object behind a handle; EINVAL for null.
-///
-/// # Safety
-/// The handle is null or of the library, of this kind, and not yet destroyed.
-unsafe fn handle<'a, Object, Public>(handle: *const Public) -> Result<&'a Object, Errno> {
-    // SAFETY: the caller's promise; the public part is the first field of the object.
-    unsafe { handle.cast::<Object>().as_ref() }.ok_or(Errno::INVAL)
-}
-
-/// Where to store a new handle; EINVAL for null.
-///
-/// # Safety
-/// The pointer is null or writable.
-unsafe fn place<'a, Public>(place: *mut *mut Public) -> Result<&'a mut *mut Public, Errno> {
-    // SAFETY: the caller's promise.
-    unsafe { place.as_mut() }.ok_or(Errno::INVAL)
-}
-
-/// Gives an object away as a handle.
-fn hand_out<Object, Public>(object: Object) -> *mut Public {
-    Box::into_raw(Box::new(object)).cast()
-}
-
-/// Ends a handle.
-///
-/// # Safety
-/// The handle comes from `hand_out` with the same object type, and is not used again.
-unsafe fn take_back<Object, Public>(handle: *mut Public) {
-    // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(handle.cast::<Object>()) });
 }

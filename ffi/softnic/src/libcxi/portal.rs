@@ -6,34 +6,44 @@ use std::sync::Arc;
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::device::PID_GRANULE;
-use super::event_queue::EqHandle;
-use super::lni::{DomainHandle, LniHandle};
-use super::service::books::{allocate, publish};
-use super::{answer, hand_out, handle, place, take_back};
+use super::service::registry::{allocate, publish};
 use crate::engine::packet::Kind;
 use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
 #[repr(C)]
-struct PteHandle {
+pub struct PteHandle {
     public: cxil_pte,
     nic: Arc<Nic>,
     number: usize,
 }
 
+// SAFETY: `cxil_alloc_pte` gives out these handles, which begin with their public part.
+unsafe impl Handle for cxil_pte {
+    type Object = PteHandle;
+}
+
 /// Handle of a mapping of an entry to an index.
-struct MapHandle {
+pub struct MapHandle {
     nic: Arc<Nic>,
     number: usize,
 }
 
+// SAFETY: `cxil_map_pte` gives out these handles, which have no public part.
+unsafe impl Handle for cxil_pte_map {
+    type Object = MapHandle;
+}
+
+/// Makes a portals table entry.
+///
 /// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event`, `en_event_match`,
-/// `en_restricted_unicast_lm` and `signal_*` do what they say (an underflow, which a sum cannot have, is
-/// never signaled). Space is always checked. `en_align_lm` and `clr_remote_offset` change nothing (nic.md
-/// 15, question 12). Not offered (EOPNOTSUPP) are Ethernet, the state that software manages, matching on
-/// VNIs, and `lossless`.
+/// `en_restricted_unicast_lm` and `signal_*` are implemented (an underflow, which no sum has, is
+/// never signaled). Space is always checked. `en_align_lm` and `clr_remote_offset` have no effect
+/// (nic.md 15, question 12). EOPNOTSUPP for Ethernet, the state SOFTWARE_MANAGED, matching on VNIs,
+/// and `lossless`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
@@ -42,23 +52,15 @@ pub unsafe extern "C" fn cxil_alloc_pte(
     pte: *mut *mut cxil_pte,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let lni: &LniHandle = unsafe { handle(lni) }?;
-        // SAFETY: C contract.
-        let opts = unsafe { opts.as_ref() }.ok_or(Errno::INVAL)?;
-        // SAFETY: C contract.
-        let place = unsafe { place(pte) }?;
-        // SAFETY: C contract: null or an event queue.
-        let eq = unsafe { evtq.cast::<EqHandle>().as_ref() };
-        if eq.is_some_and(|eq| eq.lni != lni.number || !Arc::ptr_eq(&eq.nic, &lni.nic)) {
+        let lni = from_c!(handle(lni))?;
+        let opts = from_c!(input(opts))?;
+        let place = from_c!(output(pte))?;
+        let eq = from_c!(optional_handle(evtq));
+        if eq.is_some_and(|eq| !lni.owns(&eq.nic, eq.lni)) {
             return Err(Errno::INVAL);
         }
         if opts.ethernet() != 0 {
-            return Err(if rustix::process::geteuid().is_root() {
-                Errno::OPNOTSUPP
-            } else {
-                Errno::PERM
-            });
+            return require_root().and(Err(Errno::OPNOTSUPP));
         }
         if opts.en_sw_hw_st_chng() != 0 || opts.en_match_on_vni() != 0 || opts.lossless() != 0 {
             return Err(Errno::OPNOTSUPP);
@@ -93,11 +95,11 @@ pub unsafe extern "C" fn cxil_alloc_pte(
     })
 }
 
+/// Destroys a portals table entry. EBUSY while it is mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
+        let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
         nic.with(|engine| {
             if engine.maps.iter().any(|(_, map)| map.pte == *number) {
                 return Err(Errno::BUSY);
@@ -107,14 +109,13 @@ pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
             publish(engine, lni);
             Ok(())
         })?;
-        // SAFETY: made by `cxil_alloc_pte`; gone by C contract once this succeeds.
-        unsafe { take_back::<PteHandle, _>(pte) };
+        from_c!(destroy(pte));
         Ok(())
     })
 }
 
-/// Multicast belongs to collectives and is not offered (EOPNOTSUPP). An index that is in use already is not
-/// refused; operations go to the entry with the lower mapping number.
+/// Maps an entry to a portal index of a domain. EOPNOTSUPP for multicast. If an index is mapped
+/// twice, operations go to the entry with the lower mapping number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map_pte(
     pte: *mut cxil_pte,
@@ -124,12 +125,9 @@ pub unsafe extern "C" fn cxil_map_pte(
     pte_map: *mut *mut cxil_pte_map,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let pte: &PteHandle = unsafe { handle(pte) }?;
-        // SAFETY: C contract.
-        let domain: &DomainHandle = unsafe { handle(domain) }?;
-        // SAFETY: C contract.
-        let place = unsafe { place(pte_map) }?;
+        let pte = from_c!(handle(pte))?;
+        let domain = from_c!(handle(domain))?;
+        let place = from_c!(output(pte_map))?;
         if is_multicast {
             return Err(Errno::OPNOTSUPP);
         }
@@ -160,20 +158,20 @@ pub unsafe extern "C" fn cxil_map_pte(
     })
 }
 
+/// Unmaps an entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let MapHandle { nic, number } = unsafe { handle(pte_map) }?;
+        let MapHandle { nic, number } = from_c!(handle(pte_map))?;
         nic.with(|engine| engine.maps.remove(*number).map(|_| ()).ok_or(Errno::INVAL))?;
-        // SAFETY: made by `cxil_map_pte`; gone by C contract once this succeeds.
-        unsafe { take_back::<MapHandle, _>(pte_map) };
+        from_c!(destroy(pte_map));
         Ok(())
     })
 }
 
-/// Ends what is under way at the entries of `list` with this buffer id, which software has unlinked: incoming puts and
-/// gets end with MST_CANCELLED (nic.md 8.5), and from then on nothing of them touches the memory.
+/// Ends the operations in progress at entries of `list` with this buffer id, which software has
+/// unlinked: received puts and gets end with MST_CANCELLED (nic.md 8.5) and do not access the
+/// memory any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_invalidate_pte_le(
     pte: *mut cxil_pte,
@@ -181,10 +179,9 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
     list: c_ptl_list,
 ) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
+        let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
         let buffer_id = u16::try_from(buffer_id).map_err(|_| Errno::INVAL)?;
-        // The headers of the UNEXPECTED list are no entries.
+        // The UNEXPECTED list has headers, not entries.
         if !matches!(
             list,
             C_PTL_LIST_PRIORITY | C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST
@@ -203,16 +200,15 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
     })
 }
 
-/// State, drop count and list entries of a portals table entry. `ule_count` says for how many headers of the UNEXPECTED
-/// list there is room at `ule_offsets`, and afterwards how many there are; of a rendezvous message the raw remote
-/// offset is told, of others where the data is (nic.md 8.7). None are reserved: the pool is one for all.
+/// Returns state, drop count and list entries of a portals table entry. `ule_count` is the number
+/// of headers of the UNEXPECTED list that `ule_offsets` has room for, and after the call the number
+/// of headers. The offset of a rendezvous message is its raw remote offset, that of others the
+/// address of its data (nic.md 8.7). No entries are reserved: all portals share one pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let PteHandle { nic, number, .. } = unsafe { handle(pte) }?;
-        // SAFETY: C contract.
-        let status = unsafe { status.as_mut() }.ok_or(Errno::INVAL)?;
+        let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
+        let status = from_c!(output(status))?;
         if status.ule_count > 0 && status.ule_offsets.is_null() {
             return Err(Errno::INVAL);
         }
@@ -231,7 +227,7 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
                     _ => found.start,
                 };
                 let place = status.ule_offsets.wrapping_add(index);
-                // SAFETY: C contract: there is room for `ule_count` offsets.
+                // SAFETY: the caller passes room for `ule_count` offsets, of which this is one.
                 unsafe { place.write(offset) };
             }
             status.ule_count = headers.len() as u16;
@@ -240,12 +236,11 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
     })
 }
 
-/// EOPNOTSUPP: the state SOFTWARE_MANAGED is not offered.
+/// Fails with EOPNOTSUPP: the state SOFTWARE_MANAGED is not implemented.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, _drop_count: c_uint) -> c_int {
     answer(|| {
-        // SAFETY: C contract.
-        let PteHandle { nic, .. } = unsafe { handle(pte) }?;
+        let PteHandle { nic, .. } = from_c!(handle(pte))?;
         nic.with(|_| Err(Errno::OPNOTSUPP))
     })
 }

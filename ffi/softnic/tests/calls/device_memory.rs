@@ -1,5 +1,7 @@
-//! Memory of a GPU behind a mapping, on stand-ins for the runtimes: wherever in an allocation it begins (libcxi.md 7).
+//! Mappings of GPU memory at any place of an allocation, with stand-ins for the runtimes (libcxi.md 7).
 
+use crate::driver::prelude::*;
+use crate::memory::round_trip;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +10,6 @@ use std::ptr::{null, null_mut, without_provenance_mut};
 use cxi_sys::gpu::cuda::Cuda;
 use cxi_sys::gpu::hip::Hip;
 use cxi_sys::gpu::level_zero::*;
-use cxi_sys::*;
-use libc::{EBADF, EFAULT, EINVAL, EOPNOTSUPP};
-
-use crate::driver::alone::alone;
-use crate::driver::memory::{Buffer, PAGE, Pages, RW};
-use crate::driver::rig::Rig;
-use crate::driver::{call, export};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gpu");
 
@@ -43,10 +38,10 @@ fn load(name: &str, source: &str) -> *mut c_void {
     handle
 }
 
-/// Calls a function of a runtime, which succeeds.
+/// Calls a function of a runtime, which must succeed.
 macro_rules! done {
     ($call:expr) => {{
-        // SAFETY: as the runtime's headers have it; the stand-in checks.
+        // SAFETY: arguments are as in the runtime's header; the stand-in checks them.
         let result = unsafe { $call };
         assert_eq!(result, 0, stringify!($call));
     }};
@@ -65,7 +60,7 @@ fn hints(fd: c_int, offset: usize) -> cxi_md_hints {
     }
 }
 
-/// What comes of a mapping: a positive errno, or 0.
+/// Maps memory; returns a positive errno, or 0.
 fn map(
     rig: &Rig,
     va: usize,
@@ -76,16 +71,16 @@ fn map(
 ) -> i32 {
     let hints = hints.as_mut().map_or(null_mut(), |hints| &raw mut *hints);
     let va: *mut c_void = without_provenance_mut(va);
-    -export!(cxil_map(rig.lni, va, len, flags, hints, md))
+    -call!(cxil_map(rig.lni, va, len, flags, hints, md))
 }
 
-/// A mapping that is refused.
+/// The errno of a mapping.
 fn refused(rig: &Rig, va: usize, len: usize, flags: u32, hints: Option<cxi_md_hints>) -> i32 {
     map(rig, va, len, flags, hints, &mut null_mut())
 }
 
-/// Maps `len` bytes of device memory, and lets the NIC write them and read them back. `read` looks at them by the
-/// runtime, so many bytes from an address on.
+/// Maps `len` bytes of device memory, and lets the NIC write them and read them back. `read` reads them by the
+/// runtime.
 fn goes_through(
     rig: &mut Rig,
     index: u32,
@@ -96,49 +91,20 @@ fn goes_through(
 ) {
     let mut md = null_mut();
     assert_eq!(map(rig, va, len, DEVICE, hints, &mut md), 0);
-    // SAFETY: just made.
-    let public = unsafe { *md };
-    assert!(public.va <= va as u64);
-    assert!(public.va + public.len as u64 >= (va + len) as u64);
-    let mapped = Buffer {
-        pages: Pages {
-            base: without_provenance_mut(va),
-            len,
-        },
-        md,
-        lac: public.lac,
-        first: public.iova + (va as u64 - public.va),
-    };
-    let (source, back) = (rig.buffer(len), rig.buffer(len));
-    assert_ne!(source.lac, mapped.lac, "a context of its own");
-    let pattern: Vec<u8> = (0..len).map(|at| (at % 251) as u8 + 1).collect();
-    source.pages.write(0, &pattern);
+    let base = without_provenance_mut(va);
+    let mapped = Buffer::mapped(Pages { base, len }, md);
+    assert_ne!(rig.buffer(PAGE).lac, mapped.lac, "not its own context");
     let mut around = vec![0; len + 2];
     read(va - 1, &mut around);
     let (before, after) = (around[0], around[len + 1]);
-    let portals = [(index, &mapped), (index + 1, &back)];
-    for (index, to) in portals {
-        rig.target_with(index, to, |entry| {
-            entry.set_length(len as u64);
-            entry
-                .set_event_success_disable(true)
-                .set_event_comm_disable(true);
-        });
-    }
-    for (from, (index, _)) in [source, mapped].into_iter().zip(portals) {
-        let put = rig.dma_put(&from, 0, len as u32, |put| {
-            put.set_index_ext(index as u8);
-        });
-        assert_eq!(rig.code(&put), C_RC_OK);
-    }
-    assert!(back.pages.read(0, len) == pattern);
+    let pattern = round_trip(rig, index, &mapped);
     read(va - 1, &mut around);
     assert_eq!((around[0], around[len + 1]), (before, after));
     assert!(around[1..=len] == pattern);
     assert_eq!(call!(cxil_unmap(md)), 0);
 }
 
-/// Ranges of an allocation at `base`, with none of its ends.
+/// Ranges inside an allocation at `base`.
 fn ranges(base: usize) -> [(u32, usize, usize); 3] {
     let page = base.next_multiple_of(PAGE);
     [
@@ -148,7 +114,13 @@ fn ranges(base: usize) -> [(u32, usize, usize); 3] {
     ]
 }
 
-/// What no device memory can be mapped with, nor as.
+/// Checks that no mapping reaches beyond the end of an allocation.
+fn rejects_range_beyond(rig: &Rig, end: usize) {
+    assert_eq!(refused(rig, end - 10, 11, DEVICE, None), EINVAL);
+    assert_eq!(refused(rig, end, 1, DEVICE, None), EINVAL);
+}
+
+/// Checks flags, descriptors and memory that no mapping of device memory accepts.
 fn what_is_refused(rig: &Rig, base: usize) {
     let of_host = Pages::new(PAGE);
     let host = of_host.base.addr();
@@ -162,194 +134,177 @@ fn what_is_refused(rig: &Rig, base: usize) {
         let hints = Some(hints(fd, 0));
         assert_eq!(refused(rig, base, 100, DEVICE, hints), EBADF);
     }
-    // A file that is none of a GPU.
+    // A file of no GPU.
     let hints = Some(hints(0, 0));
     assert_eq!(refused(rig, host, PAGE, DEVICE, hints), EINVAL);
 }
 
 #[test]
-fn memory_of_cuda() {
-    alone(|| {
-        load("libcuda.so.1", "cuda.c");
-        let mut rig = Rig::new();
-        let api = Cuda::load().unwrap();
-        let (mut context, mut base) = (null_mut(), 0);
-        done!((api.cuInit)(0));
-        done!((api.cuDevicePrimaryCtxRetain)(&raw mut context, 1));
+fn maps_cuda_memory() {
+    alone!();
+    load("libcuda.so.1", "cuda.c");
+    let mut rig = Rig::new();
+    let api = Cuda::load().unwrap();
+    let (mut context, mut base) = (null_mut(), 0);
+    done!((api.cuInit)(0));
+    done!((api.cuDevicePrimaryCtxRetain)(&raw mut context, 1));
+    done!((api.cuCtxPushCurrent_v2)(context));
+    done!((api.cuMemAlloc_v2)(&raw mut base, LEN));
+    // The engine must push the context itself.
+    done!((api.cuCtxPopCurrent_v2)(&raw mut context));
+    let read = |from: usize, bytes: &mut [u8]| {
+        let (to, mut popped) = (bytes.as_mut_ptr().cast(), null_mut());
         done!((api.cuCtxPushCurrent_v2)(context));
-        done!((api.cuMemAlloc_v2)(&raw mut base, LEN));
-        // Engines have to care for themselves.
-        done!((api.cuCtxPopCurrent_v2)(&raw mut context));
-        let read = |from: usize, bytes: &mut [u8]| {
-            let (to, mut popped) = (bytes.as_mut_ptr().cast(), null_mut());
-            done!((api.cuCtxPushCurrent_v2)(context));
-            done!((api.cuMemcpyDtoH_v2)(to, from as u64, bytes.len()));
-            done!((api.cuCtxPopCurrent_v2)(&raw mut popped));
-        };
-        for (index, va, len) in ranges(base as usize) {
-            goes_through(&mut rig, index, va, len, None, &read);
-        }
-        what_is_refused(&rig, base as usize);
-        let end = base as usize + LEN;
-        assert_eq!(refused(&rig, end - 10, 11, DEVICE, None), EINVAL);
-        assert_eq!(refused(&rig, end, 1, DEVICE, None), EINVAL);
-        // The program polls an event queue, which therefore cannot lie there; nor can the memory be replaced.
-        let page = (base as usize).next_multiple_of(PAGE);
-        let mut md = null_mut();
-        assert_eq!(map(&rig, page, PAGE, DEVICE, None, &mut md), 0);
-        let queue: *mut c_void = without_provenance_mut(page);
-        let attr = cxi_eq_attr {
-            queue,
-            queue_len: PAGE,
-            flags: 0,
-            status_thresh_base: 0,
-            status_thresh_delta: 0,
-            status_thresh_count: 0,
-            ec_delay: 0,
-            cpu_affinity: 0,
-            reserved_slots: 0,
-        };
-        let (none, mut eq) = (null_mut(), null_mut());
-        let code = call!(cxil_alloc_evtq(rig.lni, md, &attr, none, none, &mut eq));
-        assert_eq!(code, -EINVAL);
-        assert_eq!(export!(cxil_update_md(md, queue, PAGE, RW)), -EINVAL);
-        assert_eq!(call!(cxil_unmap(md)), 0);
-    });
+        done!((api.cuMemcpyDtoH_v2)(to, from as u64, bytes.len()));
+        done!((api.cuCtxPopCurrent_v2)(&raw mut popped));
+    };
+    for (index, va, len) in ranges(base as usize) {
+        goes_through(&mut rig, index, va, len, None, &read);
+    }
+    what_is_refused(&rig, base as usize);
+    rejects_range_beyond(&rig, base as usize + LEN);
+    // Programs poll event queues, so they cannot lie in device memory; device memory cannot be replaced.
+    let page = (base as usize).next_multiple_of(PAGE);
+    let mut md = null_mut();
+    assert_eq!(map(&rig, page, PAGE, DEVICE, None, &mut md), 0);
+    let queue: *mut c_void = without_provenance_mut(page);
+    let attr = attributes(queue, PAGE);
+    let (none, mut eq) = (null_mut(), null_mut());
+    let code = call!(cxil_alloc_evtq(rig.lni, md, &attr, none, none, &mut eq));
+    assert_eq!(code, -EINVAL);
+    assert_eq!(call!(cxil_update_md(md, queue, PAGE, RW)), -EINVAL);
+    assert_eq!(call!(cxil_unmap(md)), 0);
 }
 
 #[test]
-fn memory_of_hip() {
-    alone(|| {
-        let library = load("libamdhip64.so", "hip.c");
-        let mut rig = Rig::new();
-        let api = Hip::load().unwrap();
-        let mut base = null_mut();
-        done!((api.hipInit)(0));
-        done!((api.hipMalloc)(&raw mut base, LEN));
-        let read = |from: usize, bytes: &mut [u8]| {
-            let (to, from) = (bytes.as_mut_ptr().cast(), without_provenance_mut(from));
-            done!((api.hipMemcpy)(to, from, bytes.len(), 2));
-        };
-        for (index, va, len) in ranges(base.addr()) {
-            goes_through(&mut rig, index, va, len, None, &read);
-        }
-        what_is_refused(&rig, base.addr());
-        let end = base.addr() + LEN;
-        assert_eq!(refused(&rig, end - 10, 11, DEVICE, None), EINVAL);
-        assert_eq!(refused(&rig, end, 1, DEVICE, None), EINVAL);
-        // Memory of the host that HIP knows is none of a device.
-        type HostMalloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
-        // SAFETY: the library is open.
-        let symbol = unsafe { libc::dlsym(library, c"hipHostMalloc".as_ptr()) };
-        // SAFETY: the function has this type in HIP's header.
-        let allocate = unsafe { std::mem::transmute::<*mut c_void, HostMalloc>(symbol) };
-        let mut pinned = null_mut();
-        done!(allocate(&raw mut pinned, PAGE, 0));
-        assert_eq!(refused(&rig, pinned.addr(), PAGE, DEVICE, None), EINVAL);
-    });
+fn maps_hip_memory() {
+    alone!();
+    let library = load("libamdhip64.so", "hip.c");
+    let mut rig = Rig::new();
+    let api = Hip::load().unwrap();
+    let mut base = null_mut();
+    done!((api.hipInit)(0));
+    done!((api.hipMalloc)(&raw mut base, LEN));
+    let read = |from: usize, bytes: &mut [u8]| {
+        let (to, from) = (bytes.as_mut_ptr().cast(), without_provenance_mut(from));
+        done!((api.hipMemcpy)(to, from, bytes.len(), 2));
+    };
+    for (index, va, len) in ranges(base.addr()) {
+        goes_through(&mut rig, index, va, len, None, &read);
+    }
+    what_is_refused(&rig, base.addr());
+    rejects_range_beyond(&rig, base.addr() + LEN);
+    // Host memory that HIP allocated is not device memory.
+    type HostMalloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
+    // SAFETY: `library` was returned by dlopen(3) and is never closed.
+    let symbol = unsafe { libc::dlsym(library, c"hipHostMalloc".as_ptr()) };
+    // SAFETY: the function has this type in HIP's header.
+    let allocate = unsafe { std::mem::transmute::<*mut c_void, HostMalloc>(symbol) };
+    let mut pinned = null_mut();
+    done!(allocate(&raw mut pinned, PAGE, 0));
+    assert_eq!(refused(&rig, pinned.addr(), PAGE, DEVICE, None), EINVAL);
 }
 
-/// The memory is known by its dma-buf alone, in which the mapping may begin anywhere.
+/// The dma-buf identifies the memory; the mapping may begin anywhere in it.
 #[test]
-fn memory_of_level_zero() {
-    alone(|| {
-        load("libze_loader.so.1", "level_zero.c");
-        let mut rig = Rig::new();
-        let api = LevelZero::load().unwrap();
-        let (mut count, mut drivers) = (2, [null_mut(); 2]);
-        done!((api.zeInit)(ZE_INIT_FLAG_GPU_ONLY));
-        done!((api.zeDriverGet)(&raw mut count, drivers.as_mut_ptr()));
-        // The second GPU: the first does not take its memory.
-        let (mut count, mut device) = (1, null_mut());
-        done!((api.zeDeviceGet)(
-            drivers[1],
-            &raw mut count,
-            &raw mut device
-        ));
-        let desc = ZeContextDesc {
-            stype: ZeStructure::ContextDesc,
-            next: null(),
-            flags: 0,
-        };
-        let mut context = null_mut();
-        done!((api.zeContextCreate)(
-            drivers[1],
-            &raw const desc,
-            &raw mut context
-        ));
-        let exportable = ZeExternalMemoryExportDesc {
-            stype: ZeStructure::ExternalMemoryExportDesc,
-            next: null(),
-            flags: ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
-        };
-        let desc = ZeDeviceMemAllocDesc {
-            stype: ZeStructure::DeviceMemAllocDesc,
-            next: (&raw const exportable).cast(),
-            flags: 0,
-            ordinal: 0,
-        };
-        let mut base = null_mut();
-        let place = &raw mut base;
-        done!((api.zeMemAllocDevice)(
-            context,
-            &raw const desc,
-            LEN,
-            PAGE,
-            device,
-            place
-        ));
-        let mut file = ZeExternalMemoryFd {
-            stype: ZeStructure::ExternalMemoryExportFd,
-            next: null_mut(),
-            flags: ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
-            fd: -1,
-        };
-        let mut properties = ZeMemoryAllocationProperties {
-            stype: ZeStructure::MemoryAllocationProperties,
-            next: (&raw mut file).cast(),
-            kind: 0,
-            id: 0,
-            page_size: 0,
-        };
-        let place = &raw mut properties;
-        done!((api.zeMemGetAllocProperties)(
-            context,
-            base,
-            place,
-            null_mut()
-        ));
-        let fd = file.fd;
-        let queue = ZeCommandQueueDesc {
-            stype: ZeStructure::CommandQueueDesc,
-            next: null(),
-            ordinal: 0,
-            index: 0,
-            flags: 0,
-            mode: ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS,
-            priority: 0,
-        };
-        let mut list = null_mut();
-        let place = &raw mut list;
-        done!((api.zeCommandListCreateImmediate)(
-            context,
-            device,
-            &raw const queue,
-            place
-        ));
-        let copy = api.zeCommandListAppendMemoryCopy;
-        let read = |from: usize, bytes: &mut [u8]| {
-            let (to, len) = (bytes.as_mut_ptr().cast(), bytes.len());
-            let from: *const c_void = without_provenance_mut(from);
-            done!(copy(list, to, from, len, null_mut(), 0, null_mut()));
-        };
-        let offset = |va: usize| va - base.addr();
-        for (index, va, len) in ranges(base.addr()) {
-            let hints = Some(hints(fd, offset(va)));
-            goes_through(&mut rig, index, va, len, hints, &read);
-        }
-        what_is_refused(&rig, base.addr());
-        assert_eq!(refused(&rig, base.addr(), 100, DEVICE, None), EINVAL);
-        let beyond = Some(hints(fd, LEN - 99));
-        assert_eq!(refused(&rig, base.addr(), 100, DEVICE, beyond), EINVAL);
-    });
+fn maps_level_zero_memory() {
+    alone!();
+    load("libze_loader.so.1", "level_zero.c");
+    let mut rig = Rig::new();
+    let api = LevelZero::load().unwrap();
+    let (mut count, mut drivers) = (2, [null_mut(); 2]);
+    done!((api.zeInit)(ZE_INIT_FLAG_GPU_ONLY));
+    done!((api.zeDriverGet)(&raw mut count, drivers.as_mut_ptr()));
+    // The memory is on the second GPU.
+    let (mut count, mut device) = (1, null_mut());
+    done!((api.zeDeviceGet)(
+        drivers[1],
+        &raw mut count,
+        &raw mut device
+    ));
+    let desc = ZeContextDesc {
+        stype: ZeStructure::ContextDesc,
+        next: null(),
+        flags: 0,
+    };
+    let mut context = null_mut();
+    done!((api.zeContextCreate)(
+        drivers[1],
+        &raw const desc,
+        &raw mut context
+    ));
+    let exportable = ZeExternalMemoryExportDesc {
+        stype: ZeStructure::ExternalMemoryExportDesc,
+        next: null(),
+        flags: ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+    };
+    let desc = ZeDeviceMemAllocDesc {
+        stype: ZeStructure::DeviceMemAllocDesc,
+        next: (&raw const exportable).cast(),
+        flags: 0,
+        ordinal: 0,
+    };
+    let mut base = null_mut();
+    let place = &raw mut base;
+    done!((api.zeMemAllocDevice)(
+        context,
+        &raw const desc,
+        LEN,
+        PAGE,
+        device,
+        place
+    ));
+    let mut file = ZeExternalMemoryFd {
+        stype: ZeStructure::ExternalMemoryExportFd,
+        next: null_mut(),
+        flags: ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+        fd: -1,
+    };
+    let mut properties = ZeMemoryAllocationProperties {
+        stype: ZeStructure::MemoryAllocationProperties,
+        next: (&raw mut file).cast(),
+        kind: 0,
+        id: 0,
+        page_size: 0,
+    };
+    let place = &raw mut properties;
+    done!((api.zeMemGetAllocProperties)(
+        context,
+        base,
+        place,
+        null_mut()
+    ));
+    let fd = file.fd;
+    let queue = ZeCommandQueueDesc {
+        stype: ZeStructure::CommandQueueDesc,
+        next: null(),
+        ordinal: 0,
+        index: 0,
+        flags: 0,
+        mode: ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS,
+        priority: 0,
+    };
+    let mut list = null_mut();
+    let place = &raw mut list;
+    done!((api.zeCommandListCreateImmediate)(
+        context,
+        device,
+        &raw const queue,
+        place
+    ));
+    let copy = api.zeCommandListAppendMemoryCopy;
+    let read = |from: usize, bytes: &mut [u8]| {
+        let (to, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+        let from: *const c_void = without_provenance_mut(from);
+        done!(copy(list, to, from, len, null_mut(), 0, null_mut()));
+    };
+    let offset = |va: usize| va - base.addr();
+    for (index, va, len) in ranges(base.addr()) {
+        let hints = Some(hints(fd, offset(va)));
+        goes_through(&mut rig, index, va, len, hints, &read);
+    }
+    what_is_refused(&rig, base.addr());
+    assert_eq!(refused(&rig, base.addr(), 100, DEVICE, None), EINVAL);
+    let beyond = Some(hints(fd, LEN - 99));
+    assert_eq!(refused(&rig, base.addr(), 100, DEVICE, beyond), EINVAL);
 }

@@ -1,24 +1,17 @@
 //! Huge pages behind a mapping (libcxi.md 7.3 and 7.4).
 
+use crate::driver::prelude::*;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::ptr::null_mut;
-
-use libc::EFAULT;
-
-use crate::driver::alone::alone;
-use crate::driver::memory::{Buffer, PAGE, Pages, RW};
-use crate::driver::rig::Rig;
-use crate::driver::{call, export};
 
 const HUGE: usize = 2 << 20;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// The pool is one test's at a time.
+/// Locks the pool for one test.
 fn lock() -> File {
     let path = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
     let file = File::create(path).unwrap();
-    // SAFETY: the descriptor is open.
+    // SAFETY: `file` keeps the descriptor open.
     assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
     file
 }
@@ -33,7 +26,7 @@ fn map(len: usize, flags: i32) -> Option<Pages> {
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | flags,
     );
-    // SAFETY: new memory, wherever the kernel likes.
+    // SAFETY: a new mapping without a fixed address.
     let base = unsafe { libc::mmap(null_mut(), len, rights, flags, -1, 0) };
     (base != libc::MAP_FAILED).then(|| {
         base.expose_provenance();
@@ -42,7 +35,7 @@ fn map(len: usize, flags: i32) -> Option<Pages> {
     })
 }
 
-/// Memory of huge pages. The pool is made larger for it, if need be and the kernel allows it.
+/// Maps huge pages. Enlarges the pool if the kernel allows it.
 fn huge(count: usize) -> Option<Pages> {
     let setting = format!("{POOL}/nr_hugepages");
     let before = number("nr_hugepages")?;
@@ -51,62 +44,60 @@ fn huge(count: usize) -> Option<Pages> {
     if pages.is_none() {
         println!("not tested here: the kernel has no {count} huge pages");
     }
-    // What is in use stays until it is given back.
+    // Pages in use stay allocated.
     let _ = fs::write(&setting, before.to_string());
     pages
 }
 
 #[test]
-fn a_mapping_is_rounded_to_huge_pages_and_has_a_context_of_its_own() {
-    alone(|| {
-        let _lock = lock();
-        let Some(pages) = huge(2) else { return };
-        let rig = Rig::new();
-        let ordinary = rig.buffer(PAGE);
-        let inner = Pages {
-            base: pages.base.wrapping_add(HUGE - PAGE),
-            len: 2 * PAGE,
-        };
-        let mapped = Buffer::over(rig.lni, inner, RW);
-        // SAFETY: just made.
-        let md = unsafe { *mapped.md };
-        assert_eq!((md.va, md.len), (pages.base.addr() as u64, 2 * HUGE));
-        assert_eq!((md.page_shift, md.huge_shift), (12, 21));
-        assert_ne!(md.lac, ordinary.lac);
-        // Another one shares the context.
-        let first = Pages {
-            base: pages.base,
-            len: 1,
-        };
-        let other = Buffer::over(rig.lni, first, RW);
-        assert_eq!(other.lac, mapped.lac);
-        assert_eq!(call!(cxil_unmap(other.md)), 0);
-        assert_eq!(call!(cxil_unmap(mapped.md)), 0);
-    });
+fn rounds_mapping_to_huge_pages_in_separate_context() {
+    alone!();
+    let _lock = lock();
+    let Some(pages) = huge(2) else { return };
+    let rig = Rig::new();
+    let ordinary = rig.buffer(PAGE);
+    let inner = Pages {
+        base: pages.base.wrapping_add(HUGE - PAGE),
+        len: 2 * PAGE,
+    };
+    let mapped = Buffer::over(rig.lni, inner, RW);
+    // SAFETY: libcxi has just returned the handle.
+    let md = unsafe { *mapped.md };
+    assert_eq!((md.va, md.len), (pages.base.addr() as u64, 2 * HUGE));
+    assert_eq!((md.page_shift, md.huge_shift), (12, 21));
+    assert_ne!(md.lac, ordinary.lac);
+    // A second mapping shares the context.
+    let first = Pages {
+        base: pages.base,
+        len: 1,
+    };
+    let other = Buffer::over(rig.lni, first, RW);
+    assert_eq!(other.lac, mapped.lac);
+    other.unmap();
+    mapped.unmap();
 }
 
-/// Reserved by nobody: pinning asks for more pages than there are, where touching them would be SIGBUS.
+/// Without reservation the kernel maps more pages than it has; touching them would raise SIGBUS.
 #[test]
-fn pages_that_are_not_there_are_an_error() {
-    alone(|| {
-        let _lock = lock();
-        let Some(free) = number("free_hugepages") else {
-            println!("not tested here: the kernel has no huge pages");
-            return;
-        };
-        let more = number("nr_overcommit_hugepages").unwrap_or(0);
-        let len = (free + more + 1) * HUGE;
-        let pages = map(len, libc::MAP_NORESERVE).unwrap();
-        let rig = Rig::new();
-        let mut md = null_mut();
-        let code = export!(cxil_map(
-            rig.lni,
-            pages.base.cast(),
-            len,
-            RW,
-            null_mut(),
-            &mut md
-        ));
-        assert_eq!(code, -EFAULT);
-    });
+fn rejects_mapping_without_free_huge_pages() {
+    alone!();
+    let _lock = lock();
+    let Some(free) = number("free_hugepages") else {
+        println!("not tested here: the kernel has no huge pages");
+        return;
+    };
+    let more = number("nr_overcommit_hugepages").unwrap_or(0);
+    let len = (free + more + 1) * HUGE;
+    let pages = map(len, libc::MAP_NORESERVE).unwrap();
+    let rig = Rig::new();
+    let mut md = null_mut();
+    let code = call!(cxil_map(
+        rig.lni,
+        pages.base.cast(),
+        len,
+        RW,
+        null_mut(),
+        &mut md
+    ));
+    assert_eq!(code, -EFAULT);
 }

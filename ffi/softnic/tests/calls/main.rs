@@ -1,13 +1,15 @@
-//! The functions of libcxi that the tools do not use and other programs may.
+//! The functions of libcxi: results, limits and errno values.
 
-mod administration;
-mod device_memory;
 #[path = "../driver/mod.rs"]
 mod driver;
+
+mod caller_memory;
+mod device_memory;
+mod devices;
+mod endpoints;
 mod fork_safety;
 mod huge_pages;
 mod memory;
-mod queues;
-mod resize;
-mod status;
-mod waiting;
+mod objects;
+mod telemetry;
+mod wait_objects;

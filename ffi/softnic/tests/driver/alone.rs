@@ -1,30 +1,42 @@
-//! Tests in processes of their own, each with a fabric of its own.
+//! Tests in processes of their own, each with its own fabric.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Seconds after which a process of a test is killed.
+/// Seconds after which the kernel kills a process of a test.
 const LIMIT: u32 = 60;
 
 const FABRIC: &str = "CXIDIAG_FABRIC_DIR";
 const ROLE: &str = "SOFTNIC_TEST_ROLE";
+const NAME: &str = "SOFTNIC_TEST_NAME";
 
-/// The role of a process that a test starts by itself.
+/// The role of the process that [`alone`] starts.
 const MAIN: &str = "main";
 
-/// Lines between the processes of a test begin with this; the test harness prints others.
+/// Begins lines between the processes of a test; the test harness prints other lines.
 const MARK: &str = "softnic-test:";
 
-/// Runs the body of a test in a process of its own, and checks that nothing is left of its fabric.
-///
-/// To be called as the only thing that a test function does, for the name of the closure tells
-/// the name of the test.
-pub fn alone<F: FnOnce()>(body: F) {
+/// Runs the rest of a test function in a process of its own, and checks that its fabric is gone
+/// afterwards. The first statement of a test.
+macro_rules! alone {
+    () => {
+        if {
+            fn here() {}
+            $crate::driver::alone::run_in_child(here)
+        } {
+            return;
+        }
+    };
+}
+pub(crate) use alone;
+
+/// Runs the test in which `here` is defined in a child process. Returns false in that process.
+pub fn run_in_child<F: Fn()>(_here: F) -> bool {
     if std::env::var_os(ROLE).is_some() {
         // SAFETY: alarm(2) has no requirements; nothing here catches the signal.
         unsafe { libc::alarm(LIMIT) };
-        return body();
+        return false;
     }
     let name = test_name(std::any::type_name::<F>());
     let fabric = PathBuf::from(format!(
@@ -37,28 +49,29 @@ pub fn alone<F: FnOnce()>(body: F) {
         .expect("the test program starts");
     let left = fabric.exists();
     let _ = std::fs::remove_dir_all(&fabric);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{}\n{}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
+        "{}\n{printed}\n{errors}",
+        output.status
     );
-    let printed = String::from_utf8_lossy(&output.stdout);
-    for line in printed
+    let skipped = |line: &&str| line.starts_with("not tested here");
+    printed
         .lines()
-        .filter(|line| line.starts_with("not tested here"))
-    {
-        println!("{line}");
-    }
-    let ran = printed.contains("running 1 test");
-    assert!(ran, "no test of the name {name}");
-    assert!(!left, "the fabric directory is still there");
+        .filter(skipped)
+        .for_each(|line| println!("{line}"));
+    assert!(
+        printed.contains("running 1 test"),
+        "there is no test {name}"
+    );
+    assert!(!left, "the fabric directory still exists");
+    true
 }
 
-/// `program::module::test::{{closure}}` -> `module::test`
-fn test_name(closure: &str) -> String {
-    let path = closure.trim_end_matches("::{{closure}}");
+/// `program::module::test::here` -> `module::test`
+fn test_name(here: &str) -> String {
+    let path = here.trim_end_matches("::here");
     path.split_once("::").expect("in a crate").1.to_owned()
 }
 
@@ -66,16 +79,19 @@ fn command(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test program has a path"));
     command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(NAME, test)
         .env(ROLE, role);
     command
 }
 
 /// The directory of this process's fabric.
 pub fn fabric() -> PathBuf {
-    std::env::var_os(FABRIC).expect("in a test alone").into()
+    std::env::var_os(FABRIC)
+        .expect("in a test of its own process")
+        .into()
 }
 
-/// What is in it; nothing if it is not there.
+/// The sorted names of the files in the fabric's directory; empty if there is no directory.
 pub fn ports() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(fabric()) else {
         return Vec::new();
@@ -87,21 +103,22 @@ pub fn ports() -> Vec<String> {
     names
 }
 
-/// The part that this process plays; `None` in the one that started the others.
+/// The role of this process; `None` in the process that starts the others.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok().filter(|role| role != MAIN)
 }
 
-/// Another process of the same test, which talks in lines. Killed when dropped.
+/// Another process of the same test, which exchanges lines with this one. Dropping kills it.
 pub struct Partner {
     pub child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Partner {
-    /// Starts this test once more in a role. `test` is the test's name.
-    pub fn start(test: &str, role: &str) -> Self {
-        let mut child = command(test, role)
+    /// Starts the running test once more, in a role.
+    pub fn start(role: &str) -> Self {
+        let test = std::env::var(NAME).expect("in a test of its own process");
+        let mut child = command(&test, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -110,8 +127,8 @@ impl Partner {
         Self { child, output }
     }
 
-    /// The next line that the partner says.
-    pub fn hear(&mut self) -> String {
+    /// Reads the next line that the partner wrote by [`say`].
+    pub fn receive(&mut self) -> String {
         loop {
             let mut line = String::new();
             let read = self.output.read_line(&mut line).expect("readable");
@@ -122,39 +139,57 @@ impl Partner {
         }
     }
 
-    /// Says a line to the partner.
-    pub fn tell(&mut self, line: &str) {
-        let input = self.child.stdin.as_mut().expect("piped");
-        writeln!(input, "{line}").expect("the partner listens");
+    /// Reads the address of a target from the partner's line of NID and PID.
+    pub fn receive_address(&mut self) -> u32 {
+        let line = self.receive();
+        let (nid, pid) = line.split_once(' ').expect("NID and PID");
+        super::rig::address(nid.parse().unwrap(), pid.parse().unwrap(), 0).0
     }
 
-    /// Kills the partner and waits for its end. Its input stays open, for its children.
+    /// Writes a line for the partner's [`listen`].
+    pub fn send(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        writeln!(input, "{line}").expect("the partner reads");
+    }
+
+    /// Kills the partner and waits for its end. Keeps its input open for its children.
     pub fn kill(&mut self) {
         let input = self.child.stdin.take();
-        self.child.kill().expect("a child of ours");
-        self.child.wait().expect("a child of ours");
+        self.child.kill().expect("a running child");
+        self.child.wait().expect("a child of this process");
         self.child.stdin = input;
     }
 
-    /// Takes the CPU away from the partner, or gives it back. Stopped, it does nothing any more.
-    pub fn stop(&self, stop: bool) {
-        let pid = self.child.id() as i32;
-        let signal = if stop { libc::SIGSTOP } else { libc::SIGCONT };
-        // SAFETY: a child of ours that was not waited for.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-        if stop {
-            let mut status = 0;
-            // SAFETY: a child of ours, and a place for the answer.
-            let stopped = unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) };
-            assert_eq!(stopped, pid);
-            assert!(libc::WIFSTOPPED(status));
-        }
+    /// Stops all threads of the partner, and returns once they have stopped.
+    pub fn pause(&self) {
+        let pid = self.signal(libc::SIGSTOP);
+        let mut status = 0;
+        // SAFETY: `pid` is a child of this process, and `status` lives through the call.
+        let stopped = unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) };
+        assert!(stopped == pid && libc::WIFSTOPPED(status));
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Lets a paused partner continue.
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) -> i32 {
+        let pid = self.child.id() as i32;
+        // SAFETY: `pid` is a child of this process that was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        pid
+    }
+
+    /// Closes the partner's input and waits for its end, which must be successful.
     pub fn end(&mut self) {
         drop(self.child.stdin.take());
-        assert!(self.child.wait().expect("a child of ours").success());
+        assert!(
+            self.child
+                .wait()
+                .expect("a child of this process")
+                .success()
+        );
     }
 }
 
@@ -165,12 +200,12 @@ impl Drop for Partner {
     }
 }
 
-/// Says a line to the process that started this one.
+/// Writes a line for the `receive` of the process that started this one.
 pub fn say(line: &str) {
     println!("{MARK} {line}");
 }
 
-/// The next line that it says; `None` once it says no more.
+/// Reads the next line from the process that started this one; `None` at the end of its output.
 pub fn listen() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).expect("readable");

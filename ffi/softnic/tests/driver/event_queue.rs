@@ -24,6 +24,16 @@ impl Event {
         u32::from(self.0[self.0.len() - 1] & 0x3f)
     }
 
+    /// Checks type and return code.
+    #[track_caller]
+    pub fn is(&self, kind: u32, code: u32) {
+        assert_eq!(
+            (self.kind(), self.code()),
+            (kind, code),
+            "type, return code"
+        );
+    }
+
     /// The record of this size.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         self.0[..].try_into().expect("an event of this size")
@@ -54,7 +64,7 @@ impl EventQueue {
         Self::waited_for(dev, lni, len, choose, [null_mut(); 2])
     }
 
-    /// A queue that signals these wait objects: of events, and of its status.
+    /// A queue with wait objects for events and for its status.
     pub fn waited_for(
         dev: *mut cxil_dev,
         lni: *mut cxil_lni,
@@ -75,7 +85,7 @@ impl EventQueue {
             &mut handle
         ));
         assert_eq!(code, 0, "cxil_alloc_evtq");
-        // SAFETY: just made.
+        // SAFETY: `cxil_alloc_evtq` has just returned the handle.
         let number = unsafe { (*handle).eqn } as u16;
         Self {
             dev,
@@ -88,7 +98,7 @@ impl EventQueue {
         }
     }
 
-    /// Goes on reading in another buffer (nic.md 5.8).
+    /// Continues to read in another buffer (nic.md 5.8).
     pub fn go_over(&mut self, buffer: Buffer) {
         self.buffer = buffer;
         self.read = SLOT;
@@ -135,13 +145,13 @@ impl EventQueue {
         }
     }
 
-    /// Whether something is there that was not taken.
+    /// Whether there is an unread event.
     pub fn has_more(&self) -> bool {
         let size = self.buffer.pages.byte(self.read + 14);
         size.load(Ordering::Acquire) & 3 != 0
     }
 
-    /// As `take`, after running the NIC.
+    /// Runs the NIC, then takes the next event.
     pub fn poll(&mut self) -> Option<Event> {
         progress(self.dev);
         self.take()
@@ -154,14 +164,28 @@ impl EventQueue {
         event
     }
 
-    /// As `wait`, for software that only looks at its memory.
+    /// Waits for the next event, and checks its type and return code.
+    #[track_caller]
+    pub fn expect(&mut self, kind: u32, code: u32) -> Event {
+        let event = self.wait();
+        event.is(kind, code);
+        event
+    }
+
+    /// Acknowledges all unread events without looking at them.
+    pub fn discard(&mut self) {
+        while self.take().is_some() {}
+        self.acknowledge();
+    }
+
+    /// Waits for the next event without running the NIC, and acknowledges it.
     pub fn wait_inline(&mut self) -> Event {
         let event = wait_for("an event", || self.take());
         self.acknowledge();
         event
     }
 
-    /// Zeroes what was consumed and gives it back (nic.md 5.4).
+    /// Zeroes and releases consumed events (nic.md 5.4).
     pub fn acknowledge(&mut self) {
         while self.acknowledged != self.read {
             self.buffer
@@ -175,7 +199,7 @@ impl EventQueue {
     }
 
     pub fn store_state(&self) {
-        // SAFETY: the handle is alive.
+        // SAFETY: no test uses a queue after its `cxil_destroy_evtq`.
         let register = unsafe { (*self.handle).sw_state_addr };
         // SAFETY: the register is an aligned word that lives as long as the queue.
         let register = unsafe { AtomicU64::from_ptr(register) };
@@ -190,6 +214,12 @@ impl EventQueue {
     pub fn clear_dropped(&self) {
         self.buffer.pages.byte(15).fetch_and(!1, Ordering::AcqRel);
     }
+}
+
+/// Starts the move of a queue to another buffer.
+pub fn resize(eq: *mut cxi_eq, buffer: &Buffer) -> i32 {
+    let (base, len) = (buffer.pages.base.cast(), buffer.pages.len);
+    call!(cxil_evtq_resize(eq, base, len, buffer.md))
 }
 
 /// Attributes of a plain queue.

@@ -58,7 +58,7 @@ impl Pages {
         }
     }
 
-    /// Whether all of a range has this value. Said shorter than by comparing thousands of bytes.
+    /// Whether all bytes of a range have this value.
     pub fn is(&self, offset: usize, len: usize, value: u8) -> bool {
         self.read(offset, len).iter().all(|byte| *byte == value)
     }
@@ -85,17 +85,15 @@ impl Buffer {
     }
 
     pub fn over(lni: *mut cxil_lni, pages: Pages, flags: u32) -> Self {
-        let mut md = null_mut();
-        let code = call!(cxil_map(
-            lni,
-            pages.base.cast(),
-            pages.len,
-            flags,
-            null_mut(),
-            &mut md
-        ));
+        let (base, mut md) = (pages.base.cast(), null_mut());
+        let code = call!(cxil_map(lni, base, pages.len, flags, null_mut(), &mut md));
         assert_eq!(code, 0, "cxil_map");
-        // SAFETY: just made.
+        Self::mapped(pages, md)
+    }
+
+    /// The buffer of a mapping that libcxi has just returned.
+    pub fn mapped(pages: Pages, md: *mut cxi_md) -> Self {
+        // SAFETY: the caller has just received the mapping from libcxi.
         let public = unsafe { *md };
         let (base, end) = (pages.base.addr() as u64, public.va + public.len as u64);
         assert!(public.va <= base && base + pages.len as u64 <= end);
@@ -105,6 +103,10 @@ impl Buffer {
             lac: public.lac,
             first: public.iova + (base - public.va),
         }
+    }
+
+    pub fn unmap(&self) {
+        assert_eq!(call!(cxil_unmap(self.md)), 0);
     }
 
     pub fn iova(&self, offset: usize) -> u64 {

@@ -1,8 +1,8 @@
-//! Drives the software NIC as a program does that has the specification and nothing else.
+//! Drives the software NIC as a program does that knows only the reference.
 //!
-//! Everything goes through `softnic::api()`, with records of `cxi_sys`; rings, windows and event
-//! queues are handled here from nic.md once more, without the wrapper's code, so that a mistake
-//! in one of the two cannot hide behind the same mistake in the other. Plain and slow on purpose.
+//! Rings, windows and event queues are implemented here a second time from nic.md, without the
+//! code of the wrapper, so that a mistake in one of the two cannot hide the same mistake in the
+//! other. The code prefers plainness to speed.
 
 #![allow(
     dead_code,
@@ -13,68 +13,77 @@
 )]
 
 pub mod alone;
+pub mod child;
 pub mod commands;
+pub mod counter;
 pub mod event_queue;
 pub mod memory;
 pub mod queue;
 pub mod rig;
 pub mod target_event;
 
-use std::ffi::c_int;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+/// What nearly every test uses.
+pub mod prelude {
+    pub use std::ptr::{null, null_mut};
 
-use cxi_sys::{Api, cxil_dev};
+    pub use cxi_sys::records::*;
+    pub use cxi_sys::*;
+    pub use libc::{
+        E2BIG, EBADF, EBUSY, EEXIST, EFAULT, EINVAL, EIO, EKEYREVOKED, ENODEV, ENOENT, ENOSPC,
+        EOPNOTSUPP, EOVERFLOW, EPERM,
+    };
 
-/// Long enough for a loaded machine; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-pub fn api() -> &'static Api {
-    static API: OnceLock<Api> = OnceLock::new();
-    API.get_or_init(softnic::api)
+    pub(crate) use super::alone::alone;
+    pub use super::alone::{Partner, fabric, listen, ports, role, say};
+    pub(crate) use super::call;
+    pub use super::child::{become_ordinary, in_child, is_root, set};
+    pub use super::commands::*;
+    pub use super::counter::Counter;
+    pub use super::event_queue::*;
+    pub use super::memory::{Buffer, PAGE, Pages, RW};
+    pub use super::queue::{Queue, Store, options};
+    pub use super::rig::*;
+    pub use super::target_event::*;
+    pub use super::{progress, wait_for};
 }
 
-/// Calls a libcxi function. The caller of the macro keeps the C contract: handles are null or
-/// alive, other pointers null or good for the call.
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use cxi_sys::cxil_dev;
+
+/// Time limit of a wait: long enough for a loaded machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Calls a libcxi function. The caller of the macro passes handles that are null or alive, and
+/// other pointers that are null or valid for the call.
 macro_rules! call {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        let function = $crate::driver::api().$function;
-        // SAFETY: the tests keep the C contract; see the macro.
-        unsafe { function($($argument),*) }
-    }};
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the caller of the macro upholds what it requires of handles and pointers.
+        unsafe { cxi_sys::$function($($argument),*) }
+    };
 }
 pub(crate) use call;
 
-/// As `call`, for the functions that the table does not have: those that only other programs use.
-macro_rules! export {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        let function = cxi_sys::$function;
-        // SAFETY: the tests keep the C contract; see `call`.
-        unsafe { function($($argument),*) }
-    }};
-}
-pub(crate) use export;
-
-/// A negative errno, as the functions answer it.
-pub fn minus(errno: c_int) -> c_int {
-    -errno
-}
-
-/// Runs the NIC in this thread once.
+/// Runs the NIC once in this thread.
 pub fn progress(dev: *mut cxil_dev) {
-    let progress = api().progress.expect("the software NIC has the hook");
+    static PROGRESS: LazyLock<unsafe extern "C" fn(*mut cxil_dev)> = LazyLock::new(|| {
+        softnic::api()
+            .progress
+            .expect("the software NIC has the hook")
+    });
     // SAFETY: tests pass devices that are open.
-    unsafe { progress(dev) };
+    unsafe { PROGRESS(dev) };
 }
 
-/// Waits until `ready` answers; panics when it does not.
+/// Waits until `ready` returns a value; panics after a time limit.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < LIMIT, "timed out waiting for {what}");
         std::thread::yield_now();
     }
 }

@@ -14,7 +14,7 @@ const LL64: usize = 1024;
 const LL128A: usize = 2048;
 const LL128U: usize = 3072;
 
-/// What a commit stored in the launch page: offset and value of the doorbell, or of a window's first word.
+/// A store of a commit to the launch page: the doorbell's value, or the offset in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
     Doorbell(u64),
@@ -28,8 +28,9 @@ pub struct Queue {
     launch: *mut u8,
     /// Half-slots in all.
     pub size32: usize,
-    /// Where the next command goes, and up to where the NIC was told; in half-slots.
+    /// Half-slot of the next command.
     pub wp: usize,
+    /// Half-slot up to which commands are committed.
     pub hw_wp: usize,
 }
 
@@ -47,6 +48,13 @@ impl Queue {
         Self::with(dev, lni, null_mut(), |_| {})
     }
 
+    /// A trigger queue that reports its failures on `eq`.
+    pub fn trigger(dev: *mut cxil_dev, lni: *mut cxil_lni, eq: *mut cxi_eq) -> Self {
+        Self::with(dev, lni, eq, |options| {
+            options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS
+        })
+    }
+
     pub fn with(
         dev: *mut cxil_dev,
         lni: *mut cxil_lni,
@@ -61,9 +69,9 @@ impl Queue {
         Self::over(dev, handle)
     }
 
-    /// A queue that was just made.
+    /// The queue of a handle that libcxi has just returned.
     pub fn over(dev: *mut cxil_dev, handle: *mut cxi_cq) -> Self {
-        // SAFETY: just made.
+        // SAFETY: the caller has just received the handle from libcxi.
         let public = unsafe { &*handle };
         // SAFETY: reading the only member in use.
         let memory: *mut u8 = unsafe { public.__bindgen_anon_1.cmds32 }.cast();
@@ -90,13 +98,13 @@ impl Queue {
 
     fn memory_word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset + 8 <= 32 * self.size32);
-        // SAFETY: inside the queue's memory, aligned, alive with the queue.
+        // SAFETY: inside the queue's memory, aligned, which lives as long as the queue.
         unsafe { AtomicU64::from_ptr(self.memory.wrapping_add(offset).cast()) }
     }
 
     fn launch_word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset + 8 <= 4096);
-        // SAFETY: inside the launch page, aligned, alive with the queue.
+        // SAFETY: inside the launch page, aligned, which lives as long as the queue.
         unsafe { AtomicU64::from_ptr(self.launch.wrapping_add(offset).cast()) }
     }
 
@@ -149,7 +157,7 @@ impl Queue {
         self.wp = self.advance(self.wp, 1);
     }
 
-    /// Writes bytes where the next command goes, whatever they are and however they fit.
+    /// Writes any bytes at the write pointer, without padding.
     pub fn write(&mut self, bytes: &[u8]) {
         let (words, _) = bytes.as_chunks::<8>();
         for (index, word) in words.iter().enumerate() {
@@ -159,7 +167,7 @@ impl Queue {
         self.wp = self.advance(self.wp, bytes.len() / 32);
     }
 
-    /// Stores any value where the doorbell is.
+    /// Stores any value to the doorbell.
     pub fn store_doorbell(&self, value: u64) {
         self.launch_word(0).store(value, Ordering::Release);
     }
@@ -181,6 +189,18 @@ impl Queue {
         let value = (self.wp / 2) as u64;
         self.store_doorbell(value);
         vec![Store::Doorbell(value)]
+    }
+
+    /// Writes a command and commits it by doorbell.
+    pub fn issue(&mut self, command: &[u8]) {
+        self.emit(command);
+        self.ring();
+    }
+
+    /// Writes bytes and commits them by doorbell, without running the NIC.
+    pub fn write_and_ring(&mut self, bytes: &[u8]) {
+        self.write(bytes);
+        self.ring();
     }
 
     /// Commits by low-latency write where that is possible (nic.md 2.8), with the guard of that
@@ -248,7 +268,12 @@ impl Queue {
         });
     }
 
-    /// Runs the NIC until the status tells of a command in error.
+    /// Runs the NIC until the status shows a command in error, and returns its return code.
+    pub fn wait_failure(&self) -> u32 {
+        self.wait_error().return_code().into()
+    }
+
+    /// Runs the NIC until the status shows a command in error.
     pub fn wait_error(&self) -> CqStatus {
         wait_for("an error in the status", || {
             progress(self.dev);

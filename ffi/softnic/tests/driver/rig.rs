@@ -1,4 +1,4 @@
-//! A whole set-up in one process: a device with an initiator and a target on it.
+//! The objects of initiator and target in one process.
 
 use std::ptr::null_mut;
 
@@ -6,16 +6,32 @@ use cxi_sys::records::*;
 use cxi_sys::*;
 
 use super::call;
-use super::commands::{append, set_state};
+use super::commands::{append, set_state, target};
 use super::event_queue::{Event, EventQueue};
-use super::memory::{Buffer, RW};
+use super::memory::{Buffer, PAGE, RW};
 use super::queue::Queue;
 
-/// Opens a device; it must be there.
+/// Opens a device, which must exist.
 pub fn open(id: u32) -> *mut cxil_dev {
     let mut dev = null_mut();
     assert_eq!(call!(cxil_open_device(id, &mut dev)), 0, "cxil_open_device");
     dev
+}
+
+pub fn close(dev: *mut cxil_dev) {
+    call!(cxil_close_device(dev));
+}
+
+/// Information about an open device.
+pub fn info(dev: *mut cxil_dev) -> cxil_devinfo {
+    // SAFETY: tests pass devices that are open.
+    unsafe { (*dev).info }
+}
+
+/// The address of a device's NIC.
+pub fn nid(info: &cxil_devinfo) -> u32 {
+    // SAFETY: every device fills this member of the union.
+    unsafe { info.__bindgen_anon_1.nid }
 }
 
 pub fn alloc_lni(dev: *mut cxil_dev) -> *mut cxil_lni {
@@ -24,41 +40,77 @@ pub fn alloc_lni(dev: *mut cxil_dev) -> *mut cxil_lni {
     lni
 }
 
+/// The result of a libcxi function: its non-negative value, or a positive errno.
+pub fn answered(code: i32) -> Result<u32, i32> {
+    u32::try_from(code).map_err(|_| -code)
+}
+
+/// A profile of the traffic class `tc`, or an errno.
+pub fn profile(lni: *mut cxil_lni, vni: u32, tc: u32) -> Result<*mut cxi_cp, i32> {
+    typed_profile(lni, vni, tc, CXI_TC_TYPE_DEFAULT)
+}
+
+pub fn typed_profile(
+    lni: *mut cxil_lni,
+    vni: u32,
+    tc: u32,
+    tc_type: u32,
+) -> Result<*mut cxi_cp, i32> {
+    let mut cp = null_mut();
+    answered(call!(cxil_alloc_cp(lni, vni, tc, tc_type, &mut cp))).map(|_| cp)
+}
+
+pub fn alloc_cp(lni: *mut cxil_lni, vni: u32) -> *mut cxi_cp {
+    profile(lni, vni, CXI_TC_BEST_EFFORT).expect("cxil_alloc_cp")
+}
+
+/// The LCID of a profile that is alive.
+pub fn lcid(cp: *mut cxi_cp) -> u32 {
+    // SAFETY: tests pass profiles that are alive.
+    unsafe { (*cp).lcid }
+}
+
 pub fn alloc_domain(lni: *mut cxil_lni, vni: u32, pid: u32) -> *mut cxil_domain {
     let mut domain = null_mut();
     assert_eq!(call!(cxil_alloc_domain(lni, vni, pid, &mut domain)), 0);
     domain
 }
 
-pub fn alloc_cp(lni: *mut cxil_lni, vni: u32) -> *mut cxi_cp {
-    let mut cp = null_mut();
-    let code = call!(cxil_alloc_cp(
-        lni,
-        vni,
-        CXI_TC_BEST_EFFORT,
-        CXI_TC_TYPE_DEFAULT,
-        &mut cp
-    ));
-    assert_eq!(code, 0, "cxil_alloc_cp");
-    cp
+/// The PID of a new domain, or an errno.
+pub fn domain(lni: *mut cxil_lni, vni: u32, pid: u32) -> Result<u32, i32> {
+    let mut domain = null_mut();
+    answered(call!(cxil_alloc_domain(lni, vni, pid, &mut domain)))?;
+    // SAFETY: the function has just returned this domain.
+    Ok(unsafe { (*domain).pid })
 }
 
-/// The options that no bit is set in.
+/// Portal options without any bit set.
 pub fn pte_options() -> cxi_pt_alloc_opts {
     // SAFETY: a structure of integers, for which zero is a value.
     unsafe { std::mem::zeroed() }
 }
 
-/// The fabric address of a portal, and the part of its index that goes elsewhere (nic.md 4.1).
+/// A portals table entry on `eq`, or an errno.
+pub fn alloc_pte(lni: *mut cxil_lni, eq: *mut cxi_eq) -> Result<*mut cxil_pte, i32> {
+    let (mut options, mut pte) = (pte_options(), null_mut());
+    answered(call!(cxil_alloc_pte(lni, eq, &mut options, &mut pte))).map(|_| pte)
+}
+
+/// The fabric address of a portal, and the part of its index that the command has separately
+/// (nic.md 4.1).
 pub fn address(nid: u32, pid: u32, index: u32) -> (u32, u8) {
     let endpoint = ((index >> 5) << 9) + pid;
     ((nid << 12) + endpoint, (index & 31) as u8)
 }
 
+/// The match id of an initiator.
+pub const fn match_id(pid: u32, nid: u32) -> u32 {
+    pid << 23 | nid
+}
+
 pub const VNI: u32 = 1;
 
-/// A device with the objects that one process of a tool has, initiator's and target's alike.
-/// Closes the device when dropped.
+/// A device with the objects of an initiator and a target. Dropping closes the device.
 pub struct Rig {
     pub dev: *mut cxil_dev,
     pub lni: *mut cxil_lni,
@@ -69,8 +121,9 @@ pub struct Rig {
     pub pid: u32,
     pub tx: Queue,
     pub tgt: Queue,
-    /// Events of the initiator, and of the target.
+    /// Events of the initiator.
     pub eq: EventQueue,
+    /// Events of the target.
     pub teq: EventQueue,
 }
 
@@ -80,6 +133,13 @@ pub struct Portal {
     pub handle: *mut cxil_pte,
     pub number: u16,
     pub map: *mut cxil_pte_map,
+}
+
+impl Portal {
+    pub fn close(self) {
+        assert_eq!(call!(cxil_unmap_pte(self.map)), 0);
+        assert_eq!(call!(cxil_destroy_pte(self.handle)), 0);
+    }
 }
 
 impl Rig {
@@ -92,28 +152,30 @@ impl Rig {
         Self::with_queues(id, CXI_EQ_EC_DISABLE, CXI_EQ_EC_DISABLE)
     }
 
+    /// A rig with two buffers of a page, and a quiet entry over the second one at index 0.
+    pub fn with_target() -> (Self, Buffer, Buffer) {
+        let mut rig = Self::new();
+        let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+        rig.target(0, &sink);
+        (rig, source, sink)
+    }
+
     /// A rig whose event queues have these flags.
     pub fn with_queues(id: u32, initiator: u32, target: u32) -> Self {
         let dev = open(id);
         let lni = alloc_lni(dev);
         let domain = alloc_domain(lni, VNI, C_PID_ANY);
         let cp = alloc_cp(lni, VNI);
-        // SAFETY: just made.
-        let lcid = unsafe { (*cp).lcid };
-        // SAFETY: just made.
-        let pid = unsafe { (*domain).pid };
-        // SAFETY: open.
-        let info = unsafe { &(*dev).info };
-        // SAFETY: the member that every device fills.
-        let nid = unsafe { info.__bindgen_anon_1.nid };
+        let lcid = lcid(cp);
         Self {
             dev,
             lni,
             cp,
             lcid,
             domain,
-            nid,
-            pid,
+            nid: nid(&info(dev)),
+            // SAFETY: `alloc_domain` has just returned this domain.
+            pid: unsafe { (*domain).pid },
             tx: Queue::transmit(dev, lni, lcid),
             tgt: Queue::target(dev, lni),
             eq: EventQueue::new(dev, lni, initiator),
@@ -129,18 +191,12 @@ impl Rig {
     pub fn portal(&self, index: u32, choose: impl FnOnce(&mut cxi_pt_alloc_opts)) -> Portal {
         let mut options = pte_options();
         choose(&mut options);
-        let mut handle = null_mut();
-        let code = call!(cxil_alloc_pte(
-            self.lni,
-            self.teq.handle,
-            &mut options,
-            &mut handle
-        ));
+        let (eq, mut handle, mut map) = (self.teq.handle, null_mut(), null_mut());
+        let code = call!(cxil_alloc_pte(self.lni, eq, &mut options, &mut handle));
         assert_eq!(code, 0, "cxil_alloc_pte");
-        let mut map = null_mut();
         let code = call!(cxil_map_pte(handle, self.domain, index, false, &mut map));
         assert_eq!(code, 0, "cxil_map_pte");
-        // SAFETY: just made.
+        // SAFETY: `cxil_alloc_pte` has just returned this entry.
         let number = unsafe { (*handle).ptn } as u16;
         Portal {
             handle,
@@ -149,50 +205,60 @@ impl Rig {
         }
     }
 
-    /// Brings a portal into a state, and answers the event that says so.
+    /// An enabled portal at `index`.
+    pub fn enabled(&mut self, index: u32, choose: impl FnOnce(&mut cxi_pt_alloc_opts)) -> Portal {
+        let portal = self.portal(index, choose);
+        assert_eq!(self.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
+        portal
+    }
+
+    /// Sets the state of a portal, and returns the event.
     pub fn set_state(&mut self, portal: Portal, state: u32) -> Event {
-        self.tgt.emit(&set_state(portal.number, state));
-        self.tgt.ring();
+        self.tgt.issue(&set_state(portal.number, state));
         self.teq.wait()
     }
 
-    /// Appends an entry, and answers the LINK.
+    /// Appends an entry, and returns the first event.
     pub fn append(&mut self, portal: Portal, choose: impl FnOnce(&mut TargetCmd)) -> Event {
-        self.tgt.emit(&append(portal.number, choose));
-        self.tgt.ring();
+        self.tgt.issue(&append(portal.number, choose));
+        self.teq.wait()
+    }
+
+    /// Unlinks an entry of the priority list by its buffer id, and returns the event.
+    pub fn unlink(&mut self, portal: Portal, buffer_id: u16) -> Event {
+        self.tgt
+            .issue(&target(C_CMD_TGT_UNLINK, portal.number, |entry| {
+                _ = entry.set_buffer_id(buffer_id)
+            }));
         self.teq.wait()
     }
 
     /// An enabled portal at `index` with one quiet entry for puts over all of `sink`.
     pub fn target(&mut self, index: u32, sink: &Buffer) -> Portal {
-        self.target_with(index, sink, |entry| {
-            entry
-                .set_event_success_disable(true)
-                .set_event_comm_disable(true);
-        })
+        self.target_with(index, sink, quiet)
     }
 
-    /// As `target`, with other settings of the entry.
+    /// An enabled portal at `index` with one entry for puts over all of `sink`, changed by
+    /// `choose`.
     pub fn target_with(
         &mut self,
         index: u32,
         sink: &Buffer,
         choose: impl FnOnce(&mut TargetCmd),
     ) -> Portal {
-        let portal = self.portal(index, |_| {});
-        assert_eq!(self.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
-        let link = self.append(portal, |entry| {
+        let portal = self.enabled(index, |_| {});
+        self.append(portal, |entry| {
             whole(entry, sink);
             choose(entry);
-        });
-        assert_eq!((link.kind(), link.code()), (C_EVENT_LINK, C_RC_OK));
+        })
+        .is(C_EVENT_LINK, C_RC_OK);
         portal
     }
 
     /// The address of index `index` of this process.
     pub fn dfa(&self, index: u32) -> u32 {
         let (dfa, ext) = address(self.nid, self.pid, index);
-        assert_eq!(ext, 0, "this one needs an extension");
+        assert_eq!(ext, 0, "this index needs an extension");
         dfa
     }
 
@@ -232,18 +298,28 @@ impl Rig {
         })
     }
 
-    /// Executes a command and answers the initiator's next event.
+    /// A DMA put from the beginning of `source` to this address.
+    pub fn put_to(&self, dfa: u32, source: &Buffer, len: usize) -> Vec<u8> {
+        self.dma_put(source, 0, len as u32, |put| _ = put.set_dfa(dfa))
+    }
+
+    /// Executes a command, and returns the initiator's next event.
     pub fn run(&mut self, command: &[u8]) -> Event {
-        self.tx.emit(command);
-        self.tx.ring();
+        self.tx.issue(command);
         self.eq.wait()
     }
 
-    /// Executes a command that makes an ACK, and answers its return code.
+    /// Executes a command that raises an ACK, and returns its return code.
     pub fn code(&mut self, command: &[u8]) -> u32 {
         let event = self.run(command);
         assert_eq!(event.kind(), C_EVENT_ACK);
         event.code()
+    }
+
+    /// Waits until all earlier operations are complete.
+    pub fn flush(&mut self) {
+        self.tx.issue(&super::commands::cq(C_CMD_CQ_FENCE, 0));
+        self.tx.drain();
     }
 }
 
@@ -257,8 +333,25 @@ pub fn whole(entry: &mut TargetCmd, sink: &Buffer) {
         .set_length(sink.pages.len as u64);
 }
 
+/// Disables the events of an entry for operations.
+pub fn quiet(entry: &mut TargetCmd) {
+    entry
+        .set_event_success_disable(true)
+        .set_event_comm_disable(true);
+}
+
+/// Lets an entry match every initiator and all match bits.
+pub fn match_all(entry: &mut TargetCmd) {
+    entry.set_match_id(u32::MAX).set_ignore_bits(u64::MAX);
+}
+
+/// Lets an entry allow gets instead of puts.
+pub fn gets(entry: &mut TargetCmd) {
+    entry.set_op_put(false).set_op_get(true);
+}
+
 impl Drop for Rig {
     fn drop(&mut self) {
-        call!(cxil_close_device(self.dev));
+        close(self.dev);
     }
 }

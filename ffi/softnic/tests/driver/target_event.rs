@@ -1,11 +1,11 @@
-//! Events at the target, short or long, as one plain structure.
+//! Target events, short or long, as one structure.
 
 use cxi_sys::records::{EventInitiatorShort, EventTargetLong, EventTargetShort};
 use cxi_sys::*;
 
 use super::event_queue::Event;
 
-/// Every field of a target event. What a short one does not say is 0, but for the two lengths.
+/// All fields of a target event. Fields that a short event lacks are 0; both lengths are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetEvent {
     pub long: bool,
@@ -69,7 +69,7 @@ impl TargetEvent {
 }
 
 /// An ACK or a REPLY.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     pub kind: u32,
     pub code: u32,
@@ -95,7 +95,7 @@ impl Completion {
     }
 }
 
-/// Whether an event is an initiator's, on whichever queue it comes.
+/// Whether an event is an initiator's.
 pub fn is_completion(event: &Event) -> bool {
     matches!(event.kind(), C_EVENT_ACK | C_EVENT_REPLY | C_EVENT_SEND)
 }

@@ -1,14 +1,6 @@
-//! A portal with matching, and what is sent to it.
+//! A matching portal and its messages.
 
-use cxi_sys::records::*;
-use cxi_sys::*;
-
-use crate::driver::commands::target;
-use crate::driver::memory::{Buffer, PAGE};
-use crate::driver::progress;
-use crate::driver::queue::Queue;
-use crate::driver::rig::{Portal, Rig, whole};
-use crate::driver::target_event::{Completion, TargetEvent};
+use crate::driver::prelude::*;
 
 pub const ENTRIES: usize = 16384;
 
@@ -43,7 +35,7 @@ impl Bench {
         }
     }
 
-    /// The event of a command to the portal.
+    /// Issues a command to the portal, and returns its event.
     pub fn command(&mut self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
         let sink = self.sink;
         let command = target(opcode, self.portal.number, |entry| {
@@ -51,9 +43,8 @@ impl Bench {
             entry.set_event_unlink_disable(false);
             choose(entry);
         });
-        self.rig.tgt.emit(&command);
-        self.rig.tgt.ring();
-        self.told()
+        self.rig.tgt.issue(&command);
+        self.reported()
     }
 
     pub fn append(&mut self, choose: impl FnOnce(&mut TargetCmd)) -> TargetEvent {
@@ -77,7 +68,7 @@ impl Bench {
         Completion::of(&self.rig.run(&put))
     }
 
-    pub fn told(&mut self) -> TargetEvent {
+    pub fn reported(&mut self) -> TargetEvent {
         TargetEvent::of(&self.rig.teq.wait())
     }
 
@@ -89,11 +80,10 @@ impl Bench {
         assert!(self.rig.eq.take().is_none());
     }
 
-    /// A command that stops its queue, which is therefore one of its own.
+    /// The return code of a command that stops its queue, a separate one.
     pub fn refused(&self, opcode: u32, choose: impl FnOnce(&mut TargetCmd)) -> u32 {
         let mut queue = Queue::target(self.rig.dev, self.rig.lni);
-        queue.emit(&target(opcode, self.portal.number, choose));
-        queue.ring();
+        queue.issue(&target(opcode, self.portal.number, choose));
         queue.wait_error().return_code().into()
     }
 }

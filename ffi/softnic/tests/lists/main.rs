@@ -1,7 +1,12 @@
-//! Lists of a portal, one rule a test (nic.md 8). What sequences of them do is in `list_model`.
+//! Portals table entries, their lists and matching (nic.md 4, 8).
 
 mod bench;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod entries;
+mod matching;
+#[path = "../model/lists.rs"]
+mod model;
+mod random;
+mod status;
 mod unexpected;

@@ -1,6 +1,6 @@
-//! What atomic operations are to do, written down a second time from nic.md 11, on Rust's own types.
-//! The tests of the software NIC compare it with what the NIC does. Numbers are spelled out as in
-//! the tables there. What those leave open is as the NIC documents it (engine/arithmetic.rs).
+//! A second implementation of atomic operations from nic.md 11, on Rust's types.
+//! Tests compare it with the software NIC. Numbers are written as in
+//! the tables there. Open points are as in engine/arithmetic.rs.
 
 /// The types by number: name and bytes.
 pub const TYPES: [(&str, usize); 13] = [
@@ -127,7 +127,7 @@ macro_rules! floats {
                     (false, false) => if better { a } else { t },
                 };
                 Some(match op {
-                    // The sign tells zeros apart.
+                    // The sign distinguishes zeros.
                     0 => a_wins(a < t || (a == t && a.is_sign_negative())),
                     1 => a_wins(a > t || (a == t && a.is_sign_positive())),
                     2 => t.sum(a),

@@ -1,12 +1,11 @@
-//! What lists, matching and placement are to do, said once more, from nic.md 8 and 10 and as plainly as
+//! A second implementation of lists, matching and placement from nic.md 8 and 10, as plain as
 //! possible: no packets, no queues, one portals table entry with matching.
 
-use super::driver::target_event::TargetEvent;
-use cxi_sys::*;
+use crate::driver::prelude::*;
 
 pub const ANY: u32 = u32::MAX;
 
-/// An entry that a test appends. Offsets are into the model's target memory.
+/// An entry. Offsets are into the model's target memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Append {
     pub overflow: bool,
@@ -59,9 +58,9 @@ pub struct Search {
     pub delete: bool,
 }
 
-/// What came to the target's queue, or is to come.
+/// An event of the target's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     Event(TargetEvent),
     /// The get of a rendezvous put is complete: return code and bytes.
     Fetched(u32, u32),
@@ -80,13 +79,13 @@ struct Header {
     mlength: usize,
 }
 
-/// What an initiator gets to see: return code, bytes, list.
+/// The result at the initiator: return code, bytes, list.
 pub type Outcome = (u32, u32, u32);
 
 pub struct Model {
     pub source: Vec<u8>,
     pub sink: Vec<u8>,
-    /// Where gets put their data.
+    /// Destination of gets.
     pub inbox: Vec<u8>,
     /// Added to a place in `sink` in events.
     base: u64,
@@ -95,7 +94,7 @@ pub struct Model {
     priority: Vec<Entry>,
     overflow: Vec<Entry>,
     unexpected: Vec<Header>,
-    pub told: Vec<Told>,
+    pub reported: Vec<Reported>,
     /// The address in RENDEZVOUS events, but for the PID.
     dfa: u32,
 }
@@ -116,13 +115,13 @@ impl Model {
             priority: vec![],
             overflow: vec![],
             unexpected: vec![],
-            told: vec![],
+            reported: vec![],
             dfa,
         }
     }
 
-    fn tell(&mut self, event: TargetEvent) {
-        self.told.push(Told::Event(TargetEvent {
+    fn report(&mut self, event: TargetEvent) {
+        self.reported.push(Reported::Event(TargetEvent {
             long: true,
             ptlte_index: self.frame.ptlte_index,
             ..event
@@ -130,8 +129,8 @@ impl Model {
     }
 
     /// An event about a command only.
-    fn tell_command(&mut self, kind: u32, code: u32, list: u32, buffer_id: u16) {
-        self.tell(TargetEvent {
+    fn report_command(&mut self, kind: u32, code: u32, list: u32, buffer_id: u16) {
+        self.report(TargetEvent {
             kind,
             code,
             ptl_list: list,
@@ -184,7 +183,7 @@ impl Model {
                         remote_offset: 0,
                         ..self.about(&header.send)
                     };
-                    self.tell(event);
+                    self.report(event);
                 }
                 if is_rendezvous {
                     self.fetch(
@@ -206,7 +205,7 @@ impl Model {
             self.priority.push(entry);
         }
         if !append.link_disable {
-            self.tell_command(C_EVENT_LINK, C_RC_OK, list, append.buffer_id);
+            self.report_command(C_EVENT_LINK, C_RC_OK, list, append.buffer_id);
         }
     }
 
@@ -226,7 +225,7 @@ impl Model {
             }
             None => C_RC_ENTRY_NOT_FOUND,
         };
-        self.tell_command(C_EVENT_UNLINK, code, u32::from(overflow), buffer_id);
+        self.report_command(C_EVENT_UNLINK, code, u32::from(overflow), buffer_id);
     }
 
     pub fn search(&mut self, search: Search) {
@@ -261,14 +260,14 @@ impl Model {
                 remote_offset: 0,
                 ..self.about(&header.send)
             };
-            self.tell(event);
+            self.report(event);
             if !search.delete {
                 self.unexpected.push(header);
             }
         }
         if !(search.first_only && hits > 0) {
             let list = C_PTL_LIST_UNEXPECTED;
-            self.tell_command(C_EVENT_SEARCH, C_RC_NO_MATCH, list, search.buffer_id);
+            self.report_command(C_EVENT_SEARCH, C_RC_NO_MATCH, list, search.buffer_id);
         }
     }
 
@@ -321,7 +320,7 @@ impl Model {
         if used_up {
             entries.remove(at);
             if !append.unlink_disable {
-                self.tell(TargetEvent {
+                self.report(TargetEvent {
                     kind: C_EVENT_UNLINK,
                     code: C_RC_OK,
                     ptl_list: list,
@@ -374,7 +373,7 @@ impl Model {
                     ..event
                 }
             };
-            self.told.push(Told::Event(event));
+            self.reported.push(Reported::Event(event));
         }
         if is_rendezvous && !overflow && code == C_RC_OK {
             self.fetch(&append, send, place, moved, taken);
@@ -382,7 +381,7 @@ impl Model {
         (code, moved as u32, list)
     }
 
-    /// Fetches what the source has beyond `moved` bytes, to `place` where `room` bytes are.
+    /// Fetches the source's bytes beyond `moved` to `place`, which has `room` bytes.
     fn fetch(&mut self, append: &Append, send: &Send, place: usize, moved: usize, room: usize) {
         let from = send.remote_offset + moved;
         let to = place + moved;
@@ -400,22 +399,24 @@ impl Model {
                 get_issued: true,
                 ..self.about(send)
             };
-            self.tell(event);
+            self.report(event);
         }
         let fits = from + length <= self.source.len();
         if fits {
             copy(&self.source, from, &mut self.sink, to, length);
         }
-        // An entry that wants no events hears of failures all the same.
+        // An entry with events disabled reports failures.
         match fits {
             true if append.comm_disable => {}
-            true => self.told.push(Told::Fetched(C_RC_OK, length as u32)),
-            false => self.told.push(Told::Fetched(C_RC_NO_SPACE, 0)),
+            true => self
+                .reported
+                .push(Reported::Fetched(C_RC_OK, length as u32)),
+            false => self.reported.push(Reported::Fetched(C_RC_NO_SPACE, 0)),
         }
     }
 }
 
-/// A number for the rendezvous of a message that follows from it.
+/// The rendezvous id of a message.
 pub fn rendezvous_id(send: &Send) -> u8 {
     match send.kind {
         Kind::Rendezvous { .. } => send.header_data as u8,
@@ -441,7 +442,7 @@ fn needed(append: &Append, send: &Send) -> usize {
     }
 }
 
-/// Notes the use of an entry, and answers whether it is used up.
+/// Records the use of an entry, and returns whether it is used up.
 fn wear(entry: &mut Entry, bytes: usize) -> bool {
     if entry.append.manage_local {
         entry.used += bytes;
@@ -452,7 +453,7 @@ fn wear(entry: &mut Entry, bytes: usize) -> bool {
     entry.append.use_once
 }
 
-/// Nothing is nowhere: where it would be does not count.
+/// Without bytes, the places are not used.
 fn copy(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
     if length > 0 {
         to[place..place + length].copy_from_slice(&from[at..at + length]);

@@ -1,14 +1,9 @@
-//! Whom services let in: members, VNIs, traffic classes, profiles.
+//! Access by members, VNIs, traffic classes and profiles.
 
+use crate::driver::prelude::*;
 use std::os::unix::fs::MetadataExt;
-use std::ptr::null_mut;
-
-use cxi_sys::*;
-use libc::{EINVAL, EKEYREVOKED, ENOENT, EPERM};
 
 use crate::desk::*;
-use crate::driver::alone::alone;
-use crate::driver::rig::open;
 
 /// The number of this process's network namespace.
 fn namespace() -> u32 {
@@ -16,65 +11,63 @@ fn namespace() -> u32 {
 }
 
 #[test]
-fn members() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        // It is the effective numbers that count.
-        // SAFETY: no requirements.
-        assert_eq!(unsafe { libc::setegid(4711) }, 0);
-        // SAFETY: no requirements.
-        assert_eq!(unsafe { libc::setresuid(1234, 0, 0) }, 0);
-        for (kind, own) in [
-            (CXI_SVC_MEMBER_UID, 0),
-            (CXI_SVC_MEMBER_GID, 4711),
-            (CXI_SVC_MEMBER_NET_NS, namespace()),
-        ] {
-            for (number, admitted) in [(own, true), (own + 1, false)] {
-                assert_eq!(alloc(dev, &for_member(70, kind, number)), Ok(5));
-                let found = lni(dev, 5);
-                assert_eq!(found.err(), (!admitted).then_some(EPERM), "{kind} {number}");
-                found.into_iter().for_each(drop_lni);
-                assert_eq!(destroy(dev, 5), Ok(0));
-            }
+fn admits_only_members() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    // The effective ids count.
+    // SAFETY: the system call has no requirements.
+    assert_eq!(unsafe { libc::setegid(4711) }, 0);
+    // SAFETY: the system call has no requirements.
+    assert_eq!(unsafe { libc::setresuid(1234, 0, 0) }, 0);
+    for (kind, own) in [
+        (CXI_SVC_MEMBER_UID, 0),
+        (CXI_SVC_MEMBER_GID, 4711),
+        (CXI_SVC_MEMBER_NET_NS, namespace()),
+    ] {
+        for (number, admitted) in [(own, true), (own + 1, false)] {
+            assert_eq!(alloc(dev, &for_member(70, kind, number)), Ok(5));
+            let found = lni(dev, 5);
+            assert_eq!(found.err(), (!admitted).then_some(EPERM), "{kind} {number}");
+            found.into_iter().for_each(drop_lni);
+            assert_eq!(destroy(dev, 5), Ok(0));
         }
-        // One of two is enough.
-        let mut desc = for_member(70, CXI_SVC_MEMBER_UID, 1234);
-        desc.members[0] = for_member(70, CXI_SVC_MEMBER_GID, 4711).members[1];
-        assert_eq!(alloc(dev, &desc), Ok(5));
-        drop_lni(lni(dev, 5).unwrap());
-        // That it is disabled is said first.
-        desc.members[0].svc_member.uid = 1;
-        desc.svc_id = 5;
-        assert_eq!(update(dev, &desc), Ok(0));
-        assert_eq!(lni(dev, 5).err(), Some(EPERM));
-        assert_eq!(enable(dev, 5, false), Ok(0));
-        assert_eq!(lni(dev, 5).err(), Some(EKEYREVOKED));
-        assert_eq!(destroy(dev, 5), Ok(0));
-        ask!(cxil_close_device(dev));
-    });
+    }
+    // One matching member of two is enough.
+    let mut desc = for_member(70, CXI_SVC_MEMBER_UID, 1234);
+    desc.members[0] = for_member(70, CXI_SVC_MEMBER_GID, 4711).members[1];
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    drop_lni(lni(dev, 5).unwrap());
+    // A disabled service is reported first.
+    desc.members[0].svc_member.uid = 1;
+    desc.svc_id = 5;
+    assert_eq!(update(dev, &desc), Ok(0));
+    assert_eq!(lni(dev, 5).err(), Some(EPERM));
+    assert_eq!(enable(dev, 5, false), Ok(0));
+    assert_eq!(lni(dev, 5).err(), Some(EKEYREVOKED));
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
 }
 
 #[test]
-fn network_namespaces() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        assert_eq!(alloc(dev, &plain(70)), Ok(5));
-        for (number, refused) in [
-            (namespace(), None),
-            (namespace() ^ 1, Some(EPERM)),
-            (0, None),
-        ] {
-            assert_eq!(ask!(cxil_svc_set_netns(dev, 5, number)), 0);
-            let mut found = 1;
-            assert_eq!(ask!(cxil_svc_get_netns(dev, 5, &mut found)), 0);
-            assert_eq!(found, number);
-            let user = lni(dev, 5);
-            assert_eq!(user.err(), refused, "{number}");
-            user.into_iter().for_each(drop_lni);
-        }
-        assert_eq!(destroy(dev, 5), Ok(0));
-        ask!(cxil_close_device(dev));
-    });
+fn admits_by_network_namespace() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    assert_eq!(alloc(dev, &plain(70)), Ok(5));
+    for (number, refused) in [
+        (namespace(), None),
+        (namespace() ^ 1, Some(EPERM)),
+        (0, None),
+    ] {
+        assert_eq!(call!(cxil_svc_set_netns(dev, 5, number)), 0);
+        let mut found = 1;
+        assert_eq!(call!(cxil_svc_get_netns(dev, 5, &mut found)), 0);
+        assert_eq!(found, number);
+        let user = lni(dev, 5);
+        assert_eq!(user.err(), refused, "{number}");
+        user.into_iter().for_each(drop_lni);
+    }
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
 }
 
 /// The errno of a profile of the class that all tools use, and of a domain; 0 for none.
@@ -87,30 +80,29 @@ fn refusals(user: Lni, vni: u32) -> (i32, i32) {
 }
 
 #[test]
-fn a_vni_is_for_who_may_use_a_service_with_it() {
-    alone(|| {
-        let dev = open(0);
-        let user = lni(dev, 1).unwrap();
-        // Also of another service than the LNI's: not of one for others.
-        assert_eq!(refusals(user, 20), (0, 0));
+fn admits_to_vni_by_any_service_with_it() {
+    alone!();
+    let dev = open(0);
+    let user = lni(dev, 1).unwrap();
+    // The VNI may belong to another service than the LNI's, but not to one for other members.
+    assert_eq!(refusals(user, 20), (0, 0));
+    assert_eq!(refusals(user, 50), (EPERM, EPERM));
+    if is_root() {
+        // VNI 50 belongs to a service for others and to one for all.
+        assert_eq!(alloc(dev, &plain(50)), Ok(5));
+        assert_eq!(refusals(user, 50), (0, 0));
+        assert_eq!(enable(dev, 5, false), Ok(0));
         assert_eq!(refusals(user, 50), (EPERM, EPERM));
-        if is_root() {
-            // Of one for others and one for all.
-            assert_eq!(alloc(dev, &plain(50)), Ok(5));
-            assert_eq!(refusals(user, 50), (0, 0));
-            assert_eq!(enable(dev, 5, false), Ok(0));
-            assert_eq!(refusals(user, 50), (EPERM, EPERM));
-            assert_eq!(destroy(dev, 5), Ok(0));
-        }
-        ask!(cxil_close_device(dev));
-        become_ordinary();
-        let dev = open(0);
-        let user = lni(dev, 1).unwrap();
-        for (vni, refusal) in [(15, ENOENT), (16, 0), (31, 0), (32, ENOENT)] {
-            assert_eq!(refusals(user, vni), (refusal, refusal), "{vni}");
-        }
-        ask!(cxil_close_device(dev));
-    });
+        assert_eq!(destroy(dev, 5), Ok(0));
+    }
+    close(dev);
+    become_ordinary();
+    let dev = open(0);
+    let user = lni(dev, 1).unwrap();
+    for (vni, refusal) in [(15, ENOENT), (16, 0), (31, 0), (32, ENOENT)] {
+        assert_eq!(refusals(user, vni), (refusal, refusal), "{vni}");
+    }
+    close(dev);
 }
 
 /// A service with one VNI and one class.
@@ -122,97 +114,94 @@ fn of_class(vni: u16, tc: cxi_traffic_class) -> cxi_svc_desc {
 }
 
 #[test]
-fn classes_of_a_vni() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        let user = lni(dev, 1).unwrap();
+fn admits_to_traffic_classes_of_vni() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let user = lni(dev, 1).unwrap();
+    assert_eq!(alloc(dev, &of_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
+    assert!(profile(user, 70, CXI_TC_BEST_EFFORT).is_ok());
+    assert_eq!(profile(user, 70, CXI_TC_LOW_LATENCY).err(), Some(EINVAL));
+    assert_eq!(domain(user, 70, C_PID_ANY), Ok(0), "has no class");
+    // Another service with the same VNI adds its class.
+    assert_eq!(alloc(dev, &of_class(70, CXI_TC_LOW_LATENCY)), Ok(6));
+    assert!(profile(user, 70, CXI_TC_LOW_LATENCY).is_ok());
+    assert_eq!(profile(user, 70, CXI_TC_BULK_DATA).err(), Some(EINVAL));
+    // Without the flag, the array is ignored.
+    let mut free = of_class(71, CXI_TC_BEST_EFFORT);
+    free.set_restricted_tcs(0);
+    assert_eq!(alloc(dev, &free), Ok(7));
+    assert!(profile(user, 71, CXI_TC_BULK_DATA).is_ok());
+    for id in 5..8 {
+        assert_eq!(destroy(dev, id), Ok(0));
+    }
+    close(dev);
+}
+
+#[test]
+fn modifies_vni_of_profile() {
+    alone!();
+    let dev = open(0);
+    let (user, other) = (lni(dev, 1).unwrap(), lni(dev, 1).unwrap());
+    let cp = profile(user, 1, CXI_TC_LOW_LATENCY).unwrap();
+    profile(other, 1, CXI_TC_LOW_LATENCY).unwrap();
+    let modify = |lni, cp, vni| answered(call!(cxil_modify_cp(lni, cp, vni)));
+    let vni = || {
+        // SAFETY: the handle was not destroyed yet.
+        let public = unsafe { *cp };
+        // SAFETY: the library fills this member.
+        unsafe { public.__bindgen_anon_1.vni }
+    };
+    for wrong in [0, 65536, u32::MAX] {
+        assert_eq!(modify(user, cp, wrong), Err(EINVAL));
+    }
+    assert_eq!(modify(null_mut(), cp, 10), Err(EINVAL));
+    assert_eq!(modify(user, null_mut(), 10), Err(EINVAL));
+    assert_eq!(modify(other, cp, 10), Err(EINVAL), "of another LNI");
+    assert_eq!(modify(user, cp, 50), Err(EPERM));
+    assert_eq!(vni(), 1);
+    assert_eq!(modify(user, cp, 10), Ok(0));
+    assert_eq!(vni(), 10);
+    let lcid = |cp: *mut cxi_cp| {
+        // SAFETY: the handle was not destroyed yet.
+        unsafe { (*cp).lcid }
+    };
+    // The profile is shared under its new VNI, not under the old one.
+    assert_eq!(
+        lcid(profile(user, 10, CXI_TC_LOW_LATENCY).unwrap()),
+        lcid(cp)
+    );
+    assert_ne!(
+        lcid(profile(user, 1, CXI_TC_LOW_LATENCY).unwrap()),
+        lcid(cp)
+    );
+    if is_root() {
         assert_eq!(alloc(dev, &of_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
-        assert!(profile(user, 70, CXI_TC_BEST_EFFORT).is_ok());
-        assert_eq!(profile(user, 70, CXI_TC_LOW_LATENCY).err(), Some(EINVAL));
-        assert_eq!(domain(user, 70, C_PID_ANY), Ok(0), "has no class");
-        // Another service with the same VNI brings its own.
-        assert_eq!(alloc(dev, &of_class(70, CXI_TC_LOW_LATENCY)), Ok(6));
-        assert!(profile(user, 70, CXI_TC_LOW_LATENCY).is_ok());
-        assert_eq!(profile(user, 70, CXI_TC_BULK_DATA).err(), Some(EINVAL));
-        // Without the flag, what the array says is nothing.
-        let mut free = of_class(71, CXI_TC_BEST_EFFORT);
-        free.set_restricted_tcs(0);
-        assert_eq!(alloc(dev, &free), Ok(7));
-        assert!(profile(user, 71, CXI_TC_BULK_DATA).is_ok());
-        for id in 5..8 {
-            assert_eq!(destroy(dev, id), Ok(0));
-        }
-        ask!(cxil_close_device(dev));
-    });
-}
-
-#[test]
-fn profiles_change_their_vni() {
-    alone(|| {
-        let dev = open(0);
-        let (user, other) = (lni(dev, 1).unwrap(), lni(dev, 1).unwrap());
-        let cp = profile(user, 1, CXI_TC_LOW_LATENCY).unwrap();
-        profile(other, 1, CXI_TC_LOW_LATENCY).unwrap();
-        let modify = |lni, cp, vni| answered(ask!(cxil_modify_cp(lni, cp, vni)));
-        let vni = || {
-            // SAFETY: alive.
-            let public = unsafe { *cp };
-            // SAFETY: the member that is in use.
-            unsafe { public.__bindgen_anon_1.vni }
-        };
-        for wrong in [0, 65536, u32::MAX] {
-            assert_eq!(modify(user, cp, wrong), Err(EINVAL));
-        }
-        assert_eq!(modify(null_mut(), cp, 10), Err(EINVAL));
-        assert_eq!(modify(user, null_mut(), 10), Err(EINVAL));
-        assert_eq!(modify(other, cp, 10), Err(EINVAL), "of another LNI");
-        assert_eq!(modify(user, cp, 50), Err(EPERM));
-        assert_eq!(vni(), 1);
-        assert_eq!(modify(user, cp, 10), Ok(0));
-        assert_eq!(vni(), 10);
-        let lcid = |cp: *mut cxi_cp| {
-            // SAFETY: alive.
-            unsafe { (*cp).lcid }
-        };
-        // It is found where it is, not where it was.
-        assert_eq!(
-            lcid(profile(user, 10, CXI_TC_LOW_LATENCY).unwrap()),
-            lcid(cp)
-        );
-        assert_ne!(
-            lcid(profile(user, 1, CXI_TC_LOW_LATENCY).unwrap()),
-            lcid(cp)
-        );
-        if is_root() {
-            assert_eq!(alloc(dev, &of_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
-            assert_eq!(modify(user, cp, 70), Err(EINVAL), "has not the class");
-            assert_eq!(destroy(dev, 5), Ok(0));
-        }
-        ask!(cxil_close_device(dev));
-    });
-}
-
-#[test]
-fn exclusive_profiles() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        let different = |user| {
-            let [one, two] = [0; 2].map(|_| profile(user, 1, CXI_TC_BEST_EFFORT).unwrap());
-            // SAFETY: alive.
-            let one = unsafe { (*one).lcid };
-            // SAFETY: alive.
-            let two = unsafe { (*two).lcid };
-            one != two
-        };
-        assert_eq!(alloc(dev, &plain(70)), Ok(5));
-        assert_eq!(ask!(cxil_svc_set_exclusive_cp(dev, 5, true)), 0);
-        // It is the LNI's service that counts, not the VNI's.
-        let (shared, exclusive) = (lni(dev, 1).unwrap(), lni(dev, 5).unwrap());
-        assert!(!different(shared));
-        assert!(different(exclusive));
-        ask!(cxil_close_device(dev));
-        let dev = open(0);
+        assert_eq!(modify(user, cp, 70), Err(EINVAL), "has not the class");
         assert_eq!(destroy(dev, 5), Ok(0));
-        ask!(cxil_close_device(dev));
-    });
+    }
+    close(dev);
+}
+
+#[test]
+fn exclusive_profiles_are_not_shared() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let different = |user| {
+        let [one, two] = [0; 2].map(|_| profile(user, 1, CXI_TC_BEST_EFFORT).unwrap());
+        // SAFETY: the handle was not destroyed yet.
+        let one = unsafe { (*one).lcid };
+        // SAFETY: the handle was not destroyed yet.
+        let two = unsafe { (*two).lcid };
+        one != two
+    };
+    assert_eq!(alloc(dev, &plain(70)), Ok(5));
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 5, true)), 0);
+    // The LNI's service decides, not the VNI's.
+    let (shared, exclusive) = (lni(dev, 1).unwrap(), lni(dev, 5).unwrap());
+    assert!(!different(shared));
+    assert!(different(exclusive));
+    close(dev);
+    let dev = open(0);
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
 }

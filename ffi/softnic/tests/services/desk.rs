@@ -1,56 +1,24 @@
-//! What an administrator does with services, and what a program asks about them.
+//! Calls of an administrator, and queries of programs.
 
-use std::ffi::c_int;
-use std::ptr::null_mut;
-
-use cxi_sys::*;
-
-use crate::driver::rig::open;
-
-/// Calls a function of the library. The caller of the macro keeps the C contract, as for `call!`.
-macro_rules! ask {
-    ($function:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the tests keep the C contract; see the macro.
-        unsafe { cxi_sys::$function($($argument),*) }
-    };
-}
-pub(crate) use ask;
+use crate::driver::prelude::*;
 
 pub type Dev = *mut cxil_dev;
 pub type Lni = *mut cxil_lni;
 
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
 
-/// A number, or an errno.
-pub fn answered(code: c_int) -> Result<u32, i32> {
-    u32::try_from(code).map_err(|_| -code)
-}
-
-pub fn is_root() -> bool {
-    // SAFETY: no requirements.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// Continues as a user without privileges, who has to open devices of his own.
-pub fn become_ordinary() {
-    if is_root() {
-        // SAFETY: no requirements.
-        assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
-    }
-}
-
-/// Opens device 0 for somebody who may change services. For anybody else it sees to it that he may not: `None`.
+/// Opens device 0 for root. Other users get `None`, after a check that they cannot change services.
 pub fn administrator() -> Option<Dev> {
     let dev = open(0);
     if is_root() {
         return Some(dev);
     }
     assert_eq!(changes(dev, 2), [Err(libc::EPERM); 8]);
-    ask!(cxil_close_device(dev));
+    close(dev);
     None
 }
 
-/// The answers to all changes that can be made, of which those to a service are made to `id`.
+/// The results of all changes, applied to service `id`.
 pub fn changes(dev: Dev, id: u32) -> [Result<u32, i32>; 8] {
     let desc = cxi_svc_desc {
         svc_id: id,
@@ -58,25 +26,25 @@ pub fn changes(dev: Dev, id: u32) -> [Result<u32, i32>; 8] {
     };
     let (fail_info, svc_id) = (null_mut(), id);
     [
-        ask!(cxil_alloc_svc(dev, &desc, fail_info)),
-        ask!(cxil_update_svc(dev, &desc, fail_info)),
-        ask!(cxil_destroy_svc(dev, svc_id)),
-        ask!(cxil_svc_enable(dev, svc_id, true)),
-        ask!(cxil_set_svc_lpr(dev, svc_id, 2)),
-        ask!(cxil_svc_set_exclusive_cp(dev, svc_id, true)),
-        ask!(cxil_svc_set_vni_range(dev, svc_id, 70, 71)),
-        ask!(cxil_svc_set_netns(dev, svc_id, 0)),
+        call!(cxil_alloc_svc(dev, &desc, fail_info)),
+        call!(cxil_update_svc(dev, &desc, fail_info)),
+        call!(cxil_destroy_svc(dev, svc_id)),
+        call!(cxil_svc_enable(dev, svc_id, true)),
+        call!(cxil_set_svc_lpr(dev, svc_id, 2)),
+        call!(cxil_svc_set_exclusive_cp(dev, svc_id, true)),
+        call!(cxil_svc_set_vni_range(dev, svc_id, 70, 71)),
+        call!(cxil_svc_set_netns(dev, svc_id, 0)),
     ]
     .map(answered)
 }
 
-/// A description in which everything is zero.
+/// A description of zeros.
 pub fn blank() -> cxi_svc_desc {
     // SAFETY: integers, booleans and enumerations with a zero, for all of which zero is a value.
     unsafe { std::mem::zeroed() }
 }
 
-/// A service for everybody with one VNI, and no limits but the NIC's.
+/// A service for everyone with one VNI, limited only by the NIC.
 pub fn plain(vni: u16) -> cxi_svc_desc {
     let mut desc = blank();
     desc.set_enable(1);
@@ -86,7 +54,7 @@ pub fn plain(vni: u16) -> cxi_svc_desc {
     desc
 }
 
-/// As `plain`, for those whose number of this type is `number`.
+/// Like `plain`, for members of this type and number.
 pub fn for_member(vni: u16, kind: cxi_svc_member_type, number: u32) -> cxi_svc_desc {
     let mut desc = plain(vni);
     desc.set_restricted_members(1);
@@ -95,7 +63,7 @@ pub fn for_member(vni: u16, kind: cxi_svc_member_type, number: u32) -> cxi_svc_d
     desc
 }
 
-/// Limits a kind of resource: at most so many, of which so many are kept. Others get what the NIC has.
+/// Limits a resource to `max`, of which `res` are reserved. Other resources get the NIC's limits.
 pub fn limit(desc: &mut cxi_svc_desc, kind: cxi_rsrc_type, max: u16, res: u16) {
     if desc.resource_limits() == 0 {
         desc.set_resource_limits(1);
@@ -112,8 +80,8 @@ pub fn limits(desc: &cxi_svc_desc) -> [cxi_limits; KINDS] {
     unsafe { desc.limits.__bindgen_anon_1.type_ }
 }
 
-/// All that a description says, to be compared.
-pub fn said(desc: &cxi_svc_desc) -> String {
+/// All fields of a description, for comparison.
+pub fn fields_of(desc: &cxi_svc_desc) -> String {
     // SAFETY: both members of this union are the same number.
     let member =
         |member: &cxi_svc_desc__bindgen_ty_1| (member.type_, unsafe { member.svc_member.uid });
@@ -137,31 +105,31 @@ pub fn said(desc: &cxi_svc_desc) -> String {
 }
 
 pub fn alloc(dev: Dev, desc: &cxi_svc_desc) -> Result<u32, i32> {
-    answered(ask!(cxil_alloc_svc(dev, desc, null_mut())))
+    answered(call!(cxil_alloc_svc(dev, desc, null_mut())))
 }
 
 pub fn update(dev: Dev, desc: &cxi_svc_desc) -> Result<u32, i32> {
-    answered(ask!(cxil_update_svc(dev, desc, null_mut())))
+    answered(call!(cxil_update_svc(dev, desc, null_mut())))
 }
 
 pub fn destroy(dev: Dev, id: u32) -> Result<u32, i32> {
-    answered(ask!(cxil_destroy_svc(dev, id)))
+    answered(call!(cxil_destroy_svc(dev, id)))
 }
 
 pub fn enable(dev: Dev, id: u32, enable: bool) -> Result<u32, i32> {
-    answered(ask!(cxil_svc_enable(dev, id, enable)))
+    answered(call!(cxil_svc_enable(dev, id, enable)))
 }
 
 pub fn get(dev: Dev, id: u32) -> Result<cxi_svc_desc, i32> {
     let mut desc = blank();
-    answered(ask!(cxil_get_svc(dev, id, &mut desc))).map(|_| desc)
+    answered(call!(cxil_get_svc(dev, id, &mut desc))).map(|_| desc)
 }
 
 /// What a service uses, by kind.
 pub fn used(dev: Dev, id: u32) -> [u16; KINDS] {
     // SAFETY: integers, for which zero is a value.
     let mut found: cxi_rsrc_use = unsafe { std::mem::zeroed() };
-    assert_eq!(ask!(cxil_get_svc_rsrc_use(dev, id, &mut found)), 0);
+    assert_eq!(call!(cxil_get_svc_rsrc_use(dev, id, &mut found)), 0);
     assert_eq!(found.svc_id, id);
     found.in_use
 }
@@ -174,28 +142,28 @@ pub fn ids(dev: Dev) -> Vec<u32> {
 /// All services.
 pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
     let mut list = null_mut();
-    assert_eq!(ask!(cxil_get_svc_list(dev, &mut list)), 0);
-    // SAFETY: a list until it is freed.
+    assert_eq!(call!(cxil_get_svc_list(dev, &mut list)), 0);
+    // SAFETY: the list is alive until it is freed.
     let count = unsafe { (*list).count } as usize;
-    // SAFETY: as above.
+    // SAFETY: the list is alive until it is freed.
     let first: *const cxi_svc_desc = unsafe { &raw const (*list).descs }.cast();
-    // SAFETY: a list has `count` entries.
+    // SAFETY: the list has `count` entries and is not freed yet.
     let found = unsafe { std::slice::from_raw_parts(first, count) }.to_vec();
-    ask!(cxil_free_svc_list(list));
+    call!(cxil_free_svc_list(list));
     found
 }
 
 /// The uses of all services.
 pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
     let mut list = null_mut();
-    assert_eq!(ask!(cxil_get_svc_rsrc_list(dev, &mut list)), 0);
-    // SAFETY: a list until it is freed.
+    assert_eq!(call!(cxil_get_svc_rsrc_list(dev, &mut list)), 0);
+    // SAFETY: the list is alive until it is freed.
     let count = unsafe { (*list).count } as usize;
-    // SAFETY: as above.
+    // SAFETY: the list is alive until it is freed.
     let first: *const cxi_rsrc_use = unsafe { &raw const (*list).rsrcs }.cast();
-    // SAFETY: a list has `count` entries.
+    // SAFETY: the list has `count` entries and is not freed yet.
     let found = unsafe { std::slice::from_raw_parts(first, count) }.to_vec();
-    ask!(cxil_free_svc_rsrc_list(list));
+    call!(cxil_free_svc_rsrc_list(list));
     found
         .iter()
         .map(|each| (each.svc_id, each.in_use))
@@ -205,23 +173,9 @@ pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
 /// An LNI of a service.
 pub fn lni(dev: Dev, id: u32) -> Result<Lni, i32> {
     let mut lni = null_mut();
-    answered(ask!(cxil_alloc_lni(dev, &mut lni, id))).map(|_| lni)
+    answered(call!(cxil_alloc_lni(dev, &mut lni, id))).map(|_| lni)
 }
 
 pub fn drop_lni(lni: Lni) {
-    assert_eq!(ask!(cxil_destroy_lni(lni)), 0);
-}
-
-pub fn profile(lni: Lni, vni: u32, tc: cxi_traffic_class) -> Result<*mut cxi_cp, i32> {
-    let mut cp = null_mut();
-    let code = ask!(cxil_alloc_cp(lni, vni, tc, CXI_TC_TYPE_DEFAULT, &mut cp));
-    answered(code).map(|_| cp)
-}
-
-/// The PID of a new domain.
-pub fn domain(lni: Lni, vni: u32, pid: u32) -> Result<u32, i32> {
-    let mut domain = null_mut();
-    answered(ask!(cxil_alloc_domain(lni, vni, pid, &mut domain)))?;
-    // SAFETY: just made.
-    Ok(unsafe { (*domain).pid })
+    assert_eq!(call!(cxil_destroy_lni(lni)), 0);
 }

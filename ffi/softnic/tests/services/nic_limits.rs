@@ -1,178 +1,167 @@
-//! What the NIC has for all its users together: RGIDs, profiles, VNIs, PIDs (libcxi.md 4 to 6, 11).
-
-use std::ptr::null_mut;
-
-use cxi_sys::*;
-use libc::{EEXIST, EINVAL, ENOSPC, EPERM};
+//! Limits of the NIC for all users: RGIDs, profiles, VNIs, PIDs (libcxi.md 4 to 6, 11).
 
 use crate::desk::*;
-use crate::driver::alone::alone;
-use crate::driver::rig::{alloc_lni, open};
+use crate::driver::prelude::*;
 
 #[test]
-fn rgids_are_255_over_all_opens() {
-    alone(|| {
-        let devices = [open(0), open(0)];
-        let lnis: Vec<Lni> = (0..255).map(|nth| alloc_lni(devices[nth % 2])).collect();
-        for dev in devices {
-            assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
-            assert_eq!(lni(dev, 2).err(), Some(ENOSPC), "of another service");
-        }
-        let elsewhere = open(1);
-        alloc_lni(elsewhere);
-        drop_lni(lnis[7]);
-        drop_lni(lni(devices[0], 2).unwrap());
-        ask!(cxil_close_device(devices[1]));
-        for _ in 0..127 {
-            alloc_lni(devices[0]);
-        }
-        ask!(cxil_close_device(devices[0]));
-        ask!(cxil_close_device(elsewhere));
-    });
-}
-
-#[test]
-fn lnis_that_share_an_rgid() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        assert_eq!(alloc(dev, &plain(70)), Ok(5));
-        assert_eq!(ask!(cxil_set_svc_lpr(dev, 5, 3)), 0);
-        assert_eq!(ask!(cxil_get_svc_lpr(dev, 5)), 3);
-        let second = open(0);
-        for nth in 0..253 {
-            alloc_lni([dev, second][nth % 2]);
-        }
-        // Two RGIDs are left, for three each.
-        let lnis: Vec<Lni> = (0..4).map(|_| lni(dev, 5).unwrap()).collect();
+fn limits_rgids_of_nic_to_255() {
+    alone!();
+    let devices = [open(0), open(0)];
+    let lnis: Vec<Lni> = (0..255).map(|nth| alloc_lni(devices[nth % 2])).collect();
+    for dev in devices {
         assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
-        let more = [0; 2].map(|_| lni(second, 5).unwrap());
-        assert_eq!(lni(second, 5).err(), Some(ENOSPC));
-        more.into_iter().for_each(drop_lni);
-        drop_lni(lnis[0]);
-        // Three need one only.
-        let other = alloc_lni(dev);
-        assert_eq!(lni(dev, 5).err(), Some(ENOSPC));
-        drop_lni(other);
-        lnis[1..].iter().for_each(|lni| drop_lni(*lni));
-        assert_eq!(destroy(dev, 5), Ok(0));
-        ask!(cxil_close_device(dev));
-        ask!(cxil_close_device(second));
-    });
+        assert_eq!(lni(dev, 2).err(), Some(ENOSPC), "of another service");
+    }
+    let elsewhere = open(1);
+    alloc_lni(elsewhere);
+    drop_lni(lnis[7]);
+    drop_lni(lni(devices[0], 2).unwrap());
+    close(devices[1]);
+    for _ in 0..127 {
+        alloc_lni(devices[0]);
+    }
+    close(devices[0]);
+    close(elsewhere);
 }
 
 #[test]
-fn profiles_are_255() {
-    alone(|| {
-        let devices = [open(0), open(0)];
-        // Sixteen for each of sixteen LNIs, but for the last.
-        let mut last = Err(0);
-        let mut profiles = Vec::new();
-        for nth in 0..16 {
-            let user = lni(devices[nth % 2], 2).unwrap();
-            for vni in 16..32 {
-                last = profile(user, vni, CXI_TC_BEST_EFFORT);
-                profiles.extend(last);
-            }
-            assert_eq!(last.err(), (nth == 15).then_some(ENOSPC));
+fn shares_rgid_between_lnis() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    assert_eq!(alloc(dev, &plain(70)), Ok(5));
+    assert_eq!(call!(cxil_set_svc_lpr(dev, 5, 3)), 0);
+    assert_eq!(call!(cxil_get_svc_lpr(dev, 5)), 3);
+    let second = open(0);
+    for nth in 0..253 {
+        alloc_lni([dev, second][nth % 2]);
+    }
+    // Two RGIDs are left, each for three LNIs.
+    let lnis: Vec<Lni> = (0..4).map(|_| lni(dev, 5).unwrap()).collect();
+    assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
+    let more = [0; 2].map(|_| lni(second, 5).unwrap());
+    assert_eq!(lni(second, 5).err(), Some(ENOSPC));
+    more.into_iter().for_each(drop_lni);
+    drop_lni(lnis[0]);
+    // Three LNIs need one RGID.
+    let other = alloc_lni(dev);
+    assert_eq!(lni(dev, 5).err(), Some(ENOSPC));
+    drop_lni(other);
+    lnis[1..].iter().for_each(|lni| drop_lni(*lni));
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+    close(second);
+}
+
+#[test]
+fn limits_profiles_of_nic_to_255() {
+    alone!();
+    let devices = [open(0), open(0)];
+    // Sixteen for each of sixteen LNIs, except for the last.
+    let mut last = Err(0);
+    let mut profiles = Vec::new();
+    for nth in 0..16 {
+        let user = lni(devices[nth % 2], 2).unwrap();
+        for vni in 16..32 {
+            last = profile(user, vni, CXI_TC_BEST_EFFORT);
+            profiles.extend(last);
         }
-        assert_eq!(profiles.len(), 255);
-        let user = lni(devices[0], 1).unwrap();
-        assert_eq!(profile(user, 1, CXI_TC_BEST_EFFORT).err(), Some(ENOSPC));
-        // A profile that is there already is no further one.
-        let owner = lni(devices[0], 1).unwrap();
-        assert_eq!(ask!(cxil_destroy_cp(profiles[200])), 0);
-        let cp = profile(owner, 1, CXI_TC_BEST_EFFORT).unwrap();
-        assert_eq!(
-            profile(owner, 1, CXI_TC_BEST_EFFORT).ok().map(lcid),
-            Some(lcid(cp))
-        );
-        assert_eq!(profile(user, 1, CXI_TC_BEST_EFFORT).err(), Some(ENOSPC));
-        ask!(cxil_close_device(devices[1]));
-        assert!(profile(user, 1, CXI_TC_BEST_EFFORT).is_ok());
-        ask!(cxil_close_device(devices[0]));
-    });
+        assert_eq!(last.err(), (nth == 15).then_some(ENOSPC));
+    }
+    assert_eq!(profiles.len(), 255);
+    let user = lni(devices[0], 1).unwrap();
+    assert_eq!(profile(user, 1, CXI_TC_BEST_EFFORT).err(), Some(ENOSPC));
+    // A shared profile does not count again.
+    let owner = lni(devices[0], 1).unwrap();
+    assert_eq!(call!(cxil_destroy_cp(profiles[200])), 0);
+    let cp = profile(owner, 1, CXI_TC_BEST_EFFORT).unwrap();
+    assert_eq!(
+        profile(owner, 1, CXI_TC_BEST_EFFORT).ok().map(lcid),
+        Some(lcid(cp))
+    );
+    assert_eq!(profile(user, 1, CXI_TC_BEST_EFFORT).err(), Some(ENOSPC));
+    close(devices[1]);
+    assert!(profile(user, 1, CXI_TC_BEST_EFFORT).is_ok());
+    close(devices[0]);
 }
 
 fn lcid(cp: *mut cxi_cp) -> u32 {
-    // SAFETY: alive.
+    // SAFETY: the handle was not destroyed yet.
     unsafe { (*cp).lcid }
 }
 
 #[test]
-fn vnis_with_domains_are_256() {
-    alone(|| {
-        let Some(dev) = administrator() else { return };
-        let devices: Vec<Dev> = (0..5).map(|_| open(0)).collect();
-        let users: Vec<Lni> = devices.iter().map(|dev| alloc_lni(*dev)).collect();
-        for vni in 1000..1256 {
-            assert_eq!(domain(users[vni as usize % 5], vni, C_PID_ANY), Ok(0));
-        }
-        assert_eq!(domain(users[0], 1256, C_PID_ANY), Err(ENOSPC));
-        assert_eq!(ask!(cxil_reserve_domain(users[0], 1256, 7, 2)), -ENOSPC);
-        assert_eq!(
-            domain(users[0], 1001, C_PID_ANY),
-            Ok(1),
-            "on one that is known"
-        );
-        ask!(cxil_close_device(devices[4]));
-        assert_eq!(domain(users[0], 1256, C_PID_ANY), Ok(0));
-        for each in devices[..4].iter().chain([&dev]) {
-            ask!(cxil_close_device(*each));
-        }
-    });
+fn limits_vnis_with_domains_to_256() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let devices: Vec<Dev> = (0..5).map(|_| open(0)).collect();
+    let users: Vec<Lni> = devices.iter().map(|dev| alloc_lni(*dev)).collect();
+    for vni in 1000..1256 {
+        assert_eq!(domain(users[vni as usize % 5], vni, C_PID_ANY), Ok(0));
+    }
+    assert_eq!(domain(users[0], 1256, C_PID_ANY), Err(ENOSPC));
+    assert_eq!(call!(cxil_reserve_domain(users[0], 1256, 7, 2)), -ENOSPC);
+    assert_eq!(
+        domain(users[0], 1001, C_PID_ANY),
+        Ok(1),
+        "on one that is known"
+    );
+    close(devices[4]);
+    assert_eq!(domain(users[0], 1256, C_PID_ANY), Ok(0));
+    for each in devices[..4].iter().chain([&dev]) {
+        close(*each);
+    }
 }
 
 #[test]
-fn pids_kept_in_a_row() {
-    alone(|| {
-        let (dev, second) = (open(0), open(0));
-        let (owner, sibling) = (alloc_lni(dev), alloc_lni(dev));
-        let stranger = alloc_lni(second);
-        let keep = |lni, vni, pid, count| answered(ask!(cxil_reserve_domain(lni, vni, pid, count)));
-        assert_eq!(keep(null_mut(), 1, 0, 1), Err(EINVAL));
-        assert_eq!(keep(owner, 0, 0, 1), Err(EINVAL));
-        assert_eq!(keep(owner, 50, 0, 1), Err(EPERM));
-        for (pid, count) in [(C_PID_ANY, 0), (0, 0), (C_PID_ANY, 512), (510, 2), (512, 1)] {
-            assert_eq!(
-                keep(owner, 1, pid, count),
-                Err(EINVAL),
-                "{count} from {pid}"
-            );
-        }
-        assert_eq!(keep(owner, 1, 1, u32::MAX), Err(EINVAL));
+fn reserves_consecutive_pids() {
+    alone!();
+    let (dev, second) = (open(0), open(0));
+    let (owner, sibling) = (alloc_lni(dev), alloc_lni(dev));
+    let stranger = alloc_lni(second);
+    let keep = |lni, vni, pid, count| answered(call!(cxil_reserve_domain(lni, vni, pid, count)));
+    assert_eq!(keep(null_mut(), 1, 0, 1), Err(EINVAL));
+    assert_eq!(keep(owner, 0, 0, 1), Err(EINVAL));
+    assert_eq!(keep(owner, 50, 0, 1), Err(EPERM));
+    for (pid, count) in [(C_PID_ANY, 0), (0, 0), (C_PID_ANY, 512), (510, 2), (512, 1)] {
         assert_eq!(
-            keep(owner, 1, C_PID_ANY, 65),
-            Err(ENOSPC),
-            "more than an open device has"
+            keep(owner, 1, pid, count),
+            Err(EINVAL),
+            "{count} from {pid}"
         );
-        assert_eq!(keep(owner, 1, 510, 1), Ok(510));
-        // The lowest gap that is wide enough.
-        assert_eq!(domain(stranger, 1, 2), Ok(2));
-        assert_eq!(keep(owner, 1, C_PID_ANY, 3), Ok(3));
-        assert_eq!(keep(owner, 1, 1, 2), Err(EEXIST));
-        assert_eq!(keep(owner, 1, C_PID_ANY, 2), Ok(0));
-        // For the owner alone, one domain each, and never by chance.
-        for pid in [0, 3, 5, 510] {
-            assert_eq!(domain(sibling, 1, pid), Err(EEXIST), "{pid}");
-            assert_eq!(domain(stranger, 1, pid), Err(EEXIST), "{pid}");
-        }
-        assert_eq!(domain(stranger, 1, C_PID_ANY), Ok(6));
-        assert_eq!(domain(owner, 1, C_PID_ANY), Ok(7));
-        assert_eq!(domain(stranger, 10, 3), Ok(3), "another VNI");
-        let mut kept = null_mut();
-        assert_eq!(ask!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
-        assert_eq!(domain(owner, 1, 4), Err(EEXIST));
-        assert_eq!(ask!(cxil_destroy_domain(kept)), 0);
-        assert_eq!(domain(stranger, 1, 4), Err(EEXIST), "still kept");
-        assert_eq!(ask!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
-        // Given back with the LNI, or with the device.
-        assert_eq!(keep(sibling, 10, C_PID_ANY, 3), Ok(0));
-        drop_lni(sibling);
-        assert_eq!(domain(stranger, 10, C_PID_ANY), Ok(0));
-        ask!(cxil_close_device(dev));
-        for pid in [0, 4, 510] {
-            assert_eq!(domain(stranger, 1, pid), Ok(pid));
-        }
-        ask!(cxil_close_device(second));
-    });
+    }
+    assert_eq!(keep(owner, 1, 1, u32::MAX), Err(EINVAL));
+    assert_eq!(
+        keep(owner, 1, C_PID_ANY, 65),
+        Err(ENOSPC),
+        "more than an open device has"
+    );
+    assert_eq!(keep(owner, 1, 510, 1), Ok(510));
+    // The lowest gap that is wide enough.
+    assert_eq!(domain(stranger, 1, 2), Ok(2));
+    assert_eq!(keep(owner, 1, C_PID_ANY, 3), Ok(3));
+    assert_eq!(keep(owner, 1, 1, 2), Err(EEXIST));
+    assert_eq!(keep(owner, 1, C_PID_ANY, 2), Ok(0));
+    // Reserved PIDs are for the owner's explicit requests.
+    for pid in [0, 3, 5, 510] {
+        assert_eq!(domain(sibling, 1, pid), Err(EEXIST), "{pid}");
+        assert_eq!(domain(stranger, 1, pid), Err(EEXIST), "{pid}");
+    }
+    assert_eq!(domain(stranger, 1, C_PID_ANY), Ok(6));
+    assert_eq!(domain(owner, 1, C_PID_ANY), Ok(7));
+    assert_eq!(domain(stranger, 10, 3), Ok(3), "another VNI");
+    let mut kept = null_mut();
+    assert_eq!(call!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
+    assert_eq!(domain(owner, 1, 4), Err(EEXIST));
+    assert_eq!(call!(cxil_destroy_domain(kept)), 0);
+    assert_eq!(domain(stranger, 1, 4), Err(EEXIST), "still kept");
+    assert_eq!(call!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
+    // Destroying the LNI or closing the device frees them.
+    assert_eq!(keep(sibling, 10, C_PID_ANY, 3), Ok(0));
+    drop_lni(sibling);
+    assert_eq!(domain(stranger, 10, C_PID_ANY), Ok(0));
+    close(dev);
+    for pid in [0, 4, 510] {
+        assert_eq!(domain(stranger, 1, pid), Ok(pid));
+    }
+    close(second);
 }

@@ -1,22 +1,22 @@
-//! The mock's counters.
+//! Counters of the mock.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 
 use super::*;
 
-/// What stands where no doorbell was written.
+/// Value of a doorbell without a store.
 pub const UNTOUCHED: u64 = u64::MAX;
 
-/// The four doorbells (nic.md 9.1), and the first word that is none.
+/// Offsets of the four doorbells (nic.md 9.1) and of the word after them.
 pub const PLACES: [usize; 5] = [0, 64, 128, 192, 256];
 
 thread_local! {
-    /// Doorbell page and write-back word of each counter, in order of creation.
+    /// Doorbell page and write-back word of each counter, in order of allocation.
     static COUNTERS: RefCell<Vec<(*mut u8, *mut u8)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Forgets what other tests of this thread did.
+/// Forgets the counters of earlier tests of this thread.
 pub(super) fn reset() {
     COUNTERS.take();
 }
@@ -25,21 +25,21 @@ fn page() -> Layout {
     Layout::from_size_align(4096, 4096).unwrap()
 }
 
-/// What was stored to the doorbells of counter `index` since the last call.
+/// Returns the values stored to the doorbells of counter `index` since the last call.
 pub fn take_doorbells(index: usize) -> [u64; 5] {
     let (page, _) = COUNTERS.with_borrow(|counters| counters[index]);
     PLACES.map(|offset| {
         let word: *mut u64 = page.wrapping_add(offset).cast();
-        // SAFETY: the page is alive in these tests.
+        // SAFETY: the tests keep the counter, and thus its doorbell page, allocated.
         let word = unsafe { AtomicU64::from_ptr(word) };
         word.swap(UNTOUCHED, Ordering::AcqRel)
     })
 }
 
-/// The write-back word of counter `index`; none if it has none.
+/// Returns the write-back word of counter `index`, if it has one.
 pub fn write_back_word(index: usize) -> Option<&'static AtomicU64> {
     let (_, word) = COUNTERS.with_borrow(|counters| counters[index]);
-    // SAFETY: the word is alive in these tests, aligned, and accessed atomically.
+    // SAFETY: the word is aligned; the tests keep it allocated and access it only atomically.
     (!word.is_null()).then(|| unsafe { AtomicU64::from_ptr(word.cast()) })
 }
 
@@ -48,19 +48,20 @@ pub(super) unsafe extern "C" fn alloc_ct(
     wb: *mut c_ct_writeback,
     out: *mut *mut cxi_ct,
 ) -> c_int {
-    // SAFETY: the layout is not empty.
+    // SAFETY: the layout has a nonzero size.
     let doorbells = unsafe { alloc_zeroed(page()) };
     let counter = cxi_ct {
-        doorbell: match with(|state| state.omit_pointers) {
-            true => ptr::null_mut(),
-            false => doorbells.cast(),
+        doorbell: if with(|state| state.omit_pointers) {
+            ptr::null_mut()
+        } else {
+            doorbells.cast()
         },
         ctn: COUNTERS.with_borrow(Vec::len) as u32 + 5,
         wb,
     };
     let result = allocate(Kind::Counter, counter, &[lni as usize], &[], out);
     if result != 0 {
-        // SAFETY: it came from the allocator with this layout.
+        // SAFETY: `alloc_zeroed` returned the memory for this layout.
         unsafe { dealloc(doorbells, page()) };
         return result;
     }
@@ -74,21 +75,21 @@ pub(super) unsafe extern "C" fn ct_wb_update(_: *mut cxi_ct, _: *mut c_ct_writeb
 }
 
 pub(super) unsafe extern "C" fn destroy_ct(counter: *mut cxi_ct) -> c_int {
-    // SAFETY: the wrapper releases an object once (or `release` would say so).
+    // SAFETY: the wrapper passes a counter that it has not released; `release` reports a violation.
     let ct = unsafe { counter.read() };
     let result = release(Kind::Counter, counter);
     if !ct.wb.is_null() && !is_mapped(ct.wb as usize) {
-        let violation = "a write-back word freed before its counter was released".into();
+        let violation = "freed a write-back word before its counter was released".into();
         with(|state| state.violations.push(violation));
     }
     if result == 0 && !ct.doorbell.is_null() {
-        // SAFETY: it came from the allocator with this layout.
+        // SAFETY: `alloc_zeroed` returned the memory for this layout.
         unsafe { dealloc(ct.doorbell.cast(), page()) };
     }
     result
 }
 
-/// Gives LCID 0 to those who ask for it, and says so by the traffic class type of the profile.
+/// Allocates a profile with LCID 0 if `cp_type` requests it, else with LCID 9.
 pub unsafe extern "C" fn alloc_trig_cp(
     lni: *mut cxil_lni,
     vni: c_uint,

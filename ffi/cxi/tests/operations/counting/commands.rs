@@ -1,10 +1,10 @@
-//! Commands and doorbells of counters, and the order in which triggered operations happen.
+//! Commands and doorbells of counters, and the order of triggered operations.
 
 use cxi::records::EventCmdFail;
 use cxi::sys::*;
 use cxi::{Counter, Counts, EventType, MAX_FAILURES, MAX_SUCCESSES, Record, TriggerBatch};
 
-use super::tools::{Bench, Triggered, counts_of};
+use super::bench::{Bench, Triggered, counts_of};
 use crate::rig::next;
 
 fn by(success: u64, failure: u8) -> Counts {
@@ -24,14 +24,14 @@ impl Bench {
 }
 
 #[test]
-fn a_fresh_counter_is_at_zero_and_silent() {
+fn starts_at_zero_without_write_back() {
     let mut bench = Bench::new();
     assert_eq!(bench.counter.written_back(), None);
     assert_eq!(bench.counts(), (0, 0));
 }
 
 #[test]
-fn doorbells_add_and_reset() {
+fn adds_and_resets_by_doorbell() {
     let mut bench = Bench::new();
     bench.counter.add_success(5);
     bench.counter.add_success(6);
@@ -50,22 +50,22 @@ fn doorbells_add_and_reset() {
 }
 
 #[test]
-fn a_doorbell_sets_off_what_waits() {
+fn runs_triggered_operation_after_doorbell() {
     let mut bench = Bench::new();
     bench.arm(10);
     bench.counter.add_success(9);
-    bench.silence();
+    bench.expect_no_event();
     bench.counter.add_failure(100);
-    bench.silence();
+    bench.expect_no_event();
     bench.counter.add_success(1);
     assert_eq!(bench.triggered(), bench.at(10));
     assert_eq!(bench.counter.written_back(), Some(by(10, 100)));
     bench.counter.add_success(100);
-    bench.silence();
+    bench.expect_no_event();
 }
 
 #[test]
-fn set_overwrites_what_is_flagged() {
+fn sets_flagged_counts() {
     let mut bench = Bench::new();
     bench.counter.add_success(1);
     bench.counter.add_failure(1);
@@ -80,39 +80,38 @@ fn set_overwrites_what_is_flagged() {
     assert_eq!(bench.counts(), (MAX_SUCCESSES, 127));
     bench.command(|batch, ct| batch.emit_set(ct, Some(0), Some(0)).unwrap());
     bench.arm(3);
-    bench.silence();
+    bench.expect_no_event();
     bench.command(|batch, ct| batch.emit_set(ct, Some(3), None).unwrap());
     assert_eq!(bench.triggered(), bench.at(3));
 }
 
 #[test]
-fn increments_by_command() {
+fn adds_by_command() {
     let mut bench = Bench::new();
     bench.arm(8);
     bench.command(|batch, ct| batch.emit_increment(ct, by(7, 0)).unwrap());
     assert_eq!(bench.counter.written_back(), None);
     bench.command(|batch, ct| batch.emit_increment(ct, by(0, 2)).unwrap());
     assert_eq!(bench.counter.written_back(), Some(by(7, 2)));
-    bench.silence();
+    bench.expect_no_event();
     bench.command(|batch, ct| batch.emit_increment(ct, by(1, 1)).unwrap());
     assert_eq!(bench.triggered(), bench.at(8));
     assert_eq!(bench.counts(), (8, 3));
 }
 
 #[test]
-fn lower_thresholds_first_and_equal_ones_in_order() {
+fn orders_triggers_by_threshold_then_emission() {
     let mut bench = Bench::new();
     let other = Counter::with_write_back(&bench.rig.lni).unwrap();
     for threshold in [7, 3, 5, 3, 9] {
         bench.arm(threshold);
     }
-    // Between two of one threshold: the counts that the word tells are those of the moment.
     bench.counter.add_success(8);
     for threshold in [3, 3, 5, 7] {
         assert_eq!(bench.triggered(), bench.at(threshold));
     }
-    bench.silence();
-    // The order of two on one threshold is seen in what they leave: set, then add.
+    bench.expect_no_event();
+    // The result shows the order of two commands at one threshold: first set, then add.
     bench.command(|batch, ct| {
         batch
             .emit_trigger_set(ct, 20, &other, Some(100), Some(1))
@@ -127,7 +126,7 @@ fn lower_thresholds_first_and_equal_ones_in_order() {
 }
 
 #[test]
-fn counters_change_counters_that_change_counters() {
+fn chains_triggered_increments() {
     let mut bench = Bench::new();
     let chain: Vec<Counter> = (0..20)
         .map(|_| Counter::with_write_back(&bench.rig.lni).unwrap())
@@ -141,12 +140,12 @@ fn counters_change_counters_that_change_counters() {
         before = counter;
     }
     batch.emit_trigger_event(before, 1).unwrap();
-    // And a counter that sets itself back to zero.
+    // The first counter also sets itself to zero.
     batch
         .emit_trigger_set(&bench.counter, 1, &bench.counter, Some(0), None)
         .unwrap();
     batch.commit_doorbell();
-    bench.silence();
+    bench.expect_no_event();
     bench.counter.add_success(1);
     let last = chain.last().unwrap().number();
     assert_eq!(bench.triggered(), (last, 1, "OK"));
@@ -157,7 +156,7 @@ fn counters_change_counters_that_change_counters() {
 }
 
 #[test]
-fn cancelled_operations_do_not_happen_and_their_events_say_so() {
+fn cancels_waiting_operations_and_reports_canceled() {
     let mut bench = Bench::new();
     let other = Counter::with_write_back(&bench.rig.lni).unwrap();
     bench.arm(5);
@@ -172,9 +171,9 @@ fn cancelled_operations_do_not_happen_and_their_events_say_so() {
     assert_eq!(bench.triggered(), bench.cancelled(2));
     assert_eq!(bench.triggered(), bench.cancelled(5));
     bench.counter.add_success(10);
-    bench.silence();
+    bench.expect_no_event();
     assert_eq!(counts_of(&mut bench.trigger, &other), (0, 0));
-    // The counter itself is none the worse, nor are others.
+    // The cancelled counter and other counters still work.
     assert_eq!(bench.counts(), (10, 0));
     bench.arm(10);
     assert_eq!(bench.triggered(), bench.at(10));
@@ -183,7 +182,7 @@ fn cancelled_operations_do_not_happen_and_their_events_say_so() {
 }
 
 #[test]
-fn a_counter_that_goes_cancels_what_waits_for_it() {
+fn cancels_waiting_operations_of_destroyed_counter() {
     let mut bench = Bench::new();
     let fresh = Counter::with_write_back(&bench.rig.lni).unwrap();
     bench.arm(1);
@@ -191,16 +190,16 @@ fn a_counter_that_goes_cancels_what_waits_for_it() {
     let number = old.number();
     old.close().unwrap();
     assert_eq!(bench.triggered(), (number, 1, "CANCELED"));
-    // The next one of its number starts afresh.
+    // The next counter with its number starts at zero.
     let next = Counter::with_write_back(&bench.rig.lni).unwrap();
     assert_eq!(next.number(), number);
     next.add_success(1);
-    bench.silence();
+    bench.expect_no_event();
     assert_eq!(counts_of(&mut bench.trigger, &next), (1, 0));
 }
 
 #[test]
-fn a_trigger_too_many_is_refused() {
+fn refuses_trigger_beyond_service_limit() {
     const LIMIT: u64 = 512;
     let mut bench = Bench::new();
     let other = Counter::new(&bench.rig.lni).unwrap();
@@ -214,7 +213,7 @@ fn a_trigger_too_many_is_refused() {
     for threshold in 1..=LIMIT {
         arm(&mut bench, threshold);
     }
-    // Room for one again, and one that need not wait.
+    // One trigger has run, so there is room for one more, and for one that runs at once.
     bench.counter.add_success(1);
     arm(&mut bench, LIMIT + 1);
     arm(&mut bench, 1);

@@ -1,13 +1,13 @@
-//! Completions at the initiator, counted.
+//! Counting of completions at the initiator.
 
 use cxi::EventType;
-use cxi::records::{DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd};
+use cxi::records::{FullDmaCmd, IdcAmoCmd, IdcHdr};
 use cxi::sys::*;
 
-use super::tools::{Bench, wait_for};
-use crate::rig::{LEN, MATCHING, PLAIN, next};
+use super::bench::{Bench, wait_for};
+use crate::rig::{LEN, MATCHING, PLAIN, dma_amo, next, nomatch};
 
-/// Lets success count instead of being reported.
+/// Makes `command` count its success instead of reporting it.
 fn counted(bench: &Bench, command: &mut FullDmaCmd) {
     command
         .set_event_success_disable(true)
@@ -27,7 +27,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    /// A silent command that counts.
+    /// Returns a command that counts its success instead of reporting it.
     fn dma(&self, opcode: c_dma_op, index: u32, length: u32) -> FullDmaCmd {
         let mut command = self.rig.dma(opcode, index, length);
         counted(self, &mut command);
@@ -43,9 +43,9 @@ impl Bench {
     }
 }
 
-/// The standard bandwidth loop (nic.md 9.4), more rounds than event slots.
+/// The standard bandwidth loop (nic.md 9.4), with more rounds than event slots.
 #[test]
-fn one_trigger_event_a_round_at_a_growing_threshold() {
+fn reports_one_trigger_event_per_round() {
     const LIST: u32 = 20;
     let mut bench = bench();
     let put = bench.dma(C_CMD_PUT, PLAIN, 64);
@@ -55,13 +55,13 @@ fn one_trigger_event_a_round_at_a_growing_threshold() {
         bench.arm(threshold);
         bench.issue(&put, LIST);
         assert_eq!(bench.triggered(), bench.at(threshold), "round {round}");
-        bench.silence();
+        bench.expect_no_event();
     }
     assert_eq!(bench.counts(), (threshold, 0));
 }
 
 #[test]
-fn the_trigger_may_come_after_the_operations() {
+fn reports_trigger_event_emitted_after_operations() {
     let mut bench = bench();
     let put = bench.dma(C_CMD_PUT, PLAIN, 8);
     bench.issue(&put, 7);
@@ -73,14 +73,15 @@ fn the_trigger_may_come_after_the_operations() {
     bench.arm(0);
     assert_eq!(bench.triggered(), bench.at(0));
     bench.arm(8);
-    bench.silence();
+    bench.expect_no_event();
     bench.issue(&put, 1);
     assert_eq!(bench.triggered(), bench.at(8));
 }
 
-/// Every kind of command counts once, by the bit for what completes it, and not by the other.
+/// Each kind of command counts once, by the flag of its completion (ACK or REPLY) and not by the
+/// other.
 #[test]
-fn every_kind_of_operation_counts_once() {
+fn counts_every_kind_of_command_once() {
     let mut bench = bench();
     let mut expected = 0;
     for (ack, reply) in [(true, false), (false, true), (true, true), (false, false)] {
@@ -88,11 +89,11 @@ fn every_kind_of_operation_counts_once() {
             let replies = issue_kind(&mut bench, kind, ack, reply);
             expected += u64::from(if replies { reply } else { ack });
         }
-        // The loud command behind them is complete when they are: one queue, one peer.
-        let fence = bench.rig.dma(C_CMD_PUT, PLAIN, 0);
+        // The fenced command completes after all of them.
+        let last = bench.rig.dma(C_CMD_PUT, PLAIN, 0);
         let mut batch = bench.rig.transmit.batch();
         batch.emit_fence().unwrap();
-        batch.emit_dma(&fence).unwrap();
+        batch.emit_dma(&last).unwrap();
         batch.commit_doorbell();
         assert_eq!(bench.rig.completion().kind, EventType::ACK);
         assert_eq!(bench.counts(), (expected, 0), "ack {ack}, reply {reply}");
@@ -100,7 +101,7 @@ fn every_kind_of_operation_counts_once() {
     assert_eq!(expected, 9 + 9);
 }
 
-/// Issues one command, and answers whether it completes with a REPLY.
+/// Issues one command and returns whether it completes with a REPLY.
 fn issue_kind(bench: &mut Bench, kind: u32, ack: bool, reply: bool) -> bool {
     let dma = |opcode, index| {
         let mut command = bench.dma(opcode, index, 8);
@@ -129,11 +130,8 @@ fn issue_kind(bench: &mut Bench, kind: u32, ack: bool, reply: bool) -> bool {
         .set_local_addr(result)
         .set_atomic_op(C_AMO_OP_SUM as u8)
         .set_atomic_type(C_AMO_TYPE_UINT64_T as u8);
-    let mut bytes = [0; DmaAmoCmd::SIZE];
-    bytes[..64].copy_from_slice(put.bytes());
-    let mut dma_amo = DmaAmoCmd::from_bytes(bytes);
-    dma_amo
-        .set_local_write_addr(result)
+    let mut amo = dma_amo(&put);
+    amo.set_local_write_addr(result)
         .set_write_lac(bench.rig.local.lac())
         .set_atomic_op(C_AMO_OP_SUM as u8)
         .set_atomic_type(C_AMO_TYPE_UINT64_T as u8);
@@ -152,21 +150,15 @@ fn issue_kind(bench: &mut Bench, kind: u32, ack: bool, reply: bool) -> bool {
                 _ => batch.emit_idc_amo(&idc_amo, true),
             }
         }
-        _ => batch.emit_dma_amo(&dma_amo, kind == 8),
+        _ => batch.emit_dma_amo(&amo, kind == 8),
     }
     .unwrap();
     batch.commit_doorbell();
     matches!(kind, 2 | 4 | 6 | 8)
 }
 
-fn nomatch(command: &FullDmaCmd) -> NomatchDmaCmd {
-    let mut bytes = [0; NomatchDmaCmd::SIZE];
-    bytes.copy_from_slice(&command.bytes()[..NomatchDmaCmd::SIZE]);
-    NomatchDmaCmd::from_bytes(bytes)
-}
-
 #[test]
-fn bytes_are_counted_where_asked_for() {
+fn counts_bytes_if_command_says_so() {
     let mut bench = bench();
     let mut total = 0;
     for opcode in [C_CMD_PUT, C_CMD_GET] {
@@ -180,7 +172,7 @@ fn bytes_are_counted_where_asked_for() {
         }
     }
     assert_eq!(bench.counts(), (total, 0));
-    // A failure is one failure, whatever its length.
+    // A failure counts once, whatever its length.
     let mut failing = bench.dma(C_CMD_PUT, PLAIN, 100);
     failing
         .set_event_ct_bytes(true)
@@ -190,18 +182,18 @@ fn bytes_are_counted_where_asked_for() {
     assert_eq!(bench.counts(), (total, 1));
 }
 
-/// Failures are reported although successes are not, are counted apart, and reach no threshold.
+/// Failures are reported although successes are not, and do not count towards thresholds.
 #[test]
-fn failures_are_counted_apart_and_reported() {
+fn counts_and_reports_failures() {
     let mut bench = bench();
     let good = bench.dma(C_CMD_PUT, PLAIN, 8);
-    // Refused by the target, by our own memory, and by nobody being there.
+    // Refused by the target, by the local address context, and by the fabric.
     let mut beyond = good;
     beyond.set_remote_offset(LEN as u64);
     let mut unreadable = good;
     unreadable.set_local_addr(1 << 50);
-    let mut nobody = good;
-    nobody.set_dfa(0xfffff << 12);
+    let mut unreachable = good;
+    unreachable.set_dfa(0xfffff << 12);
     let mut get_beyond = bench.dma(C_CMD_GET, PLAIN, 8);
     get_beyond.set_remote_offset(LEN as u64);
     bench.arm(4);
@@ -209,7 +201,7 @@ fn failures_are_counted_apart_and_reported() {
     for (failures, (command, code)) in [
         (beyond, "NO_SPACE"),
         (unreadable, "NO_TRANSLATION"),
-        (nobody, "UNDELIVERABLE"),
+        (unreachable, "UNDELIVERABLE"),
         (get_beyond, "NO_SPACE"),
     ]
     .into_iter()
@@ -217,12 +209,12 @@ fn failures_are_counted_apart_and_reported() {
     {
         bench.issue(&command, 1);
         assert_eq!(bench.rig.completion().code, code);
-        bench.silence();
+        bench.expect_no_event();
         assert_eq!(bench.counts(), (3, failures as u8 + 1));
     }
     bench.issue(&good, 1);
     assert_eq!(bench.triggered(), bench.at(4));
-    // 7 bits, and no more.
+    // The failure count has 7 bits and does not wrap.
     for _ in 0..200 {
         bench.issue(&beyond, 1);
         bench.rig.completion();
@@ -230,9 +222,8 @@ fn failures_are_counted_apart_and_reported() {
     assert_eq!(bench.counts(), (4, 127));
 }
 
-/// A failure is written back at once; a success is not.
 #[test]
-fn a_failure_writes_the_counts_back() {
+fn writes_counts_back_after_failure_but_not_after_success() {
     let mut bench = bench();
     let good = bench.dma(C_CMD_PUT, PLAIN, 8);
     bench.issue(&good, 2);
@@ -240,9 +231,9 @@ fn a_failure_writes_the_counts_back() {
     bench.triggered();
     let counts = bench.counter.written_back().expect("by the trigger event");
     assert_eq!((counts.success, counts.failure), (2, 0));
-    let mut loud = good;
-    loud.set_event_success_disable(false);
-    bench.issue(&loud, 1);
+    let mut reported = good;
+    reported.set_event_success_disable(false);
+    bench.issue(&reported, 1);
     bench.rig.completion();
     assert_eq!(bench.counter.written_back(), None);
     let mut failing = good;
@@ -253,9 +244,9 @@ fn a_failure_writes_the_counts_back() {
     assert_eq!((counts.success, counts.failure), (3, 1));
 }
 
-/// The SEND of an operation counts beside its ACK, whether there is a SEND event or not.
+/// The SEND of an operation counts beside its ACK, with or without a SEND event.
 #[test]
-fn sends_count_too() {
+fn counts_sends() {
     let mut bench = bench();
     for (disable, ack, each) in [
         (true, false, 1),
@@ -289,18 +280,17 @@ fn sends_count_too() {
     }
 }
 
-/// An initiator event is not replaced by counting: both where both are wanted.
 #[test]
-fn counting_and_reporting_do_not_depend_on_each_other() {
+fn counts_and_reports_independently() {
     let mut bench = bench();
     let mut put = bench.dma(C_CMD_PUT, PLAIN, 8);
     put.set_event_success_disable(false);
     bench.arm(1);
     bench.issue(&put, 1);
-    // The count comes first (nic.md 15, question 25).
+    // The NIC counts before it reports (nic.md 15, question 25).
     assert_eq!(bench.triggered(), bench.at(1));
     assert_eq!(bench.rig.completion().kind, EventType::ACK);
-    // No event queue at all: the count is there, and nothing else, even of a failure.
+    // Without an event queue it counts and reports nothing, not even a failure.
     put.set_eq(0);
     bench.arm(2);
     bench.issue(&put, 1);
@@ -308,13 +298,13 @@ fn counting_and_reporting_do_not_depend_on_each_other() {
     put.set_remote_offset(LEN as u64);
     bench.issue(&put, 1);
     bench.wait_counts(2, 1);
-    bench.silence();
+    bench.expect_no_event();
 }
 
-/// A command that names a counter and no completion counts nothing; one that names a counter of nobody
-/// is refused only if it would count.
+/// A command without counting flags may name any counter. With a flag, the NIC refuses an unowned
+/// one.
 #[test]
-fn counters_of_nobody() {
+fn refuses_unowned_counter_only_if_command_counts() {
     let mut bench = bench();
     let mut put = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
     put.set_ct(2000);
@@ -324,7 +314,7 @@ fn counters_of_nobody() {
     assert_eq!(bench.counts(), (0, 0));
     put.set_ct(2000).set_event_ct_ack(true);
     bench.issue(&put, 1);
-    let code = wait_for("a refusal", || {
+    let code = wait_for("the refusal", || {
         bench.rig.events.poll();
         let code = u32::from(bench.rig.transmit.status().return_code());
         (code != C_RC_OK).then_some(code)

@@ -1,9 +1,9 @@
 //! Counters and triggered operations.
 
+mod bench;
 mod commands;
 mod initiator;
 mod profiles;
 mod rendezvous;
 mod target;
-mod tools;
 mod triggered;

@@ -1,12 +1,12 @@
-//! Profiles switched on a queue, and the fence.
+//! LCID and FENCE commands.
 
 use cxi::sys::*;
-use cxi::{CommunicationProfile, Domain, PortalTableEntry, TriggerQueue};
+use cxi::{CommunicationProfile, Domain, PortalTableEntry};
 
 use crate::rig::{LEN, PLAIN, Rig, code, next};
 
 #[test]
-fn a_queue_changes_its_profile() {
+fn switches_profile_of_queue() {
     let mut rig = Rig::new();
     let (first, second) = (1, 10);
     let make = |vni, tc_type| {
@@ -16,7 +16,7 @@ fn a_queue_changes_its_profile() {
     let there = make(second, CXI_TC_TYPE_DEFAULT);
     let hrp = make(first, CXI_TC_TYPE_HRP);
     assert_eq!([here.lcid(), there.lcid(), hrp.lcid()], [0, 1, 2]);
-    // The same portal index and PID, on the other VNI: another entry, which nobody serves yet.
+    // Another portals table entry at the same PID and portal index on the other VNI, not enabled.
     let domain = Domain::new(&rig.lni, second, rig.domain.pid()).unwrap();
     let mut portal = PortalTableEntry::new(&rig.lni, &rig.target_events, false).unwrap();
     portal.map(&domain, PLAIN).unwrap();
@@ -36,13 +36,13 @@ fn a_queue_changes_its_profile() {
         (&there, "PT_DISABLED"),
         (&rig.profile, "OK"),
     ];
-    // More often than the ring has slots, by doorbell and by window.
+    // More switches than the ring has slots, by doorbell and low-latency window.
     for round in 0..20 {
         for (profile, expected) in profiles {
             let mut batch = rig.transmit.batch();
             batch.emit_lcid(profile).unwrap();
             batch.emit_dma(&put).unwrap();
-            // The context of immediate commands stays.
+            // The switch keeps the C_STATE.
             batch.emit_idc_put(&header, &[1; 8]).unwrap();
             match round % 2 {
                 0 => batch.commit_doorbell(),
@@ -51,7 +51,7 @@ fn a_queue_changes_its_profile() {
             for _ in 0..2 {
                 assert_eq!(next(&mut rig.events, code), expected, "round {round}");
             }
-            // It stays until the next change.
+            // Later batches use the same profile.
             let mut batch = rig.transmit.batch();
             batch.emit_dma(&put).unwrap();
             batch.commit_low_latency();
@@ -60,36 +60,9 @@ fn a_queue_changes_its_profile() {
     }
 }
 
+/// A command that the local NIC refuses completes at once, unless a fence delays it.
 #[test]
-fn trigger_queues_take_lcid_0_only() {
-    let rig = Rig::new();
-    let make = |for_triggers: bool, vni| {
-        let make = match for_triggers {
-            true => CommunicationProfile::for_triggers,
-            false => CommunicationProfile::new,
-        };
-        make(&rig.lni, vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-    };
-    let second = make(false, 10).unwrap();
-    let error = TriggerQueue::new(&second, 1, &rig.events).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_cmdq", libc::EINVAL)
-    );
-    // LCID 0 is there, and is shared; another profile cannot have it.
-    let first = make(true, 1).unwrap();
-    assert_eq!(first.lcid(), 0);
-    TriggerQueue::new(&first, 1, &rig.events).unwrap();
-    let error = make(true, 10).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_trig_cp", libc::ENOSPC)
-    );
-}
-
-/// A command that our own NIC refuses completes at once, unless a fence holds it up.
-#[test]
-fn a_fence_keeps_the_order_of_completions() {
+fn keeps_order_of_completions_across_fence() {
     let mut rig = Rig::new();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);

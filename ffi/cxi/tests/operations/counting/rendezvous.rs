@@ -1,11 +1,11 @@
-//! Rendezvous puts counted on all three counters, as a bandwidth tool counts them (nic.md 10.3), and
-//! unexpected messages.
+//! Counting of rendezvous puts, as a bandwidth tool counts them (nic.md 10.3), and of unexpected
+//! messages.
 
 use cxi::records::TargetCmd;
 use cxi::sys::*;
 use cxi::{Counter, EventType, PortalTableEntry, ReturnCode, TriggerQueue, address};
 
-use super::tools::{Bench, counts_of, wait_for};
+use super::bench::{Bench, counts_of, wait_for};
 use crate::rig::{LEN, MATCHING, Rig, next, pattern};
 
 const M: u64 = 0x1234_5678_9abc_def0;
@@ -13,7 +13,7 @@ const ID: u8 = 0xaa;
 const LIST: usize = 16;
 const SIZE: usize = LEN / LIST;
 
-/// Silent about successes, counted by `counter`.
+/// Returns a list entry that counts successes on `counter` and reports only failures.
 fn counted(rig: &Rig, portal: u16, counter: &Counter) -> TargetCmd {
     let mut entry = rig.entry(portal);
     entry
@@ -25,7 +25,7 @@ fn counted(rig: &Rig, portal: u16, counter: &Counter) -> TargetCmd {
 }
 
 #[test]
-fn a_list_counts_once_at_either_end_of_it_and_twice_at_its_target() {
+fn counts_rendezvous_once_at_initiator_and_source_and_twice_at_target() {
     let mut bench = Bench::new();
     let rig = &mut bench.rig;
     let info = rig.device.info();
@@ -69,7 +69,7 @@ fn a_list_counts_once_at_either_end_of_it_and_twice_at_its_target() {
         }
         batch.commit_doorbell();
         assert_eq!(bench.triggered(), bench.at(total));
-        // Three events a message, in whatever order.
+        // Three events for each message, in any order.
         let rig = &mut bench.rig;
         let mut seen = [0; 3];
         for _ in 0..3 * LIST {
@@ -92,9 +92,9 @@ fn a_list_counts_once_at_either_end_of_it_and_twice_at_its_target() {
     }
 }
 
-/// The entry that takes a message counts it as one; the entry that finds it, as an overflow.
+/// The entry that receives a message counts its bytes; the entry that finds it counts an overflow.
 #[test]
-fn unexpected_messages_are_counted_where_they_are_found() {
+fn counts_unexpected_messages_when_received_and_when_found() {
     let mut bench = Bench::new();
     let rig = &mut bench.rig;
     let [landed, found] = [(); 2].map(|()| Counter::with_write_back(&rig.lni).unwrap());
@@ -132,9 +132,9 @@ fn unexpected_messages_are_counted_where_they_are_found() {
     assert!(rig.target_events.poll().is_none());
 }
 
-/// A get that finds no source is a failure of the entry's, beside the put that succeeded.
+/// The entry counts the put as a success, and the get without source as a failure.
 #[test]
-fn a_get_that_goes_nowhere_is_counted() {
+fn counts_failed_rendezvous_get() {
     let mut bench = Bench::new();
     let rig = &mut bench.rig;
     let counter = Counter::with_write_back(&rig.lni).unwrap();
@@ -142,12 +142,12 @@ fn a_get_that_goes_nowhere_is_counted() {
     let entry = counted(rig, rig.matching.number(), &counter);
     rig.append(&entry);
     let info = rig.device.info();
-    // Nobody has the PID that the put says is its own.
+    // The PID in the match id of the put is not in use.
     let mut put = rig.dma(C_CMD_RENDEZVOUS_PUT, MATCHING, 100);
     put.set_match_bits(M)
         .set_initiator(address::match_id(info.pid_bits, 300, info.nid));
     assert_eq!(rig.run(&put).code, "OK");
-    let told = [(); 3].map(|()| {
+    let reported = [(); 3].map(|()| {
         next(&mut rig.target_events, |event| {
             (event.event_type(), event.return_code() == ReturnCode::OK)
         })
@@ -157,6 +157,6 @@ fn a_get_that_goes_nowhere_is_counted() {
         (EventType::RENDEZVOUS, true),
         (EventType::REPLY, false),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(counts_of(&mut trigger, &counter), (1, 1));
 }

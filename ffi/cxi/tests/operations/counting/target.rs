@@ -1,13 +1,13 @@
-//! Operations counted at their target, by the list entry that they meet.
+//! Counting at the target, by the list entry that an operation matches.
 
-use cxi::records::{DmaAmoCmd, TargetCmd};
+use cxi::records::TargetCmd;
 use cxi::sys::*;
 use cxi::{Counter, EventType, Record, TriggerQueue};
 
-use super::tools::{Bench, Triggered, counts_of, triggered};
-use crate::rig::{LEN, MATCHING, PLAIN, Rig, next};
+use super::bench::{Bench, Triggered, counts_of, triggered};
+use crate::rig::{LEN, MATCHING, PLAIN, Rig, dma_amo, next};
 
-/// A bench whose target counts too, and says so to its own event queue.
+/// A bench with a counter and a trigger queue at the target, which report to its event queue.
 struct Target {
     bench: Bench,
     counter: Counter,
@@ -56,24 +56,22 @@ impl Target {
         counts_of(&mut self.trigger, &self.counter)
     }
 
-    fn silence(&mut self) {
+    fn expect_no_event(&mut self) {
         for _ in 0..3 {
             if let Some(event) = self.bench.rig.target_events.poll() {
                 panic!("{event:?}");
             }
         }
-        self.bench.silence();
+        self.bench.expect_no_event();
     }
 
-    /// A put, a get, and an atomic operation without fetching and with.
+    /// Runs a put, a get, and an atomic operation without and with fetching.
     fn operations(&mut self, index: u32) {
         let rig = &mut self.bench.rig;
         for opcode in [C_CMD_PUT, C_CMD_GET] {
             assert_eq!(rig.run(&rig.dma(opcode, index, 3000)).code, "OK");
         }
-        let mut bytes = [0; DmaAmoCmd::SIZE];
-        bytes[..64].copy_from_slice(rig.dma(0, index, 0).bytes());
-        let mut amo = DmaAmoCmd::from_bytes(bytes);
+        let mut amo = dma_amo(&rig.dma(0, index, 0));
         amo.set_local_write_addr(rig.local.iova(64))
             .set_write_lac(rig.local.lac())
             .set_atomic_op(C_AMO_OP_SUM as u8)
@@ -87,16 +85,16 @@ impl Target {
     }
 }
 
-/// The exchange of send_bw (tools.md 7.7): a list of puts, counted on both sides, and an answer of
-/// no bytes, counted on both sides.
+/// The exchange of send_bw (tools.md 7.7): a list of puts and an empty reply, each counted at both
+/// ends.
 #[test]
-fn a_list_of_puts_is_counted_on_both_sides() {
+fn counts_list_of_puts_at_both_ends() {
     const LIST: u32 = 16;
     let mut target = Target::new(MATCHING, |_| {});
     let (mut sent, mut received) = (0, 0);
     for round in 0..200 {
-        let answer = round % 2 == 1;
-        let (times, length) = if answer { (1, 0) } else { (LIST, 64) };
+        let reply = round % 2 == 1;
+        let (times, length) = if reply { (1, 0) } else { (LIST, 64) };
         sent += u64::from(times);
         received += u64::from(times);
         target.arm(received);
@@ -113,23 +111,23 @@ fn a_list_of_puts_is_counted_on_both_sides() {
         let expected = (target.counter.number(), received, "OK");
         assert_eq!(target.triggered(), expected, "round {round}");
         assert_eq!(target.bench.triggered(), target.bench.at(sent));
-        target.silence();
+        target.expect_no_event();
     }
     assert_eq!(target.counts(), (received, 0));
 }
 
 #[test]
-fn every_kind_of_operation_counts_once() {
+fn counts_every_kind_of_operation_once() {
     for index in [PLAIN, MATCHING] {
         let mut target = Target::new(index, |_| {});
         target.operations(index);
         assert_eq!(target.counts(), (4, 0));
-        target.silence();
+        target.expect_no_event();
     }
 }
 
 #[test]
-fn bytes_are_counted_where_asked_for() {
+fn counts_bytes_if_entry_says_so() {
     let mut target = Target::new(PLAIN, |entry| {
         entry.set_event_ct_bytes(true);
     });
@@ -139,14 +137,14 @@ fn bytes_are_counted_where_asked_for() {
     assert_eq!(
         rig.run(&rig.dma(C_CMD_PUT, PLAIN, LEN as u32)).code,
         "OK",
-        "many packets, one operation"
+        "an operation of many packets"
     );
     assert_eq!(target.counts(), (6008 + LEN as u64, 0));
 }
 
-/// The flags of an entry decide about events and counting apart.
+/// The flags of an entry control events and counting independently.
 #[test]
-fn counting_does_not_depend_on_events() {
+fn counts_independently_of_events() {
     for (comm_disable, success_disable, counts) in [
         (false, false, true),
         (true, true, true),
@@ -165,7 +163,7 @@ fn counting_does_not_depend_on_events() {
             let rig = &mut target.bench.rig;
             assert_eq!(rig.run(&rig.dma(C_CMD_PUT, PLAIN, 8)).code, "OK");
             if counts && round == 2 {
-                // Counted first, then reported.
+                // The NIC counts before it reports.
                 let expected = (target.counter.number(), 2, "OK");
                 assert_eq!(target.triggered(), expected);
             }
@@ -174,13 +172,13 @@ fn counting_does_not_depend_on_events() {
                 assert_eq!(kind, EventType::PUT);
             }
         }
-        target.silence();
+        target.expect_no_event();
         assert_eq!(target.counts(), (if counts { 2 } else { 0 }, 0));
     }
 }
 
 #[test]
-fn failures_at_the_entry_are_counted_apart() {
+fn counts_failures_of_entry() {
     let mut target = Target::new(PLAIN, |entry| {
         entry.set_event_comm_disable(true).set_op_get(false);
     });
@@ -191,18 +189,17 @@ fn failures_at_the_entry_are_counted_apart() {
     assert_eq!(rig.run(&beyond).code, "NO_SPACE");
     let get = rig.dma(C_CMD_GET, PLAIN, 8);
     assert_eq!(rig.run(&get).code, "OP_VIOLATION");
-    // An operation that met no entry is counted by none.
+    // Operations without a matching entry are not counted.
     let mut nowhere = rig.dma(C_CMD_PUT, MATCHING, 8);
     assert_eq!(rig.run(&nowhere).code, "ENTRY_NOT_FOUND");
     nowhere.set_dfa(rig.dfa(64));
     assert_eq!(rig.run(&nowhere).code, "PTLTE_NOT_FOUND");
     assert_eq!(target.counts(), (0, 2));
-    target.silence();
+    target.expect_no_event();
 }
 
-/// A counter that is gone counts nothing, and is nobody's trouble.
 #[test]
-fn an_entry_may_outlive_its_counter() {
+fn ignores_destroyed_counter_of_entry() {
     let mut bench = Bench::new();
     let rig = &mut bench.rig;
     let counter = Counter::new(&rig.lni).unwrap();
@@ -214,10 +211,9 @@ fn an_entry_may_outlive_its_counter() {
     assert_eq!(Rig::bytes_of(&rig.remote, 0, 8), [0; 8]);
 }
 
-/// A message that waits in the OVERFLOW list is counted by the entry that finds it, as one message
-/// or by the bytes that are there.
+/// The entry that finds an unexpected message counts one message, or the bytes that arrived.
 #[test]
-fn a_message_found_waiting_is_counted_where_asked_for() {
+fn counts_unexpected_message_when_found() {
     for (in_bytes, expected) in [(false, (1, 0)), (true, (100, 0))] {
         let mut target = Target::new(MATCHING, |entry| {
             entry

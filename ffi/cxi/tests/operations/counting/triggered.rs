@@ -1,11 +1,11 @@
-//! Commands that wait for a counter: nothing happens before, all of it then, once.
+//! DMA commands that wait for a counter.
 
-use cxi::records::{DmaAmoCmd, FullDmaCmd, NomatchDmaCmd};
+use cxi::records::FullDmaCmd;
 use cxi::sys::*;
 use cxi::{Counter, EmitError, EventType, MemoryRegion, TriggerQueue};
 
-use super::tools::{Bench, wait_for};
-use crate::rig::{LEN, PLAIN, Rig, USER_PTR, next, pattern};
+use super::bench::{Bench, wait_for};
+use crate::rig::{LEN, PLAIN, Rig, USER_PTR, dma_amo, next, nomatch, pattern};
 
 fn bench() -> Bench {
     let mut bench = Bench::new();
@@ -26,14 +26,14 @@ impl Bench {
 }
 
 #[test]
-fn a_put_that_waits() {
+fn runs_put_once_at_threshold() {
     let mut bench = bench();
-    // Shorter and longer than a packet, than what the fabric holds, and nothing.
+    // Shorter and longer than a packet, longer than the fabric holds, and empty.
     for (round, length) in (1..).zip([8, 2048, 5000, LEN, 0]) {
         bench.rig.remote.fill(0).unwrap();
         let put = bench.rig.dma(C_CMD_PUT, PLAIN, length as u32);
         bench.trigger_dma(round, &put);
-        bench.silence();
+        bench.expect_no_event();
         assert!(Rig::bytes_of(&bench.rig.remote, 0, LEN) == [0; LEN]);
         bench.counter.add_success(1);
         let seen = bench.rig.completion();
@@ -42,13 +42,13 @@ fn a_put_that_waits() {
         let mut wanted = pattern(length);
         wanted.resize(LEN, 0);
         assert!(Rig::bytes_of(&bench.rig.remote, 0, LEN) == wanted);
-        bench.silence();
+        bench.expect_no_event();
     }
     assert_eq!(bench.counts(), (5, 0));
 }
 
 #[test]
-fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
+fn runs_get_nonmatching_put_and_atomics_at_threshold() {
     let mut bench = bench();
     bench.rig.remote.copy_in(0, &100_u64.to_le_bytes()).unwrap();
     bench.rig.local.copy_in(0, &7_u64.to_le_bytes()).unwrap();
@@ -56,9 +56,7 @@ fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
         let bytes = Rig::bytes_of(region, at, 8);
         u64::from_le_bytes(bytes.try_into().unwrap())
     };
-    let mut bytes = [0; DmaAmoCmd::SIZE];
-    bytes[..64].copy_from_slice(bench.rig.dma(C_CMD_PUT, PLAIN, 0).bytes());
-    let mut amo = DmaAmoCmd::from_bytes(bytes);
+    let mut amo = dma_amo(&bench.rig.dma(C_CMD_PUT, PLAIN, 0));
     amo.set_local_write_addr(bench.rig.local.iova(64))
         .set_write_lac(bench.rig.local.lac())
         .set_atomic_op(C_AMO_OP_AXOR as u8)
@@ -66,20 +64,19 @@ fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
         .set_op2_word1(u64::MAX);
     let mut get = bench.rig.dma(C_CMD_GET, PLAIN, 8);
     get.set_local_addr(bench.rig.local.iova(128));
-    let mut bytes = [0; NomatchDmaCmd::SIZE];
     let mut put = bench.rig.dma(C_CMD_NOMATCH_PUT, PLAIN, 8);
     put.set_remote_offset(1024).set_restricted(true);
-    bytes.copy_from_slice(&put.bytes()[..NomatchDmaCmd::SIZE]);
-    let nomatch = NomatchDmaCmd::from_bytes(bytes);
 
     let ct = &bench.counter;
     let mut batch = bench.trigger.batch();
     batch.emit_trigger_dma_amo(ct, 1, &amo, false).unwrap();
     batch.emit_trigger_dma_amo(ct, 2, &amo, true).unwrap();
     batch.emit_trigger_dma(ct, 3, &get).unwrap();
-    batch.emit_trigger_nomatch_dma(ct, 4, &nomatch).unwrap();
+    batch
+        .emit_trigger_nomatch_dma(ct, 4, &nomatch(&put))
+        .unwrap();
     batch.commit_doorbell();
-    bench.silence();
+    bench.expect_no_event();
     assert_eq!(word(&bench.rig.remote, 0), 100);
 
     let step = |bench: &mut Bench| {
@@ -102,9 +99,9 @@ fn a_get_a_nonmatching_put_and_atomic_operations_that_wait() {
     assert_eq!(word(&bench.rig.remote, 1024), 9);
 }
 
-/// Each put is set off by the completion of the one before it, without any software between.
+/// The completion of each put triggers the next one without software.
 #[test]
-fn a_pipeline_of_puts() {
+fn triggers_each_put_by_completion_of_previous_one() {
     const STEPS: usize = 20;
     let mut bench = bench();
     let ct = bench.counter.number();
@@ -118,36 +115,15 @@ fn a_pipeline_of_puts() {
         bench.trigger_dma(step as u64 + 1, &put);
     }
     bench.arm(STEPS as u64 + 1);
-    bench.silence();
+    bench.expect_no_event();
     bench.counter.add_success(1);
     assert_eq!(bench.triggered(), bench.at(STEPS as u64 + 1));
     assert!(Rig::bytes_of(&bench.rig.remote, 0, 64 * STEPS) == pattern(64 * STEPS));
     assert_eq!(bench.counts(), (STEPS as u64 + 1, 0));
 }
 
-/// More of them at once than a queue sends in one go.
 #[test]
-fn many_at_one_threshold_happen_in_order() {
-    const EACH: usize = 29;
-    let mut bench = bench();
-    let put = |bench: &Bench, mark: u64| {
-        let mut put = bench.rig.dma(C_CMD_PUT, PLAIN, 20_000);
-        put.set_user_ptr(mark);
-        put
-    };
-    for mark in 0..EACH as u64 {
-        let put = put(&bench, mark);
-        bench.trigger_dma(1, &put);
-    }
-    bench.counter.add_success(1);
-    for mark in 0..EACH as u64 {
-        assert_eq!(bench.rig.completion().user_ptr, mark);
-    }
-    bench.silence();
-}
-
-#[test]
-fn a_command_that_waited_fails_as_any_other() {
+fn reports_failures_of_triggered_commands() {
     let mut bench = bench();
     let mut beyond = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
     beyond
@@ -169,7 +145,7 @@ fn a_command_that_waited_fails_as_any_other() {
 }
 
 #[test]
-fn a_cancelled_command_does_not_happen() {
+fn runs_no_cancelled_command() {
     let mut bench = bench();
     let put = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
     bench.trigger_dma(1, &put);
@@ -177,20 +153,20 @@ fn a_cancelled_command_does_not_happen() {
     batch.emit_cancel(&bench.counter).unwrap();
     batch.commit_doorbell();
     bench.counter.add_success(1);
-    bench.silence();
-    // Nor does one whose queue is gone.
+    bench.expect_no_event();
+    // A command of a destroyed queue does not run either.
     bench.trigger_dma(2, &put);
     let again = TriggerQueue::new(&bench.rig.profile, 1, &bench.rig.events).unwrap();
     let old = std::mem::replace(&mut bench.trigger, again);
     old.close().unwrap();
     let _same_number = TriggerQueue::new(&bench.rig.profile, 1, &bench.rig.events).unwrap();
     bench.counter.add_success(1);
-    bench.silence();
+    bench.expect_no_event();
     assert!(Rig::bytes_of(&bench.rig.remote, 0, 8) == [0; 8]);
 }
 
 #[test]
-fn what_cannot_wait_is_refused() {
+fn refuses_embedded_command_that_is_no_operation() {
     for opcode in [C_CMD_NOOP, C_CMD_CSTATE, C_CMD_REDUCTION, 15] {
         let mut bench = bench();
         let dma = bench.rig.dma(opcode, PLAIN, 8);
@@ -203,30 +179,31 @@ fn what_cannot_wait_is_refused() {
     }
 }
 
-/// Rights are looked at when the command is executed: what it named may be gone by then.
+/// The NIC checks the counter when it runs the command, because the counter may be destroyed
+/// before.
 #[test]
-fn a_command_that_names_a_counter_of_nobody_is_reported_when_its_time_has_come() {
+fn refuses_destroyed_counter_when_triggered_command_runs() {
     let mut bench = bench();
     let gone = Counter::new(&bench.rig.lni).unwrap();
     let mut put = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
     put.set_event_ct_ack(true).set_ct(gone.number());
     gone.close().unwrap();
     bench.trigger_dma(1, &put);
-    bench.silence();
+    bench.expect_no_event();
     bench.counter.add_success(1);
     let (kind, code) = next(&mut bench.rig.events, |event| {
         (event.event_type(), event.return_code())
     });
     assert_eq!(kind, EventType::COMMAND_FAILURE);
     assert_eq!(code.name(), Some("PERM_VIOLATION"));
-    // The queue goes on.
+    // The queue still works.
     bench.arm(1);
     assert_eq!(bench.triggered(), bench.at(1));
 }
 
-/// A queue of more pending commands than slots: commands that wait take no room in it.
+/// More commands wait than the queue has slots: the NIC fetches waiting commands from the queue.
 #[test]
-fn pending_commands_leave_their_slots() {
+fn frees_slots_of_waiting_commands() {
     let mut bench = bench();
     let mut put = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
     put.set_eq(0);

@@ -1,4 +1,4 @@
-//! Counting of what something happens to, and commands whose time comes when there is no room.
+//! Counting of operations that are interrupted, and triggered commands without room on the wire.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::engine::triggers::{Action, Trigger};
 const ACK_OK: Option<(u32, u32, bool)> = Some((C_EVENT_ACK, C_RC_OK, false));
 
 impl Node {
-    /// A counter of this node.
+    /// Makes a counter of this node.
     fn counter(&mut self) -> usize {
         let counter = Counter::new(self.lni, Arc::new(pages(PAGE)));
-        self.engine.counters.insert(counter).unwrap()
+        self.engine.counters.insert(counter, 512).unwrap()
     }
 
     fn counts(&mut self, ct: usize) -> (u64, u8) {
@@ -33,7 +33,7 @@ impl Node {
         counters.change(ct, change, eqs);
     }
 
-    /// A put of `len` bytes to the beginning of the other's memory, counted on `ct`.
+    /// Returns a put of `len` bytes to the start of the peer's memory, counted on `ct`.
     fn put(&self, len: u32, ct: usize) -> FullDmaCmd {
         let mut put = FullDmaCmd::new();
         put.set_cmd_type(C_CMD_TYPE_DMA as u8)
@@ -50,7 +50,7 @@ impl Node {
         put
     }
 
-    /// Lets a put wait for a counter; the queue is a trigger queue from now on.
+    /// Issues a put that a counter triggers; the queue becomes a trigger queue.
     fn trigger(&mut self, ct: usize, threshold: u64, put: &FullDmaCmd) {
         self.engine.tx.get_mut(self.tx).unwrap().trigger = true;
         let mut command = CtCmd::new();
@@ -69,7 +69,7 @@ impl Node {
 }
 
 #[test]
-fn what_was_under_way_to_a_nic_that_died_counts_as_failed() {
+fn counts_operations_to_dead_peer_as_failed() {
     let (mut initiator, mut target, net) = pair(LEN, 100);
     let ct = initiator.counter();
     let put = initiator.put(8, ct);
@@ -91,10 +91,10 @@ fn what_was_under_way_to_a_nic_that_died_counts_as_failed() {
     }
 }
 
-/// A counter goes while a put is under way: the put completes, and the next counter of that number is
-/// not meant.
+/// A counter is destroyed while a put is in progress: the put completes, and is not counted on the
+/// next counter with that number.
 #[test]
-fn what_is_under_way_does_not_count_on_the_next_counter() {
+fn does_not_count_operation_on_next_counter_with_same_number() {
     let (mut initiator, mut target, _) = pair(LEN, 100);
     let old = initiator.counter();
     let put = initiator.put(LEN as u32, old);
@@ -109,7 +109,7 @@ fn what_is_under_way_does_not_count_on_the_next_counter() {
 }
 
 #[test]
-fn commands_whose_time_has_come_wait_for_room_and_keep_their_order() {
+fn triggered_commands_wait_for_room_in_order() {
     for room in [1, 2, 100] {
         let (mut initiator, mut target, _) = pair(LEN, room);
         initiator.number_words(LEN);
@@ -139,9 +139,9 @@ fn commands_whose_time_has_come_wait_for_room_and_keep_their_order() {
     }
 }
 
-/// All transactions are in use when the time of some commands comes.
+/// All transactions are in use when commands are triggered.
 #[test]
-fn commands_whose_time_has_come_wait_for_a_transaction() {
+fn triggered_commands_wait_for_free_transaction() {
     let (mut initiator, mut target, _) = pair(LEN, usize::MAX);
     let ct = initiator.counter();
     for user_ptr in 1..=3 {
@@ -149,7 +149,7 @@ fn commands_whose_time_has_come_wait_for_a_transaction() {
         put.set_user_ptr(user_ptr);
         initiator.trigger(ct, 1, &put);
     }
-    // Each is one that never ends by itself.
+    // These transactions never end by themselves.
     let fillers: Vec<u32> = std::iter::from_fn(|| {
         let transactions = &mut initiator.engine.transactions;
         let filler = Transaction {
@@ -172,7 +172,7 @@ fn commands_whose_time_has_come_wait_for_a_transaction() {
     initiator.add(ct, 1);
     settle(&mut initiator, &mut target);
     assert_eq!(initiator.counts(ct), (1, 0));
-    // One at a time, in their order, however often they were looked at meanwhile.
+    // One at a time and in order, however often the queue was polled meanwhile.
     initiator.engine.transactions.finish(fillers[0]);
     settle(&mut initiator, &mut target);
     assert_eq!(initiator.counts(ct), (4, 0));
@@ -186,9 +186,9 @@ fn commands_whose_time_has_come_wait_for_a_transaction() {
     }
 }
 
-/// The whole NIC has room for 2048 triggered operations, whoever owns them; a service, for 512.
+/// The NIC has room for 2048 triggered operations of all LNIs; a service for 512.
 #[test]
-fn triggered_operations_of_one_nic() {
+fn limits_triggered_operations_of_nic_and_service() {
     let (mut node, _, _) = pair(PAGE, 1);
     let arm = |node: &mut Node, ct, threshold| {
         let action = Action::Event { eq: 0 };
@@ -203,7 +203,7 @@ fn triggered_operations_of_one_nic() {
     let counters: Vec<usize> = (0..5)
         .map(|lni| {
             let counter = Counter::new(lni, Arc::new(pages(PAGE)));
-            node.engine.counters.insert(counter).unwrap()
+            node.engine.counters.insert(counter, 512).unwrap()
         })
         .collect();
     for &ct in &counters[..4] {

@@ -1,11 +1,11 @@
-//! What a service is (libcxi.md 3), as the driver would keep it.
+//! A service (libcxi.md 3), as the driver keeps it.
 
 use cxi_sys::*;
 use rustix::io::Errno;
 
 use crate::engine::portal::MAX_ENTRIES;
 
-/// Kinds of resources that services limit: `CXI_RSRC_TYPE_*`.
+/// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
 
 /// How many of each kind the NIC has (libcxi.md 11).
@@ -20,14 +20,16 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_ACS as u16 - 2,
 ];
 
-/// Trigger list entries that the default service has, and keeps for itself (libcxi.md 3.2).
+/// The trigger list entries that are reserved for the default service, and its limit (libcxi.md
+/// 3.2).
 pub const DEFAULT_TLES: u16 = 512;
 
-/// Most LNIs that can share an RGID: it has so many address contexts, of which each LNI that maps memory needs one.
+/// The most LNIs that can share an RGID: its address contexts, of which each LNI that maps memory
+/// needs one.
 const LNIS_PER_RGID: u32 = C_NUM_LACS;
 
-/// A uid that no user has: -2 of 32 bits. (-1 would mean "unchanged" to the kernel.)
-const NOBODY_AT_ALL: u32 = u32::MAX - 1;
+/// A user id that no user has: -2 in 32 bits. (-1 means "unchanged" to the kernel.)
+const UNUSED_UID: u32 = u32::MAX - 1;
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,35 +37,37 @@ pub struct Service {
     pub id: u32,
     pub enabled: bool,
     pub is_system: bool,
-    /// Who may use it, if not all: type and number of each member.
+    /// Only `members` may use it.
     pub restricted_members: bool,
+    /// Type and number of each member.
     pub members: [(cxi_svc_member_type, u32); CXI_SVC_MAX_MEMBERS as usize],
-    /// It has a list of VNIs, not a range.
+    /// It has the list `vnis`, not a range.
     pub restricted_vnis: bool,
     pub vnis: Vec<u16>,
-    /// First and last VNI of the range; 0 and 0 while there is none.
+    /// The first and last VNI of the range; 0 and 0 for none.
     pub range: (u16, u16),
+    /// Only the traffic classes `tcs` are allowed.
     pub restricted_tcs: bool,
     pub tcs: [bool; CXI_TC_MAX as usize],
-    /// `limits` hold; else those of the NIC do.
+    /// `limits` apply, not those of the NIC.
     pub resource_limits: bool,
-    /// Most of each kind, and how many are kept for this service.
+    /// Limit and reserved number for each kind of resource.
     pub limits: [(u16, u16); KINDS],
     pub counter_pool: u8,
-    /// LNIs that share an RGID, of which the NIC has 255.
+    /// Number of LNIs that share an RGID.
     pub lnis_per_rgid: u32,
-    /// Each communication profile is one of its own, even for the same VNI and class.
+    /// Communication profiles are never shared, even for the same VNI and class.
     pub exclusive_profiles: bool,
-    /// The network namespace that it is for; 0 is all.
+    /// Inode number of the network namespace that may use it; 0 is all.
     pub netns: u32,
 }
 
-/// Whether so many LNIs can share an RGID.
+/// Whether `lnis` LNIs can share an RGID.
 pub fn can_share(lnis: u32) -> bool {
     (1..=LNIS_PER_RGID).contains(&lnis)
 }
 
-/// The services of a NIC that nobody has administered (docs/software-nic.md).
+/// Returns the services of a NIC until they are changed (docs/software-nic.md).
 pub fn built_in() -> Vec<Service> {
     let default = Service::plain(CXI_DEFAULT_SVC_ID);
     let mut limits = default.limits;
@@ -87,10 +91,7 @@ pub fn built_in() -> Vec<Service> {
         },
         Service {
             restricted_members: true,
-            members: [
-                (CXI_SVC_MEMBER_UID, NOBODY_AT_ALL),
-                (CXI_SVC_MEMBER_IGNORE, 0),
-            ],
+            members: [(CXI_SVC_MEMBER_UID, UNUSED_UID), (CXI_SVC_MEMBER_IGNORE, 0)],
             vnis: vec![50],
             ..Service::plain(4)
         },
@@ -98,7 +99,8 @@ pub fn built_in() -> Vec<Service> {
 }
 
 impl Service {
-    /// Enabled, for everybody, with an empty list of VNIs, the four HPC classes, and no limits but the NIC's.
+    /// Returns an enabled service for all users, with an empty list of VNIs, the four HPC classes,
+    /// and the limits of the NIC.
     fn plain(id: u32) -> Self {
         Self {
             id,
@@ -120,22 +122,23 @@ impl Service {
         }
     }
 
-    /// A service as a program describes it. EINVAL for what cannot be.
+    /// Makes a service from a description by a program; EINVAL if that is inconsistent.
     pub fn described(id: u32, desc: &cxi_svc_desc) -> Result<Self, Errno> {
         let restricted_vnis = desc.restricted_vnis() != 0;
-        // Without that flag there is no list, whatever else the description says.
+        // Without that flag the list is ignored.
         let listed = usize::from(desc.num_vld_vnis) * usize::from(restricted_vnis);
         let vnis = desc.vnis.get(..listed).ok_or(Errno::INVAL)?.to_vec();
         let members = desc.members.map(|member| {
-            // SAFETY: both members of this union of C are the same unsigned number.
+            // SAFETY: both fields of the union are 32-bit unsigned integers, valid for any bits.
             (member.type_, unsafe { member.svc_member.uid })
         });
-        // SAFETY: eight named limits or an array of eight: the same in C.
+        // SAFETY: both fields of the union have the same layout: eight named limits, or an array of
+        // eight.
         let limits = unsafe { desc.limits.__bindgen_anon_1.type_ };
         let limits = limits.map(|limit| (limit.max, limit.res));
         let service = Self {
             id,
-            // One with a range has none yet, and cannot be used before it has.
+            // A service with a range cannot be enabled before the range is set.
             enabled: desc.enable() != 0 && restricted_vnis,
             is_system: desc.is_system_svc() != 0,
             restricted_members: desc.restricted_members() != 0,
@@ -152,15 +155,15 @@ impl Service {
             exclusive_profiles: false,
             netns: 0,
         };
-        if service.is_possible() {
+        if service.is_consistent() {
             Ok(service)
         } else {
             Err(Errno::INVAL)
         }
     }
 
-    /// Whether the parts of the description go together.
-    fn is_possible(&self) -> bool {
+    /// Whether the fields are consistent.
+    fn is_consistent(&self) -> bool {
         let known = |&(kind, _): &(cxi_svc_member_type, u32)| kind < CXI_SVC_MEMBER_MAX;
         let named = |&(kind, _): &(cxi_svc_member_type, u32)| kind != CXI_SVC_MEMBER_IGNORE;
         let members = !self.restricted_members
@@ -182,9 +185,10 @@ impl Service {
         members && vnis && tcs && limits && range && usable && shares
     }
 
-    /// The description for programs.
+    /// Returns the description for programs.
     pub fn describe(&self) -> cxi_svc_desc {
-        // SAFETY: integers, booleans and enumerations with a zero, for all of which zero is a value.
+        // SAFETY: the structure has only integers, booleans and integer enumerations, which can be
+        // zero.
         let mut desc: cxi_svc_desc = unsafe { std::mem::zeroed() };
         desc.set_restricted_members(self.restricted_members.into());
         desc.set_restricted_vnis(self.restricted_vnis.into());
@@ -205,8 +209,8 @@ impl Service {
         desc
     }
 
-    /// Whether the caller may make an LNI on it. Disabled is found out before not being a member;
-    /// root is no exception (libcxi.md 4).
+    /// Checks that the caller may make an LNI on it, root included (libcxi.md 4): EKEYREVOKED if it
+    /// is disabled, then EPERM if the caller is not a member.
     pub fn admit(&self) -> Result<(), Errno> {
         if !self.enabled {
             return Err(Errno::KEYREVOKED);
@@ -217,7 +221,7 @@ impl Service {
         Ok(())
     }
 
-    /// Whether the caller is one of those that it is for.
+    /// Whether the caller is a member.
     pub fn has_member(&self) -> bool {
         let own = |&(kind, number): &(cxi_svc_member_type, u32)| match kind {
             CXI_SVC_MEMBER_UID => rustix::process::geteuid().as_raw() == number,
@@ -229,6 +233,7 @@ impl Service {
         admitted && (self.netns == 0 || network_namespace() == Some(self.netns))
     }
 
+    /// Whether a VNI belongs to the service.
     pub fn has_vni(&self, vni: u16) -> bool {
         if self.restricted_vnis {
             self.vnis.contains(&vni)
@@ -237,7 +242,7 @@ impl Service {
         }
     }
 
-    /// Most of a kind that it may have, and how many are kept for it.
+    /// Returns limit and reserved number for a kind of resource.
     pub fn limit(&self, kind: usize) -> (u16, u16) {
         if self.resource_limits {
             self.limits[kind]
@@ -246,7 +251,7 @@ impl Service {
         }
     }
 
-    /// One line of numbers.
+    /// Returns the service as one line of numbers.
     pub fn to_line(&self) -> String {
         let mut numbers: Vec<u32> = vec![
             self.id,
@@ -280,7 +285,7 @@ impl Service {
         words.join(" ")
     }
 
-    /// Reads what `to_line` wrote; `None` for anything else.
+    /// Reads a line of `to_line`; `None` for any other line.
     pub fn from_line(line: &str) -> Option<Self> {
         let mut words = line.split(' ').map(|word| word.parse::<u32>().ok());
         let mut number = || words.next().flatten();
@@ -314,11 +319,11 @@ impl Service {
         service.lnis_per_rgid = number()?;
         service.exclusive_profiles = flag(number()?)?;
         service.netns = number()?;
-        (words.next().is_none() && service.id != 0 && service.is_possible()).then_some(service)
+        (words.next().is_none() && service.id != 0 && service.is_consistent()).then_some(service)
     }
 }
 
-/// The number of the caller's network namespace.
+/// Returns the inode number of the caller's network namespace.
 fn network_namespace() -> Option<u32> {
     let stat = rustix::fs::stat("/proc/self/ns/net").ok()?;
     u32::try_from(stat.st_ino).ok()
@@ -329,13 +334,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_descriptions_keep_everything() {
+    fn lines_and_descriptions_preserve_services() {
         for mut service in built_in() {
             let described = Service::described(service.id, &service.describe()).unwrap();
             let range = std::mem::take(&mut service.range);
             let enabled = service.enabled;
             service.enabled &= service.restricted_vnis;
-            assert_eq!(described, service, "a range is set by a call of its own");
+            assert_eq!(described, service, "a description has no range");
             service.enabled = enabled;
             service.range = range;
             service.lnis_per_rgid = 7;
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_none() {
+    fn rejects_invalid_lines() {
         let line = built_in()[0].to_line();
         for (at, _) in line.char_indices() {
             assert_eq!(Service::from_line(&line[..at]), None, "cut at {at}");
@@ -390,7 +395,7 @@ mod tests {
                 range: (7, 6),
                 ..ranged.clone()
             },
-            // Enabled without a VNI.
+            // Enabled without any VNI.
             Service {
                 range: (0, 0),
                 ..ranged

@@ -1,0 +1,159 @@
+//! Command queues of any kind: the ring, and the objects that the queue keeps allocated (nic.md 2).
+//!
+//! Commands are written into a batch. The batch writes them straight into the ring, beyond the
+//! write pointer that the NIC knows; committing moves that pointer. Dropping a batch leaves the
+//! pointer where it was.
+
+use std::ptr;
+use std::rc::Rc;
+
+use cxi_sys::records::{CmdHeader, CqStatus};
+use cxi_sys::{CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts};
+
+use crate::bus::{Bus, MappedQueue};
+use crate::counter::{Counter, CounterHandle};
+use crate::error::{EmitError, Error};
+use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::launch::Producer;
+use crate::library::Progress;
+use crate::lni::{LniHandle, ProfileHandle};
+use crate::memory::{MemoryRegion, RegionHandle};
+use crate::owned::{Destroy, Owned};
+use crate::ring::Ring;
+
+pub(crate) const ALLOCATE: &str = "cxil_alloc_cmdq";
+
+/// A command queue. The objects that it keeps are released after it (libcxi.md 10).
+pub(crate) struct CommandQueue {
+    producer: Producer<MappedQueue>,
+    progress: Progress,
+    object: Owned<cxi_cq>,
+    regions: Vec<Rc<RegionHandle>>,
+    counters: Vec<Rc<CounterHandle>>,
+    /// The profile of the allocation and those that LCID commands name.
+    profiles: Vec<Rc<ProfileHandle>>,
+    _failures: Option<Rc<EventQueueHandle>>,
+    _lni: Rc<LniHandle>,
+}
+
+impl CommandQueue {
+    /// Allocates a queue of at least `slots` slots with `flags` `CXI_CQ_*`. The NIC reports refused
+    /// commands to `failures`.
+    pub(crate) fn allocate(
+        lni: &Rc<LniHandle>,
+        slots: u32,
+        flags: u32,
+        profile: Option<&Rc<ProfileHandle>>,
+        failures: Option<&EventQueue>,
+    ) -> Result<Self, Error> {
+        let api = lni.library().api();
+        let options = cxi_cq_alloc_opts {
+            count: slots,
+            policy: CXI_CQ_UPDATE_ALWAYS,
+            stat_cnt_pool: 0,
+            flags,
+            lcid: profile.map_or(0, |profile| profile.lcid()),
+            lpe_cdt_thresh_id: 0,
+        };
+        let failures = failures.map(EventQueue::handle);
+        let event_queue = failures.map_or(ptr::null_mut(), |queue| queue.as_ptr());
+        let object = Owned::allocate(
+            lni.library(),
+            ALLOCATE,
+            Destroy {
+                call: "cxil_destroy_cmdq",
+                function: api.cxil_destroy_cmdq,
+            },
+            // SAFETY: the handles keep the interface and the event queue allocated until the queue
+            // is destroyed; `options` outlives the call; `queue` is a valid out pointer.
+            |queue| unsafe {
+                (api.cxil_alloc_cmdq)(lni.as_ptr(), event_queue, &raw const options, queue)
+            },
+        )?;
+        let cq = object.read();
+        let bus = MappedQueue::new(&cq).ok_or(Error::new(ALLOCATE, libc::EFAULT))?;
+        Ok(Self {
+            producer: Producer {
+                ring: Ring::new(cq.size),
+                bus,
+                noop: CmdHeader::new(),
+            },
+            progress: lni.progress(),
+            object,
+            regions: Vec::new(),
+            counters: Vec::new(),
+            profiles: profile.map(Rc::clone).into_iter().collect(),
+            _failures: failures.map(Rc::clone),
+            _lni: Rc::clone(lni),
+        })
+    }
+
+    /// Sets the header of the NOOPs that pad the ring.
+    pub(crate) fn pad_with(&mut self, noop: CmdHeader) {
+        self.producer.noop = noop;
+    }
+
+    /// Returns the number of slots of 64 bytes, including the status area.
+    pub(crate) fn slots(&self) -> u32 {
+        self.producer.ring.size32() / 2
+    }
+
+    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    pub(crate) fn status(&self) -> CqStatus {
+        self.producer.bus.status()
+    }
+
+    pub(crate) fn keep_mapped(&mut self, region: &MemoryRegion) {
+        self.regions.push(Rc::clone(region.handle()));
+    }
+
+    pub(crate) fn keep_counter(&mut self, counter: &Counter) {
+        self.counters.push(Rc::clone(counter.handle()));
+    }
+
+    pub(crate) fn keep_profile(&mut self, profile: &Rc<ProfileHandle>) {
+        if !self.profiles.iter().any(|kept| Rc::ptr_eq(kept, profile)) {
+            self.profiles.push(Rc::clone(profile));
+        }
+    }
+
+    /// Returns the half-slot of the first command of a new batch.
+    #[inline]
+    pub(crate) fn write_pointer(&self) -> u32 {
+        self.producer.ring.wp
+    }
+
+    /// Writes a command of `halves` half-slots (1, 2, 4 or 8), made of `command` and `payload`, at
+    /// or after half-slot `wp`. Returns the half-slot after it.
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        wp: u32,
+        halves: u32,
+        command: &[u8],
+        payload: &[u8],
+    ) -> Result<u32, EmitError> {
+        self.producer.write_command(wp, halves, command, payload)
+    }
+
+    /// Hands the commands up to half-slot `wp` to the NIC by doorbell.
+    #[inline]
+    pub(crate) fn commit_doorbell(&mut self, wp: u32) {
+        self.producer.ring.wp = wp;
+        self.producer.doorbell();
+        self.progress.run();
+    }
+
+    /// Hands the commands up to half-slot `wp` to the NIC: the first one or two slots through a
+    /// low-latency window if they qualify, the rest by doorbell.
+    #[inline]
+    pub(crate) fn commit_low_latency(&mut self, wp: u32) {
+        self.producer.ring.wp = wp;
+        self.producer.low_latency();
+        self.progress.run();
+    }
+
+    pub(crate) fn release(&mut self) -> Result<(), Error> {
+        self.object.release()
+    }
+}

@@ -1,0 +1,334 @@
+//! Transmit queues: initiator commands (nic.md 3.2).
+
+use std::rc::Rc;
+
+use cxi_sys::records::*;
+use cxi_sys::*;
+
+use crate::counter::Counter;
+use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
+use crate::error::{EmitError, Error};
+use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::lni::CommunicationProfile;
+use crate::memory::MemoryRegion;
+use crate::queue::{ALLOCATE, CommandQueue};
+
+/// A queue of initiator commands.
+///
+/// ```
+/// fn two_batches(queue: &mut cxi::TransmitQueue) {
+///     queue.batch().commit_doorbell();
+///     queue.batch().commit_low_latency();
+/// }
+/// ```
+///
+/// Two batches at a time do not compile:
+///
+/// ```compile_fail,E0499
+/// fn two_batches(queue: &mut cxi::TransmitQueue) {
+///     let first = queue.batch();
+///     let second = queue.batch();
+///     first.commit_doorbell();
+///     second.commit_doorbell();
+/// }
+/// ```
+///
+/// Committing a batch twice does not compile:
+///
+/// ```compile_fail,E0382
+/// fn commit_twice(queue: &mut cxi::TransmitQueue) {
+///     let batch = queue.batch();
+///     batch.commit_doorbell();
+///     batch.commit_doorbell();
+/// }
+/// ```
+pub struct TransmitQueue {
+    // Released before the event queue that its operations report to (libcxi.md 10).
+    commands: CommandQueue,
+    completions: Rc<EventQueueHandle>,
+    /// The last C_STATE committed.
+    c_state: Option<CState>,
+}
+
+/// The parts of a C_STATE that matter to later immediate data commands.
+#[derive(Clone, Copy)]
+struct CState {
+    payload_limit: usize,
+    /// Events of each command.
+    events: u32,
+}
+
+impl TransmitQueue {
+    /// Allocates a queue of at least `slots` slots of 64 bytes (at most 65536), 5 of which are
+    /// never used. Its operations report to `completions`. The NIC reports refused commands to
+    /// `failures` as COMMAND_FAILURE, if given, and always in [`status`](Self::status).
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if `completions` belongs to another interface; others see libcxi.md 8.2.
+    pub fn new(
+        profile: &CommunicationProfile,
+        slots: u32,
+        completions: &EventQueue,
+        failures: Option<&EventQueue>,
+    ) -> Result<Self, Error> {
+        let profile = profile.handle();
+        let lni = profile.lni();
+        if !Rc::ptr_eq(lni, completions.handle().lni()) {
+            return Err(Error::new(ALLOCATE, libc::EINVAL));
+        }
+        Ok(Self {
+            commands: CommandQueue::allocate(lni, slots, CXI_CQ_IS_TX, Some(profile), failures)?,
+            completions: Rc::clone(completions.handle()),
+            c_state: None,
+        })
+    }
+
+    /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
+    pub fn slots(&self) -> u32 {
+        self.commands.slots()
+    }
+
+    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    pub fn status(&self) -> CqStatus {
+        self.commands.status()
+    }
+
+    /// Begins a batch of commands.
+    #[inline]
+    pub fn batch(&mut self) -> TransmitBatch<'_> {
+        TransmitBatch {
+            wp: self.commands.write_pointer(),
+            events: 0,
+            c_state: self.c_state,
+            queue: self,
+        }
+    }
+
+    /// Keeps `region`, which commands of this queue name, mapped until the queue is destroyed.
+    pub fn keep_mapped(&mut self, region: &MemoryRegion) {
+        self.commands.keep_mapped(region);
+    }
+
+    /// Keeps `counter`, on which commands of this queue count, until the queue is destroyed.
+    pub fn keep_counter(&mut self, counter: &Counter) {
+        self.commands.keep_counter(counter);
+    }
+
+    /// Destroys the queue.
+    ///
+    /// # Errors
+    ///
+    /// Those of `cxil_destroy_cmdq`.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.commands.release()
+    }
+}
+
+/// Commands being written into a [`TransmitQueue`]; dropping the batch discards them.
+///
+/// A command that is refused leaves the batch as it was. All methods that add a command fail with
+/// [`EmitError::QueueFull`] if the ring has no room for it, and those that add an operation with
+/// [`EmitError::EventQueueFull`] if the event queue has no room for its events.
+#[must_use = "commands are discarded unless committed"]
+pub struct TransmitBatch<'queue> {
+    queue: &'queue mut TransmitQueue,
+    wp: u32,
+    /// Events that the commands so far will cause.
+    events: u32,
+    c_state: Option<CState>,
+}
+
+impl TransmitBatch<'_> {
+    /// Sets the context of the immediate data commands after it (nic.md 3.4).
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherEventQueue`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_c_state(&mut self, command: &CStateCmd) -> Result<(), EmitError> {
+        let c_state = CState {
+            payload_limit: if command.restricted() {
+                IDC_MAX_RESTRICTED
+            } else {
+                IDC_MAX_UNRESTRICTED
+            },
+            events: self.queue.completions.events_of(command)?,
+        };
+        self.emit(1, 0, encode::c_state(command).bytes(), &[])?;
+        self.c_state = Some(c_state);
+        Ok(())
+    }
+
+    /// Adds a put of `payload`, which travels in the command (nic.md 3.5). The limit of the payload
+    /// is [`IDC_MAX_RESTRICTED`] if the C_STATE in force is restricted, else
+    /// [`IDC_MAX_UNRESTRICTED`].
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::NoCState`], [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_idc_put(&mut self, header: &IdcHdr, payload: &[u8]) -> Result<(), EmitError> {
+        let c_state = self.c_state_for(payload)?;
+        let (header, halves) = encode::idc_put(header, payload.len());
+        self.emit(halves, c_state.events, header.bytes(), payload)
+    }
+
+    /// Adds a small message: a put of `payload` with match bits, header data and user pointer in
+    /// the command (nic.md 3.6). The payload is at most [`IDC_MAX_UNRESTRICTED`] bytes long.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::NoCState`], [`EmitError::RestrictedMessage`] if the C_STATE in force is
+    /// restricted, [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_idc_msg(&mut self, header: &IdcMsgHdr, payload: &[u8]) -> Result<(), EmitError> {
+        if let Some(c_state) = self.c_state
+            && c_state.payload_limit != IDC_MAX_UNRESTRICTED
+        {
+            return Err(EmitError::RestrictedMessage);
+        }
+        let c_state = self.c_state_for(payload)?;
+        let (header, halves) = encode::idc_msg(header, payload.len());
+        self.emit(halves, c_state.events, header.bytes(), payload)
+    }
+
+    /// Adds a NOMATCH_PUT or NOMATCH_GET, by the opcode of `command` (nic.md 3.8). The caller
+    /// chooses `restricted`.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherEventQueue`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_nomatch_dma(&mut self, command: &NomatchDmaCmd) -> Result<(), EmitError> {
+        let events = self.queue.completions.events_of(command)?;
+        self.emit(1, events, encode::nomatch_dma(command).bytes(), &[])
+    }
+
+    /// Adds a PUT, GET or RENDEZVOUS_PUT, by the opcode of `command` (nic.md 3.9).
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherEventQueue`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_dma(&mut self, command: &FullDmaCmd) -> Result<(), EmitError> {
+        let events = self.queue.completions.events_of(command)?;
+        self.emit(2, events, encode::dma(command).bytes(), &[])
+    }
+
+    /// Adds an atomic operation whose operands travel in the command, in the small form unless it
+    /// is fetching, CSWAP, AXOR or DOUBLE_COMPLEX (nic.md 3.7). The NIC stores fetched values at
+    /// `local_addr` in the address context `write_lac` of the C_STATE.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::NoCState`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_idc_amo(&mut self, command: &IdcAmoCmd, fetching: bool) -> Result<(), EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        let (command, halves) = encode::idc_amo(command, fetching);
+        let length = 32 * halves as usize;
+        self.emit(halves, c_state.events, &command.bytes()[..length], &[])
+    }
+
+    /// Adds an atomic operation whose first operand lies in memory (nic.md 3.10). Its `request_len`
+    /// is set to the size of its type.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherEventQueue`], or see [`TransmitBatch`].
+    #[inline]
+    pub fn emit_dma_amo(&mut self, command: &DmaAmoCmd, fetching: bool) -> Result<(), EmitError> {
+        let events = self.queue.completions.events_of(command)?;
+        let command = encode::dma_amo(command, fetching);
+        self.emit(4, events, command.bytes(), &[])
+    }
+
+    /// Switches later commands of the queue, also those of later batches, to `profile` (nic.md
+    /// 3.11). The queue keeps the profile until it is destroyed.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::OtherInterface`], or see [`TransmitBatch`].
+    pub fn emit_lcid(&mut self, profile: &CommunicationProfile) -> Result<(), EmitError> {
+        let profile = profile.handle();
+        if !Rc::ptr_eq(profile.lni(), self.queue.completions.lni()) {
+            return Err(EmitError::OtherInterface);
+        }
+        // The LCID command and the NOOP after it form an aligned pair.
+        let lcid = encode::cq(C_CMD_CQ_LCID, profile.lcid());
+        let noop = encode::cq(C_CMD_CQ_NOOP, 0);
+        self.emit(4, 0, lcid.bytes(), noop.bytes())?;
+        self.queue.commands.keep_profile(profile);
+        Ok(())
+    }
+
+    /// Adds a FENCE: later commands of the queue start after all earlier ones have completed
+    /// (nic.md 3.11).
+    ///
+    /// # Errors
+    ///
+    /// See [`TransmitBatch`].
+    pub fn emit_fence(&mut self) -> Result<(), EmitError> {
+        self.emit(2, 0, encode::cq(C_CMD_CQ_FENCE, 0).bytes(), &[])
+    }
+
+    /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
+    #[inline]
+    pub fn commit_doorbell(self) {
+        let wp = self.wp;
+        self.publish().commit_doorbell(wp);
+    }
+
+    /// Hands the first one or two slots to the NIC through the low-latency windows, if they
+    /// qualify, and the rest by doorbell.
+    #[inline]
+    pub fn commit_low_latency(self) {
+        let wp = self.wp;
+        self.publish().commit_low_latency(wp);
+    }
+}
+
+impl<'queue> TransmitBatch<'queue> {
+    /// Makes the batch's C_STATE and events those of its queue.
+    #[inline]
+    fn publish(self) -> &'queue mut CommandQueue {
+        let queue = self.queue;
+        queue.c_state = self.c_state;
+        queue.completions.expect(self.events);
+        &mut queue.commands
+    }
+
+    /// Returns the C_STATE in force if it allows an immediate data command with `payload`.
+    #[inline]
+    fn c_state_for(&self, payload: &[u8]) -> Result<CState, EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        if payload.len() > c_state.payload_limit {
+            return Err(EmitError::PayloadTooLong {
+                length: payload.len(),
+                limit: c_state.payload_limit,
+            });
+        }
+        Ok(c_state)
+    }
+
+    /// Writes a command of `halves` half-slots that will cause `events` events.
+    #[inline]
+    fn emit(
+        &mut self,
+        halves: u32,
+        events: u32,
+        command: &[u8],
+        payload: &[u8],
+    ) -> Result<(), EmitError> {
+        if !self.queue.completions.has_room(self.events + events) {
+            return Err(EmitError::EventQueueFull);
+        }
+        self.wp = self
+            .queue
+            .commands
+            .write(self.wp, halves, command, payload)?;
+        self.events += events;
+        Ok(())
+    }
+}

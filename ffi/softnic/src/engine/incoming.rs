@@ -1,0 +1,26 @@
+//! Operations of other NICs in progress at this one.
+
+use super::packet::Packet;
+use super::placement::Landing;
+use super::return_codes::ReturnCode;
+use super::wire::Peer;
+
+/// A put of which packets are missing.
+pub struct Message {
+    pub peer: Peer,
+    /// Its first packet.
+    pub header: Packet,
+    /// `None` if it matched no entry, or was cancelled.
+    pub landing: Option<Landing>,
+    pub code: ReturnCode,
+}
+
+/// A get of which data remains to be sent. There is at most one for each transaction of each NIC
+/// that sends to this one.
+pub struct Reply {
+    pub peer: Peer,
+    pub landing: Landing,
+    pub request: Packet,
+    /// Bytes sent.
+    pub sent: u32,
+}

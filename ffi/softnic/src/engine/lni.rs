@@ -1,0 +1,73 @@
+//! LNIs, and the objects of software that have no more state than their owner and their numbers.
+
+use cxi_sys::C_COMM_PROF_PER_CQ;
+
+use super::memory::AddressSpace;
+
+/// Communication profiles of one LNI.
+pub const PROFILES: usize = C_COMM_PROF_PER_CQ as usize;
+
+/// A communication profile. Requests for the same VNI and traffic class share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub vni: u16,
+    pub tc: u32,
+    pub tc_type: u32,
+    pub users: usize,
+}
+
+/// A logical network interface: the owner of all other objects of one client.
+#[derive(Default)]
+pub struct Lni {
+    /// The number of its service.
+    pub service: u32,
+    /// The most list entries and pending triggered operations that the service allows it.
+    pub most_entries: usize,
+    pub most_pending: usize,
+    pub reservations: Vec<Reservation>,
+    pub profiles: [Option<Profile>; PROFILES],
+    pub space: AddressSpace,
+    pub wait_objects: usize,
+}
+
+impl Lni {
+    /// Returns the VNI of the profile with this LCID.
+    #[inline]
+    pub fn profile(&self, lcid: u8) -> Option<u16> {
+        Some(self.profiles.get(usize::from(lcid))?.as_ref()?.vni)
+    }
+}
+
+/// A PID on a VNI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    pub lni: usize,
+    pub vni: u16,
+    pub pid: u16,
+}
+
+/// Consecutive PIDs that only domains of one LNI can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    pub vni: u16,
+    pub first: u16,
+    pub count: u16,
+}
+
+impl Reservation {
+    /// Whether it contains a PID.
+    pub fn contains(&self, vni: u16, pid: u16) -> bool {
+        self.vni == vni && pid >= self.first && pid - self.first < self.count
+    }
+}
+
+/// A memory descriptor: memory mapped for the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Md {
+    pub lni: usize,
+    pub lac: u8,
+    pub iova: u64,
+    pub va: usize,
+    pub len: usize,
+    pub flags: u32,
+}

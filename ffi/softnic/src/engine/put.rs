@@ -1,0 +1,118 @@
+//! Received puts, of one packet or of several.
+
+use cxi_sys::*;
+
+use super::incoming::Message;
+use super::memory::Access;
+use super::packet::Packet;
+use super::placement::Landing;
+use super::return_codes::ReturnCode;
+use super::state::Engine;
+use super::wire::{Arrival, Wire};
+
+impl<W: Wire> Engine<W> {
+    /// Handles a packet of a put.
+    #[inline]
+    pub fn put(&mut self, arrival: &Arrival) {
+        let packet = &arrival.packet;
+        let last = packet.offset + u32::from(packet.length) == packet.carried();
+        let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
+            return;
+        };
+        if packet.offset == 0 {
+            let (landing, mut code) = self.match_operation(peer, packet);
+            self.store(arrival, packet, landing.as_ref(), &mut code);
+            if last {
+                self.finish(peer, packet, landing.as_ref(), code);
+            } else {
+                self.messages.push(Message {
+                    peer,
+                    header: *packet,
+                    landing,
+                    code,
+                });
+            }
+            return;
+        }
+        let Some(at) = self.message(packet) else {
+            return;
+        };
+        let Message {
+            header,
+            landing,
+            mut code,
+            ..
+        } = self.messages[at];
+        if packet.return_code != 0 && code == C_RC_OK {
+            code = packet.return_code.into();
+        }
+        self.store(arrival, &header, landing.as_ref(), &mut code);
+        if last {
+            self.messages.swap_remove(at);
+            self.finish(peer, &header, landing.as_ref(), code);
+        } else {
+            self.messages[at].code = code;
+        }
+    }
+
+    /// Handles the abort of a put by its initiator.
+    pub fn abort(&mut self, arrival: &Arrival) {
+        let packet = &arrival.packet;
+        let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
+            return;
+        };
+        match self.message(packet).map(|at| self.messages.swap_remove(at)) {
+            Some(message) => {
+                let landing = message.landing.as_ref();
+                self.finish(peer, &message.header, landing, C_RC_SRC_ERROR);
+            }
+            None => self.finish(peer, packet, None, C_RC_SRC_ERROR),
+        }
+    }
+
+    /// Returns the index of the put that a packet belongs to.
+    fn message(&self, packet: &Packet) -> Option<usize> {
+        self.messages
+            .iter()
+            .position(|message| message.header.is_same_message(packet))
+    }
+
+    /// Copies the payload of one packet to its place, truncated to that, unless the put has failed.
+    #[inline]
+    fn store(
+        &self,
+        arrival: &Arrival,
+        header: &Packet,
+        landing: Option<&Landing>,
+        code: &mut ReturnCode,
+    ) {
+        let packet = &arrival.packet;
+        let (Some(landing), C_RC_OK) = (landing, *code) else {
+            return;
+        };
+        let left = landing.mlength(header).saturating_sub(packet.offset);
+        let length = u32::from(packet.length).min(left) as usize;
+        if length == 0 {
+            return;
+        }
+        // Translated for each packet, because software may have unmapped the memory since.
+        let start = landing.place.start + u64::from(packet.offset);
+        let lni = self
+            .ptes
+            .get(landing.pte)
+            .and_then(|pte| self.lnis.get(pte.lni));
+        let place = lni.ok_or(C_RC_MST_CANCELLED).and_then(|lni| {
+            lni.space
+                .translate(landing.entry.lac(), start, length as u64, Access::Write)
+        });
+        match place {
+            Ok(to) => {
+                // SAFETY: the packet has `length` bytes, and `translate` found `length` bytes,
+                // which software keeps mapped while list entries use them.
+                let written = unsafe { to.write(arrival.data(), length) };
+                *code = written.err().unwrap_or(C_RC_OK);
+            }
+            Err(error) => *code = error,
+        }
+    }
+}

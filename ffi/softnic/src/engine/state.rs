@@ -1,0 +1,89 @@
+//! The state of one open NIC.
+
+use std::collections::VecDeque;
+
+use cxi_sys::*;
+
+use super::event_queue::EventQueue;
+use super::incoming::{Message, Reply};
+use super::lni::{Domain, Lni, Md};
+use super::location::Staging;
+use super::portal::{PortalMap, Pte};
+use super::table::Table;
+use super::target_queue::TargetQueue;
+use super::telemetry::Telemetry;
+use super::transactions::Transactions;
+use super::transmit::TransmitQueue;
+use super::triggers::Counters;
+use super::wire::{Waiting, Wire};
+
+/// One open NIC.
+pub struct Engine<W> {
+    pub wire: W,
+    pub lnis: Table<Lni>,
+    pub domains: Table<Domain>,
+    pub mds: Table<Md>,
+    pub eqs: Table<EventQueue>,
+    pub tx: Table<TransmitQueue>,
+    pub tgt: Table<TargetQueue>,
+    pub ptes: Table<Pte>,
+    pub maps: Table<PortalMap>,
+    pub counters: Counters,
+    /// List entries in use, unexpected headers included.
+    pub entries: usize,
+    /// Number of event queues with an event interrupt.
+    pub interrupting: usize,
+    /// The counts of destroyed queues.
+    pub(super) retired: Telemetry,
+    /// The NIC issues the gets of rendezvous puts, not software (nic.md 10.3).
+    pub rendezvous_gets: bool,
+    pub transactions: Transactions,
+    pub(super) messages: Vec<Message>,
+    pub(super) waiting: Waiting,
+    pub(super) replies: VecDeque<Reply>,
+    pub(super) staging: Staging,
+}
+
+impl<W: Wire> Engine<W> {
+    /// Makes a NIC without objects. The limits are those of libcxi.md 11; the numbers belong to
+    /// this open device, where hardware has one pool for all its users.
+    pub fn new(wire: W) -> Self {
+        Self {
+            wire,
+            lnis: Table::new(1, C_NUM_RGIDS as usize),
+            domains: Table::new(1, usize::MAX),
+            mds: Table::new(1, usize::MAX),
+            eqs: Table::new(1, C_NUM_EQS as usize),
+            tx: Table::new(0, C_NUM_TRANSMIT_CQS as usize),
+            tgt: Table::new(0, C_NUM_TARGET_CQS as usize),
+            ptes: Table::new(1, C_NUM_PTLTES as usize),
+            maps: Table::new(0, 2560),
+            counters: Counters::new(),
+            entries: 0,
+            interrupting: 0,
+            retired: Telemetry::default(),
+            rendezvous_gets: true,
+            transactions: Transactions::default(),
+            messages: Vec::new(),
+            waiting: Waiting::new(),
+            replies: VecDeque::new(),
+            staging: Staging::new(),
+        }
+    }
+
+    /// Returns the sums of all counts since the device was opened, without those of the wire.
+    pub fn telemetry(&self) -> Telemetry {
+        let mut sum = self.retired.clone();
+        for (_, queue) in self.eqs.iter() {
+            sum.add_events(&queue.counts);
+        }
+        for (_, queue) in self.tx.iter() {
+            sum.add_transmit(&queue.ring.counts);
+        }
+        for (_, queue) in self.tgt.iter() {
+            sum.add_target(&queue.ring.counts);
+        }
+        sum.doorbells = self.counters.doorbells;
+        sum
+    }
+}

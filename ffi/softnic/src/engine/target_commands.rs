@@ -1,0 +1,308 @@
+//! The commands of target queues: APPEND, UNLINK, SEARCH, SEARCH_AND_DELETE and SETSTATE (nic.md
+//! 3.13, 8.2, 8.5, 8.6).
+
+use cxi_sys::records::{SetStateCmd, TargetCmd};
+use cxi_sys::*;
+
+use super::counter::Counting;
+use super::event_queue::EventQueue;
+use super::events::{self, Target};
+use super::lists::{Entry, Lists, Unexpected};
+use super::portal::{Pte, has_place};
+use super::rendezvous::{Fetcher, Rest};
+use super::return_codes::ReturnCode;
+use super::ring::Command;
+use super::table::Table;
+use super::wire::Wire;
+use super::{matching, placement};
+
+/// A drop count that SETSTATE does not compare (nic.md 8.2).
+const ANY_DROP_COUNT: u32 = (1 << 24) - 1;
+
+/// The parts of the NIC that target commands of one LNI use.
+pub struct Portals<'a, W> {
+    pub ptes: &'a mut Table<Pte>,
+    pub eqs: &'a mut Table<EventQueue>,
+    /// List entries in use on the whole NIC.
+    pub entries: &'a mut usize,
+    /// For messages that an append finds on the UNEXPECTED list.
+    pub fetcher: Fetcher<'a, W>,
+}
+
+/// Executes a target command of a queue of `lni`.
+///
+/// # Errors
+/// The return code with which the command stops its queue.
+pub fn execute<W: Wire>(
+    command: &Command,
+    lni: usize,
+    nic: &mut Portals<'_, W>,
+) -> Result<(), ReturnCode> {
+    let header = command.header;
+    let opcode = u32::from(header.opcode());
+    if opcode == C_CMD_NOOP
+        && matches!(u32::from(header.cmd_type()), C_CMD_TYPE_IDC | C_CMD_TYPE_CQ)
+    {
+        return Ok(());
+    }
+    if u32::from(header.cmd_type()) != C_CMD_TYPE_CQ
+        || !(C_CMD_TGT_APPEND..=C_CMD_TGT_SETSTATE).contains(&opcode)
+    {
+        return Err(C_RC_ILLEGAL_OP);
+    }
+    if command.size() != TargetCmd::SIZE {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let target = TargetCmd::from_bytes(command.bytes());
+    match opcode {
+        C_CMD_TGT_APPEND => append(&target, lni, nic),
+        C_CMD_TGT_UNLINK => unlink(&target, lni, nic),
+        C_CMD_TGT_SETSTATE => set_state(&SetStateCmd::from_bytes(command.bytes()), lni, nic),
+        _ => search(&target, lni, nic),
+    }
+}
+
+/// Returns a portals table entry of an LNI; PERM_VIOLATION for any other number.
+fn own_pte(ptes: &mut Table<Pte>, number: u16, lni: usize) -> Result<&mut Pte, ReturnCode> {
+    ptes.get_mut(usize::from(number))
+        .filter(|pte| pte.lni == lni)
+        .ok_or(C_RC_PERM_VIOLATION)
+}
+
+/// Sets the state of a portals table entry. The state SOFTWARE_MANAGED is not implemented: messages
+/// would go to the REQUEST list with the headers of the wire, which are not those of Slingshot
+/// here.
+fn set_state<W: Wire>(
+    command: &SetStateCmd,
+    lni: usize,
+    nic: &mut Portals<'_, W>,
+) -> Result<(), ReturnCode> {
+    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    let wanted = u32::from(command.ptlte_state());
+    if !matches!(wanted, C_PTLTE_RESET | C_PTLTE_DISABLED | C_PTLTE_ENABLED) {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let counted = command.drop_count() == ANY_DROP_COUNT || command.drop_count() == pte.drop_count;
+    let code = if wanted == C_PTLTE_ENABLED && !counted {
+        pte.state = C_PTLTE_DISABLED;
+        C_RC_NO_MATCH
+    } else {
+        pte.state = wanted;
+        C_RC_OK
+    };
+    if pte.state == C_PTLTE_ENABLED {
+        pte.drop_count = 0;
+    }
+    if pte.state == C_PTLTE_RESET {
+        *nic.entries -= pte.lists.len();
+        pte.lists = Lists::default();
+    }
+    if let Some(queue) = nic.eqs.get_mut(usize::from(pte.eq)) {
+        events::state_change(queue, command.ptlte_index(), pte.state, None, code);
+    }
+    Ok(())
+}
+
+/// Appends an entry, after it has matched headers of the UNEXPECTED list.
+fn append<W: Wire>(
+    command: &TargetCmd,
+    lni: usize,
+    nic: &mut Portals<'_, W>,
+) -> Result<(), ReturnCode> {
+    let room = has_place(nic.ptes, command.ptlte_index().into(), *nic.entries);
+    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    // Only the NIC adds to the UNEXPECTED list.
+    if u32::from(command.ptl_list()) == C_PTL_LIST_UNEXPECTED {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let counts = command.event_ct_comm() || command.event_ct_overflow();
+    if command.ct() != 0 && counts && !nic.fetcher.counters.is_of(command.ct(), lni) {
+        return Err(C_RC_PERM_VIOLATION);
+    }
+    let list = u32::from(command.ptl_list());
+    if !pte.lists.in_sequence(command, room) {
+        report(
+            C_EVENT_LINK,
+            command,
+            C_RC_NO_SPACE,
+            pte,
+            nic.eqs,
+            *nic.entries,
+        );
+        return Ok(());
+    }
+    let mut entry = Entry::new(*command);
+    if list == C_PTL_LIST_PRIORITY && match_unexpected(&mut entry, nic) {
+        return Ok(());
+    }
+    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    if let Some(list) = pte.lists.get_mut(list) {
+        list.push(entry);
+        *nic.entries += 1;
+    }
+    if !command.event_link_disable() {
+        report(C_EVENT_LINK, command, C_RC_OK, pte, nic.eqs, *nic.entries);
+    }
+    Ok(())
+}
+
+/// Removes an entry by its buffer id.
+fn unlink<W: Wire>(
+    command: &TargetCmd,
+    lni: usize,
+    nic: &mut Portals<'_, W>,
+) -> Result<(), ReturnCode> {
+    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    let is_named = |entry: &Entry| entry.command.buffer_id() == command.buffer_id();
+    let list = pte.lists.get_mut(u32::from(command.ptl_list()));
+    let found = list.and_then(|list| Some(list.remove(list.iter().position(is_named)?)));
+    let code = if found.is_some() {
+        *nic.entries -= 1;
+        C_RC_OK
+    } else {
+        C_RC_ENTRY_NOT_FOUND
+    };
+    report(C_EVENT_UNLINK, command, code, pte, nic.eqs, *nic.entries);
+    Ok(())
+}
+
+/// Searches the UNEXPECTED list for headers that an entry with these criteria would match. Deleted
+/// headers are reported as an append reports them, but nothing is fetched: there is no entry for
+/// it.
+fn search<W: Wire>(
+    command: &TargetCmd,
+    lni: usize,
+    nic: &mut Portals<'_, W>,
+) -> Result<(), ReturnCode> {
+    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    if u32::from(command.ptl_list()) != C_PTL_LIST_UNEXPECTED {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let deletes = u32::from(command.opcode()) == C_CMD_TGT_SEARCH_AND_DELETE;
+    let criteria = Entry::new(*command);
+    let mut at = 0;
+    while let Some(next) = next_match(pte, &criteria, at) {
+        let mut event = overflow_event(&pte.lists.unexpected[next], command);
+        at = next;
+        if deletes {
+            pte.lists.unexpected.remove(next);
+            *nic.entries -= 1;
+        } else {
+            event.kind = C_EVENT_SEARCH;
+            event.return_code = C_RC_OK;
+            at += 1;
+        }
+        pte.post(&event, nic.eqs, *nic.entries);
+        if command.use_once() {
+            return Ok(());
+        }
+    }
+    report(
+        C_EVENT_SEARCH,
+        command,
+        C_RC_NO_MATCH,
+        pte,
+        nic.eqs,
+        *nic.entries,
+    );
+    Ok(())
+}
+
+/// Matches the headers of the UNEXPECTED list with a new entry, in order of arrival. True if that
+/// uses the entry up; then it is never linked, so it is not unlinked either, and the last event has
+/// `auto_unlinked`.
+///
+/// A locally managed entry keeps space for the data of each message, which software copies there,
+/// so that a later message does not overwrite it (nic.md does not state this; an entry for many
+/// receives would be useless otherwise). A header whose operation the entry does not allow stays on
+/// the list.
+fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
+    let number = usize::from(entry.command.ptlte_index());
+    let Some(pte) = nic.ptes.get_mut(number) else {
+        return false;
+    };
+    if !entry.command.op_put() {
+        return false;
+    }
+    while let Some(at) = next_match(pte, entry, 0) {
+        let Some(found) = pte.lists.unexpected.remove(at) else {
+            break;
+        };
+        *nic.entries -= 1;
+        let place = placement::clamped(entry, &found.header);
+        let used_up = placement::consume(&entry.command, &mut entry.used, place.length);
+        let mut event = overflow_event(&found, &entry.command);
+        event.auto_unlinked = used_up;
+        let command = &entry.command;
+        let counting = Counting::of_entry(command, command.event_ct_overflow());
+        nic.fetcher
+            .counters
+            .count_completion(counting, found.mlength, found.code, nic.eqs);
+        let quiet = command.event_comm_disable()
+            || (command.event_success_disable()
+                && event.return_code == C_RC_OK
+                && !event.rendezvous);
+        if !quiet {
+            pte.post(&event, nic.eqs, *nic.entries);
+        }
+        if event.rendezvous && found.code == C_RC_OK {
+            let rest = Rest {
+                put: &found.header,
+                nid: found.nid,
+                pte: number,
+                entry: command,
+                place,
+                mlength: found.mlength,
+            };
+            nic.fetcher.fetch(&rest, pte, nic.eqs, *nic.entries);
+        }
+        if used_up {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the index of the first header from `from` on that matches an entry.
+fn next_match(pte: &Pte, entry: &Entry, from: usize) -> Option<usize> {
+    let headers = pte.lists.unexpected.iter().enumerate().skip(from);
+    let mut matching =
+        headers.filter(|(_, found)| matching::matches(&pte.options, entry, &found.header));
+    Some(matching.next()?.0)
+}
+
+/// Returns the event of a header for the command that found it. The remote offset of an unexpected
+/// message is not valid (nic.md 6.6); it is 0.
+fn overflow_event(found: &Unexpected, command: &TargetCmd) -> Target {
+    Target {
+        kind: C_EVENT_PUT_OVERFLOW,
+        ptlte_index: command.ptlte_index(),
+        ptl_list: C_PTL_LIST_OVERFLOW as u8,
+        buffer_id: command.buffer_id(),
+        start: found.start,
+        mlength: found.mlength,
+        remote_offset: 0,
+        return_code: found.code,
+        ..Target::about(&found.header)
+    }
+}
+
+/// Reports the result of a command that did not match a message.
+fn report(
+    kind: c_event_type,
+    command: &TargetCmd,
+    code: ReturnCode,
+    pte: &Pte,
+    eqs: &mut Table<EventQueue>,
+    entries: usize,
+) {
+    let event = Target {
+        kind,
+        ptlte_index: command.ptlte_index(),
+        ptl_list: command.ptl_list(),
+        buffer_id: command.buffer_id(),
+        return_code: code,
+        ..Target::default()
+    };
+    pte.post(&event, eqs, entries);
+}

@@ -1,0 +1,49 @@
+//! Target queues: command queues for list entries and the states of portals (nic.md 3.13).
+
+use super::events::{self, FailedCommand};
+use super::ring::CommandRing;
+use super::target_commands::{self, Portals};
+use super::wire::Wire;
+
+/// The most commands executed before other queues get their turn.
+const BURST: usize = 32;
+
+/// A target queue.
+pub struct TargetQueue {
+    pub ring: CommandRing,
+    pub lni: usize,
+    /// Event queue for COMMAND_FAILURE; 0 is none.
+    pub error_eq: u16,
+}
+
+impl TargetQueue {
+    /// Executes the commands of the queue, up to a bound. True if there was anything to do.
+    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
+        let mut worked = self.ring.read_launch_page();
+        for _ in 0..BURST {
+            let Some(fetched) = self.ring.peek() else {
+                break;
+            };
+            worked = true;
+            let result = fetched.and_then(|command| {
+                target_commands::execute(&command, self.lni, nic)
+                    .map_err(|code| (command.header, code))?;
+                Ok(command.header)
+            });
+            match result {
+                Ok(header) => self.ring.advance(header),
+                Err((header, code)) => {
+                    let failed = FailedCommand {
+                        queue: number,
+                        is_target: true,
+                        slot: self.ring.fail(header, code),
+                        header,
+                        code,
+                    };
+                    events::command_failure(nic.eqs, self.error_eq, &failed);
+                }
+            }
+        }
+        worked
+    }
+}

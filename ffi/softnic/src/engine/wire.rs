@@ -1,0 +1,98 @@
+//! The wire: what carries packets between NICs.
+
+use std::collections::VecDeque;
+
+use super::packet::Packet;
+use super::return_codes::ReturnCode;
+
+/// Another NIC, as the wire numbers it. The numbers of NICs that are gone are reused.
+pub type Peer = usize;
+
+/// A received packet. Its payload stays in place until [`Wire::release`].
+pub struct Arrival {
+    pub packet: Packet,
+    /// The payload, unless it is inline.
+    pub payload: *const u8,
+    /// Where the wire keeps it.
+    pub lane: usize,
+}
+
+impl Arrival {
+    /// Returns the address of the payload, inline or not.
+    #[inline]
+    pub fn data(&self) -> *const u8 {
+        if self.packet.inline {
+            self.packet.tail.as_ptr().cast()
+        } else {
+            self.payload
+        }
+    }
+}
+
+/// Carries packets between NICs: shared memory in programs, a list in tests.
+pub trait Wire {
+    /// Returns the NIC that a fabric address currently leads to.
+    ///
+    /// # Errors
+    /// The return code that the initiator reports (nic.md 4.3): `UNDELIVERABLE`, `VNI_NOT_FOUND`,
+    /// `PTLTE_NOT_FOUND`.
+    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode>;
+
+    /// Sends a packet; false when there is no room at present.
+    ///
+    /// # Safety
+    /// `payload` is readable for `packet.length` bytes, unless the payload is inline.
+    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool;
+
+    /// Returns the next received packet. Packets of one sender keep their order.
+    fn receive(&mut self) -> Option<Arrival>;
+
+    /// Returns the NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
+    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
+
+    /// Returns the address of a peer, or of this NIC for `None`.
+    fn nid(&self, peer: Option<Peer>) -> u32;
+
+    /// Returns the space of the last arrival on `lane` to its sender.
+    fn release(&mut self, lane: usize);
+
+    /// Whether a received packet is due in a moment.
+    fn is_about_to_receive(&self) -> bool {
+        false
+    }
+
+    /// Whether the NIC still exists. Costs a system call.
+    fn is_alive(&mut self, peer: Peer) -> bool;
+
+    /// Drops the connection to a NIC that no longer exists.
+    fn forget(&mut self, peer: Peer);
+
+    /// Wakes receivers that sleep, once for all packets sent since the last call.
+    fn flush(&mut self);
+}
+
+/// Packets without payload outside their header, waiting for room on the wire.
+///
+/// Bounded: at most one for each transaction of each NIC that sends to this one, and one for each
+/// transaction of this NIC. So received packets are always accepted, and two NICs that put to each
+/// other never wait for each other.
+pub type Waiting = VecDeque<(Peer, Packet)>;
+
+/// Sends a packet without payload outside its header, now or as soon as there is room.
+#[inline]
+pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: Peer, packet: Packet) {
+    if !send_header(wire, to, &packet) {
+        waiting.push_back((to, packet));
+    }
+}
+
+/// Sends a packet without payload outside its header; false when there is no room at present.
+///
+/// # Panics
+/// If the packet has payload outside its header.
+#[inline]
+pub fn send_header<W: Wire>(wire: &mut W, to: Peer, packet: &Packet) -> bool {
+    assert!(packet.inline || packet.length == 0);
+    // SAFETY: the packet has no payload outside its header, so nothing is read through the pointer.
+    unsafe { wire.send(to, packet, std::ptr::null()) }
+}

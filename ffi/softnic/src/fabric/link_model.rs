@@ -1,0 +1,404 @@
+//! The link model: latency, bandwidth, and injected faults.
+//!
+//! The sender determines when a packet is due at the receiver, and whether it carries a return
+//! code, with which its operation then fails there. The receiver delivers no packet before it is
+//! due. Packets on the link form a pipeline, and packets from one NIC to another stay in order.
+
+use std::time::Duration;
+
+use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::engine::ReturnCode;
+use crate::engine::packet::{Kind, Packet};
+
+/// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
+const HEADER: u64 = 64;
+
+/// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
+const TRIES: u32 = 5;
+
+/// The link, as described by the environment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// From one NIC to another.
+    pub latency: Duration,
+    /// Bytes per second on the link of each NIC; `None` for unlimited.
+    pub bandwidth: Option<f64>,
+    pub faults: Faults,
+}
+
+/// Injected faults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    /// Seed of the random numbers.
+    pub seed: u64,
+    /// Probability that a packet is lost each time it is sent.
+    pub loss: f64,
+    /// Time after which a lost packet is sent again.
+    pub retry: Duration,
+    /// Probability that a packet is late, and its delay.
+    pub delay: Option<(f64, Duration)>,
+    pub errors: Vec<InjectedError>,
+    /// When the link goes down after the device was opened, and for how long; `None` for ever.
+    pub down: Option<(Duration, Option<Duration>)>,
+}
+
+/// A return code with which operations fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InjectedError {
+    pub code: ReturnCode,
+    pub selection: Selection,
+}
+
+/// The operations that fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Selection {
+    /// The operation with this number, counted from 1 at the opening of the device.
+    Number(u64),
+    /// Each operation with this probability.
+    Probability(f64),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            bandwidth: None,
+            faults: Faults {
+                seed: 1,
+                loss: 0.0,
+                retry: Duration::from_millis(1),
+                delay: None,
+                errors: Vec::new(),
+                down: None,
+            },
+        }
+    }
+}
+
+/// The link of one open device.
+pub struct LinkModel {
+    settings: Settings,
+    /// Random numbers for packets of operations, and for responses and replies. Their order depends
+    /// on the time, so separate streams keep the outcome for a seed the same.
+    requests: Random,
+    responses: Random,
+    /// When the device was opened.
+    opened: u64,
+    /// When the last packet will have left, in nanoseconds.
+    busy_until: u64,
+    /// Number of operations sent.
+    operations: u64,
+}
+
+impl LinkModel {
+    /// Makes the model for an open NIC; `None` for default settings. Each open device draws
+    /// different numbers.
+    pub fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
+        if settings == Settings::default() {
+            return None;
+        }
+        let name = u64::from(nid) << 32 | u64::from(slot);
+        let mut seeds = Random(settings.faults.seed ^ Random(name).next());
+        Some(Box::new(Self {
+            requests: Random(seeds.next()),
+            responses: Random(seeds.next()),
+            settings,
+            opened: now(),
+            busy_until: 0,
+            operations: 0,
+        }))
+    }
+
+    /// Whether the link is up.
+    pub fn is_up(&self) -> bool {
+        self.is_up_at(now())
+    }
+
+    fn is_up_at(&self, now: u64) -> bool {
+        let age = Duration::from_nanos(now - self.opened);
+        match self.settings.faults.down {
+            None => true,
+            Some((from, None)) => age < from,
+            Some((from, Some(length))) => age < from || age >= from.saturating_add(length),
+        }
+    }
+
+    /// Applies the model to a packet that is sent: may set its return code, and returns when it is
+    /// due.
+    pub fn send(&mut self, packet: &mut Packet) -> u64 {
+        self.send_at(packet, now())
+    }
+
+    /// Applies the model to a packet that is received: fails it while the link is down.
+    pub fn receive(&self, packet: &mut Packet) {
+        if self.settings.faults.down.is_some() && !self.is_up() {
+            packet.return_code = C_RC_UNDELIVERABLE as u8;
+        }
+    }
+
+    fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
+        let (code, late) = self.draw(packet, now);
+        if code != C_RC_OK {
+            packet.return_code = code as u8;
+        }
+        let bytes = HEADER + u64::from(packet.length);
+        let takes = self
+            .settings
+            .bandwidth
+            .map_or(0.0, |rate| bytes as f64 / rate * 1e9);
+        self.busy_until = self.busy_until.max(now) + takes.round() as u64;
+        self.busy_until + nanoseconds(self.settings.latency + late)
+    }
+
+    /// Draws the return code that this packet gives its operation, or OK, and its delay. Draws and
+    /// counts the same while the link is down, so that the time does not change the outcome for
+    /// later packets.
+    fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, Duration) {
+        let is_up = self.is_up_at(now);
+        let faults = &self.settings.faults;
+        let random = match packet.kind {
+            Kind::Response | Kind::Reply => &mut self.responses,
+            _ => &mut self.requests,
+        };
+        let losses = random.losses(faults.loss);
+        let mut late = faults.retry * losses.min(TRIES - 1);
+        if let Some((probability, by)) = faults.delay
+            && random.happens(probability)
+        {
+            late += by;
+        }
+        let begins_operation = packet.offset == 0
+            && matches!(
+                packet.kind,
+                Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous
+            );
+        let mut code = C_RC_OK;
+        if begins_operation {
+            self.operations += 1;
+            for error in &faults.errors {
+                let hit = match error.selection {
+                    Selection::Number(number) => number == self.operations,
+                    Selection::Probability(probability) => random.happens(probability),
+                };
+                if hit && code == C_RC_OK {
+                    code = error.code;
+                }
+            }
+        }
+        if !is_up || losses == TRIES {
+            code = C_RC_UNDELIVERABLE;
+        }
+        (code, late)
+    }
+}
+
+/// Returns the time in nanoseconds, on a clock that all processes share.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+/// Pseudorandom numbers from a seed (splitmix64, S. Vigna, public domain).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// Whether an event with this probability happens.
+    fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+
+    /// Returns how many times in a row a packet is lost, at most `TRIES`.
+    fn losses(&mut self, probability: f64) -> u32 {
+        (0..TRIES).take_while(|_| self.happens(probability)).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+
+    use super::*;
+
+    fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let mut model = *LinkModel::new(settings, 0x12, 0).unwrap();
+        model.opened = 0;
+        model
+    }
+
+    fn put(length: u16) -> Packet {
+        Packet {
+            kind: Kind::Put,
+            length,
+            total: length.into(),
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn default_settings_have_no_model() {
+        assert!(LinkModel::new(Settings::default(), 1, 0).is_none());
+    }
+
+    #[test]
+    fn packets_occupy_the_link_one_after_another() {
+        let mut link = link_model(|settings| {
+            settings.latency = Duration::from_nanos(2000);
+            settings.bandwidth = Some(1e9);
+        });
+        // A byte takes 1 ns, and a packet has 64 more bytes.
+        assert_eq!(link.send_at(&mut put(8), 10_000), 10_000 + 72 + 2000);
+        assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
+        // The link was idle before.
+        assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    }
+
+    #[test]
+    fn fails_operations_with_given_numbers_only() {
+        let mut link = link_model(|settings| {
+            settings.faults.errors = vec![
+                InjectedError {
+                    code: C_RC_PT_DISABLED,
+                    selection: Selection::Number(3),
+                },
+                InjectedError {
+                    code: C_RC_NO_SPACE,
+                    selection: Selection::Number(5),
+                },
+            ];
+        });
+        let mut code = |kind, offset| {
+            let mut packet = Packet {
+                kind,
+                offset,
+                total: 9000,
+                ..Packet::default()
+            };
+            link.send_at(&mut packet, 1);
+            u32::from(packet.return_code)
+        };
+        let codes = [
+            code(Kind::Put, 0),
+            code(Kind::Put, 2048), // the same operation
+            code(Kind::Response, 0),
+            code(Kind::Get, 0),
+            code(Kind::Atomic, 0),
+            code(Kind::Rendezvous, 0),
+            code(Kind::Put, 0),
+            code(Kind::Put, 0),
+        ];
+        assert_eq!(codes, [0, 0, 0, 0, C_RC_PT_DISABLED, 0, C_RC_NO_SPACE, 0]);
+    }
+
+    #[test]
+    fn link_is_down_for_given_time() {
+        let mut link = link_model(|settings| {
+            let (from, length) = (Duration::from_nanos(100), Duration::from_nanos(50));
+            settings.faults.down = Some((from, Some(length)));
+        });
+        let mut code = |now| {
+            let mut packet = put(8);
+            link.send_at(&mut packet, now);
+            u32::from(packet.return_code)
+        };
+        let codes = [99, 100, 149, 150].map(&mut code);
+        assert_eq!(codes, [0, C_RC_UNDELIVERABLE, C_RC_UNDELIVERABLE, 0]);
+    }
+
+    #[test]
+    fn retries_losses_and_fails_after_last_try() {
+        let run = |seed| {
+            let mut link = link_model(|settings| {
+                settings.faults.seed = seed;
+                settings.faults.loss = 0.5;
+            });
+            let mut outcome = Vec::new();
+            for _ in 0..4000 {
+                let mut packet = put(8);
+                let due = link.send_at(&mut packet, 0);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let outcome = run(7);
+        assert_eq!(run(7), outcome, "the same seed");
+        assert_ne!(run(8), outcome, "another seed");
+        let given_up = outcome.iter().filter(|(code, _)| *code != 0).count();
+        // One in 32 on average.
+        assert!((80..180).contains(&given_up), "{given_up} of 4000");
+        let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
+        assert!((800..1200).contains(&late), "{late} of 4000 lost once");
+        let lost_four_times = |(_, due): &&(u8, u64)| *due == 4_000_000;
+        assert!(outcome.iter().all(|(_, due)| *due <= 4_000_000));
+        let given_up_late = outcome.iter().filter(lost_four_times);
+        assert!(given_up_late.filter(|(code, _)| *code != 0).count() == given_up);
+    }
+
+    #[test]
+    fn order_of_responses_does_not_change_faults_of_operations() {
+        let run = |answers: &[usize], down| {
+            let mut link = link_model(|settings| {
+                settings.faults.loss = 0.2;
+                settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
+                settings.faults.errors = vec![InjectedError {
+                    code: C_RC_NO_SPACE,
+                    selection: Selection::Probability(0.3),
+                }];
+                settings.faults.down = down;
+            });
+            let mut outcome = Vec::new();
+            for number in 0..200 {
+                for _ in 0..answers[number % answers.len()] {
+                    let mut answer = Packet {
+                        kind: Kind::Response,
+                        ..Packet::default()
+                    };
+                    link.send_at(&mut answer, number as u64);
+                }
+                let mut packet = put(8);
+                let due = link.send_at(&mut packet, 1000 + number as u64);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let alone = run(&[0], None);
+        assert_eq!(run(&[1], None), alone);
+        assert_eq!(run(&[3, 0, 2], None), alone);
+        let (from, length) = (Duration::from_nanos(1050), Duration::from_nanos(50));
+        let interrupted = run(&[0], Some((from, Some(length))));
+        assert_eq!(interrupted[..50], alone[..50]);
+        assert_eq!(interrupted[100..], alone[100..]);
+        let undeliverable = |(code, _): &(u8, u64)| u32::from(*code) == C_RC_UNDELIVERABLE;
+        assert!(interrupted[50..100].iter().all(undeliverable));
+    }
+
+    #[test]
+    fn devices_draw_different_faults() {
+        let draws = |nid, slot| {
+            let mut settings = Settings::default();
+            settings.faults.loss = 0.5;
+            let mut link = *LinkModel::new(settings, nid, slot).unwrap();
+            link.opened = 0;
+            [(); 64].map(|()| link.send_at(&mut put(8), 0))
+        };
+        let first = draws(0x12, 0);
+        assert_eq!(draws(0x12, 0), first);
+        assert_ne!(draws(0x13, 0), first);
+        assert_ne!(draws(0x12, 1), first);
+    }
+}

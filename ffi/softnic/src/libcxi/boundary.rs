@@ -1,0 +1,146 @@
+//! The boundary to C: pointers in, results out.
+//!
+//! A handle is a heap object whose first part is public in C. The NIC's side of the object is in
+//! the engine's tables.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::io::Errno;
+
+/// Passes a pointer argument of a C function to one of the functions of this module.
+///
+/// The macro is for arguments of `extern "C"` functions only, whose callers guarantee what libcxi
+/// asks of them: a pointer is null or points to an object of its type; a handle was returned by the
+/// function that makes such objects, and was not destroyed; nothing else uses the object during the
+/// call, if the function changes or destroys it.
+macro_rules! from_c {
+    ($function:ident($pointer:expr)) => {
+        // SAFETY: the pointer is an argument of the C function around, whose caller guarantees that
+        // it is null, or valid for the parameter's type and used by nothing else that conflicts.
+        unsafe { $crate::libcxi::boundary::$function($pointer) }
+    };
+}
+pub(super) use from_c;
+
+/// The public type of a handle in C.
+///
+/// # Safety
+/// `Object` is the type that all pointers to `Self` really point to, given out by [`hand_out`].
+pub unsafe trait Handle {
+    /// The object behind the handle.
+    type Object;
+}
+
+/// Calls a function for C: returns 0 or a negative errno, EIO for a panic.
+pub fn answer(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => -error.raw_os_error(),
+        Err(_) => -Errno::IO.raw_os_error(),
+    }
+}
+
+/// Calls a function for C that returns a number or a negative errno.
+pub fn answer_number(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+    let mut number = 0;
+    let code = answer(|| {
+        number = work()?;
+        Ok(())
+    });
+    if code == 0 { number } else { code }
+}
+
+/// Gives an object to C as a handle.
+pub fn hand_out<Public: Handle>(object: Public::Object) -> *mut Public {
+    Box::into_raw(Box::new(object)).cast()
+}
+
+/// Returns the object of a handle; EINVAL for null.
+///
+/// # Safety
+/// The pointer is null or a live handle that nothing changes while the reference lives.
+pub unsafe fn handle<'a, Public: Handle + 'a>(
+    handle: *const Public,
+) -> Result<&'a Public::Object, Errno> {
+    // SAFETY: the caller guarantees null or a live handle.
+    unsafe { optional_handle(handle) }.ok_or(Errno::INVAL)
+}
+
+/// Returns the object of a handle; `None` for null.
+///
+/// # Safety
+/// The pointer is null or a live handle that nothing changes while the reference lives.
+pub unsafe fn optional_handle<'a, Public: Handle + 'a>(
+    handle: *const Public,
+) -> Option<&'a Public::Object> {
+    // SAFETY: the caller guarantees null or a live handle, which `Handle` says is of this type.
+    unsafe { handle.cast::<Public::Object>().as_ref() }
+}
+
+/// Returns the object of a handle, to change it; EINVAL for null.
+///
+/// # Safety
+/// The pointer is null or a live handle that nothing else uses while the reference lives.
+pub unsafe fn handle_mut<'a, Public: Handle + 'a>(
+    handle: *mut Public,
+) -> Result<&'a mut Public::Object, Errno> {
+    // SAFETY: the caller guarantees null or a live handle, which `Handle` says is of this type.
+    unsafe { handle.cast::<Public::Object>().as_mut() }.ok_or(Errno::INVAL)
+}
+
+/// Ends a handle.
+///
+/// # Safety
+/// The pointer is a live handle, and is not used again.
+pub unsafe fn destroy<Public: Handle>(handle: *mut Public) {
+    // SAFETY: the caller guarantees a live handle, which `hand_out` made of a box of this type.
+    drop(unsafe { Box::from_raw(handle.cast::<Public::Object>()) });
+}
+
+/// Returns an argument to be read; EINVAL for null.
+///
+/// # Safety
+/// The pointer is null, or readable for its type.
+pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T, Errno> {
+    // SAFETY: the caller guarantees null or a readable object.
+    unsafe { optional_input(pointer) }.ok_or(Errno::INVAL)
+}
+
+/// Returns an argument to be read; `None` for null.
+///
+/// # Safety
+/// The pointer is null, or readable for its type.
+pub unsafe fn optional_input<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: the caller guarantees null or a readable object.
+    unsafe { pointer.as_ref() }
+}
+
+/// Returns an argument to be written; EINVAL for null.
+///
+/// # Safety
+/// The pointer is null, or writable for its type and used by nothing else while the reference
+/// lives.
+pub unsafe fn output<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
+    // SAFETY: the caller guarantees null or a writable object.
+    unsafe { optional_output(pointer) }.ok_or(Errno::INVAL)
+}
+
+/// Returns an argument to be written; `None` for null.
+///
+/// # Safety
+/// The pointer is null, or writable for its type and used by nothing else while the reference
+/// lives.
+pub unsafe fn optional_output<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
+    // SAFETY: the caller guarantees null or a writable object.
+    unsafe { pointer.as_mut() }
+}
+
+/// Fails with EPERM unless the caller is root.
+pub fn require_root() -> Result<(), Errno> {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Errno::PERM)
+    }
+}

@@ -1,0 +1,304 @@
+//! The administration of services (libcxi.md 3.3).
+//!
+//! Only root may change services, by the effective user (libcxi.md speaks of CAP_SYS_ADMIN). In a
+//! user namespace every user can be root, on a fabric of that namespace.
+
+use std::ffi::{c_int, c_uint};
+use std::mem::offset_of;
+
+use cxi_sys::*;
+use rustix::io::Errno;
+
+use crate::libcxi::boundary::{answer, answer_number, from_c, require_root};
+use crate::libcxi::device::Device;
+use crate::libcxi::list;
+use crate::libcxi::service::record::{self, Service};
+use crate::libcxi::service::registry::ServiceRegistry;
+use crate::libcxi::service::{use_of, with_services};
+
+/// Lists the resources that services use, in one block that [`cxil_free_svc_rsrc_list`] frees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_get_svc_rsrc_list(
+    dev: *mut cxil_dev,
+    rsrc_list: *mut *mut cxil_svc_rsrc_list,
+) -> c_int {
+    answer(|| {
+        let place = from_c!(output(rsrc_list))?;
+        let found: Vec<cxi_rsrc_use> = with_services(from_c!(handle(dev))?, |registry| {
+            let ids = registry.services().iter().map(|service| service.id);
+            Ok(ids.map(|id| use_of(registry, id)).collect())
+        })?;
+        *place = list::hand_out(&found, offset_of!(cxil_svc_rsrc_list, rsrcs))?;
+        Ok(())
+    })
+}
+
+/// Frees a list of [`cxil_get_svc_rsrc_list`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_list) {
+    let offset = offset_of!(cxil_svc_rsrc_list, rsrcs);
+    // SAFETY: the caller passes null or a list of `cxil_get_svc_rsrc_list`, which it frees once.
+    unsafe { list::free::<cxi_rsrc_use, _>(rsrc_list, offset) };
+}
+
+/// Makes a service and returns its number. With `restricted_vnis` 0 the service has no VNIs and is
+/// disabled; it can be enabled after its range is set (libcxi.md 3.3). ENOSPC if it reserves more
+/// resources than are left: `fail_info`, which may be null, then has what is left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_alloc_svc(
+    dev: *mut cxil_dev,
+    desc: *const cxi_svc_desc,
+    fail_info: *mut cxi_svc_fail_info,
+) -> c_int {
+    answer_number(|| {
+        let desc = from_c!(input(desc))?;
+        let fail_info = from_c!(optional_output(fail_info));
+        with_services(from_c!(handle(dev))?, |registry| {
+            require_root()?;
+            let service = Service::described(registry.free_id()?, desc)?;
+            check_reserved(registry, &service, fail_info)?;
+            let id = service.id;
+            let mut services = registry.services().to_vec();
+            services.push(service);
+            services.sort_by_key(|service| service.id);
+            registry.set_services(services)?;
+            Ok(id as c_int)
+        })
+    })
+}
+
+/// Replaces the service that the description names by the one that [`cxil_alloc_svc`] would make.
+/// Its range, LNIs per RGID and the other properties with functions of their own remain. EBUSY
+/// while it has users.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_update_svc(
+    dev: *mut cxil_dev,
+    desc: *const cxi_svc_desc,
+    fail_info: *mut cxi_svc_fail_info,
+) -> c_int {
+    answer(|| {
+        let desc = from_c!(input(desc))?;
+        let fail_info = from_c!(optional_output(fail_info));
+        with_services(from_c!(handle(dev))?, |registry| {
+            require_root()?;
+            let before = unused(registry, desc.svc_id)?;
+            let described = Service::described(desc.svc_id, desc)?;
+            let keeps_range = !described.restricted_vnis && before.range != (0, 0);
+            let service = Service {
+                is_system: before.is_system,
+                range: if keeps_range { before.range } else { (0, 0) },
+                enabled: desc.enable() != 0 && (described.restricted_vnis || keeps_range),
+                lnis_per_rgid: before.lnis_per_rgid,
+                exclusive_profiles: before.exclusive_profiles,
+                netns: before.netns,
+                ..described
+            };
+            check_reserved(registry, &service, fail_info)?;
+            replace(registry, service)
+        })
+    })
+}
+
+/// Destroys a service. EBUSY while it has users; EINVAL for the default service.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_destroy_svc(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
+    answer(|| {
+        with_services(from_c!(handle(dev))?, |registry| {
+            require_root()?;
+            if svc_id == CXI_DEFAULT_SVC_ID {
+                return Err(Errno::INVAL);
+            }
+            unused(registry, svc_id)?;
+            let others = registry.services().iter().filter(|each| each.id != svc_id);
+            let others = others.cloned().collect();
+            registry.set_services(others)
+        })
+    })
+}
+
+/// Sets how many LNIs share an RGID, of which the NIC has 255. EINVAL for 0 and above 8, the number
+/// of address contexts of an RGID; the reference names the function only. LNIs that share an
+/// RGID count as one, but each has its own profiles and contexts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_set_svc_lpr(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    lnis_per_rgid: c_uint,
+) -> c_int {
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |service| {
+            if !record::can_share(lnis_per_rgid) {
+                return Err(Errno::INVAL);
+            }
+            service.lnis_per_rgid = lnis_per_rgid;
+            Ok(())
+        })
+    })
+}
+
+/// Returns how many LNIs share an RGID.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
+    answer_number(|| {
+        with_services(from_c!(handle(dev))?, |registry| {
+            Ok(registry.service(svc_id)?.lnis_per_rgid as c_int)
+        })
+    })
+}
+
+/// Enables or disables a service. EINVAL to enable a service without a VNI.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_enable(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    enable: bool,
+) -> c_int {
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |service| {
+            if enable && !service.restricted_vnis && service.range == (0, 0) {
+                return Err(Errno::INVAL);
+            }
+            service.enabled = enable;
+            Ok(())
+        })
+    })
+}
+
+/// Sets whether LNIs of the service get a new communication profile for each request, also for the
+/// VNI and class of an existing one. The specification names the function only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_set_exclusive_cp(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    exclusive_cp: bool,
+) -> c_int {
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |service| {
+            service.exclusive_profiles = exclusive_cp;
+            Ok(())
+        })
+    })
+}
+
+/// Returns what [`cxil_svc_set_exclusive_cp`] has set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_get_exclusive_cp(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    exclusive_cp: *mut bool,
+) -> c_int {
+    answer(|| {
+        let place = from_c!(output(exclusive_cp))?;
+        *place = with_services(from_c!(handle(dev))?, |registry| {
+            Ok(registry.service(svc_id)?.exclusive_profiles)
+        })?;
+        Ok(())
+    })
+}
+
+/// Sets the VNI range of a service. EINVAL for a service with a list of VNIs, and for a range that
+/// is empty or begins at 0; EBUSY while the service is enabled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_set_vni_range(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    vni_min: u16,
+    vni_max: u16,
+) -> c_int {
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |service| {
+            if service.restricted_vnis || vni_min == 0 || vni_min > vni_max {
+                return Err(Errno::INVAL);
+            }
+            if service.enabled {
+                return Err(Errno::BUSY);
+            }
+            service.range = (vni_min, vni_max);
+            Ok(())
+        })
+    })
+}
+
+/// Sets the network namespace that may use the service, by its inode number; 0 is all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_set_netns(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    netns: c_uint,
+) -> c_int {
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |service| {
+            service.netns = netns;
+            Ok(())
+        })
+    })
+}
+
+/// Returns what [`cxil_svc_set_netns`] has set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_svc_get_netns(
+    dev: *mut cxil_dev,
+    svc_id: c_uint,
+    netns: *mut c_uint,
+) -> c_int {
+    answer(|| {
+        let place = from_c!(output(netns))?;
+        *place = with_services(from_c!(handle(dev))?, |registry| {
+            Ok(registry.service(svc_id)?.netns)
+        })?;
+        Ok(())
+    })
+}
+
+/// Changes a service without users.
+fn change(
+    device: &Device,
+    svc_id: c_uint,
+    change: impl FnOnce(&mut Service) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    with_services(device, |registry| {
+        require_root()?;
+        let mut service = unused(registry, svc_id)?;
+        change(&mut service)?;
+        replace(registry, service)
+    })
+}
+
+/// Returns a service that is to be changed: EINVAL if there is none, EBUSY if it has users.
+fn unused(registry: &ServiceRegistry, svc_id: u32) -> Result<Service, Errno> {
+    let service = registry.service(svc_id)?;
+    if registry.users(svc_id) > 0 {
+        return Err(Errno::BUSY);
+    }
+    Ok(service.clone())
+}
+
+fn replace(registry: &mut ServiceRegistry, service: Service) -> Result<(), Errno> {
+    let mut services = registry.services().to_vec();
+    for each in services.iter_mut().filter(|each| each.id == service.id) {
+        *each = service.clone();
+    }
+    registry.set_services(services)
+}
+
+/// Checks that the resources reserved for a service are left: ENOSPC otherwise.
+fn check_reserved(
+    registry: &ServiceRegistry,
+    service: &Service,
+    fail_info: Option<&mut cxi_svc_fail_info>,
+) -> Result<(), Errno> {
+    let available = registry.available(service.id);
+    let short = (0..available.len()).any(|kind| service.limit(kind).1 > available[kind]);
+    if !short {
+        return Ok(());
+    }
+    if let Some(fail_info) = fail_info {
+        *fail_info = cxi_svc_fail_info {
+            rsrc_avail: available,
+            no_le_pools: false,
+            no_tle_pools: false,
+            no_cntr_pools: false,
+        };
+    }
+    Err(Errno::NOSPC)
+}

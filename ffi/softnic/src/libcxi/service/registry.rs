@@ -1,0 +1,300 @@
+//! The services of a NIC, and the resources in use, over all processes.
+
+use std::ops::RangeInclusive;
+
+use cxi_sys::*;
+use rustix::io::Errno;
+
+use super::record::{KINDS, Service, TOTALS, built_in};
+use crate::engine::Engine;
+use crate::fabric::{Directory, Fabric, Use};
+
+/// The start of the file that keeps changed services. Their number follows, then a line for each.
+/// With any other content, calls that need services fail with EIO until the file is removed.
+const HEADING: &str = "cxidiag services 1: ";
+
+/// Communication profiles of the NIC (libcxi.md 11).
+const PROFILES: u32 = 255;
+
+/// The numbers of services.
+const IDS: RangeInclusive<u32> = 1..=0xffff;
+
+/// The services of a NIC and the resources in use. While it exists, no other process changes them.
+pub struct ServiceRegistry {
+    directory: Directory,
+    nid: u32,
+    services: Vec<Service>,
+    uses: Vec<Use>,
+}
+
+impl ServiceRegistry {
+    /// Locks and reads the services and the resources in use.
+    ///
+    /// # Errors
+    /// EIO if the file of services is damaged; errors of the fabric's directory.
+    pub fn open(fabric: &Fabric) -> Result<Self, Errno> {
+        let directory = fabric.directory()?;
+        let nid = fabric.own_nid();
+        let services = match directory.services(nid)? {
+            None => built_in(),
+            Some(text) => parse(&text).ok_or(Errno::IO)?,
+        };
+        let uses = fabric.uses(&directory)?;
+        Ok(Self {
+            directory,
+            nid,
+            services,
+            uses,
+        })
+    }
+
+    /// Returns all services, by ascending number.
+    pub fn services(&self) -> &[Service] {
+        &self.services
+    }
+
+    /// Returns the service with a number; EINVAL if there is none.
+    pub fn service(&self, id: u32) -> Result<&Service, Errno> {
+        let found = self.services.iter().find(|service| service.id == id);
+        found.ok_or(Errno::INVAL)
+    }
+
+    /// Returns the number of LNIs of a service.
+    pub fn users(&self, id: u32) -> u32 {
+        self.uses.iter().filter(|used| used.service == id).count() as u32
+    }
+
+    /// Returns how many resources of a kind a service uses.
+    pub fn in_use(&self, id: u32, kind: usize) -> u16 {
+        let uses = self.uses.iter().filter(|used| used.service == id);
+        let sum: u32 = uses.map(|used| u32::from(used.counts[kind])).sum();
+        u16::try_from(sum).unwrap_or(u16::MAX)
+    }
+
+    /// Checks that a service may have one more resource of a kind: ENOSPC at its own limit, and
+    /// when the rest of the NIC's resources is reserved for other services.
+    pub fn check_resource(&self, service: &Service, kind: usize) -> Result<(), Errno> {
+        let (max, _) = service.limit(kind);
+        let own = self.in_use(service.id, kind);
+        if own >= max || own >= self.available(service.id)[kind] {
+            return Err(Errno::NOSPC);
+        }
+        Ok(())
+    }
+
+    /// Returns the most resources of a kind that a service can have beside those reserved for
+    /// others.
+    pub fn most(&self, service: &Service, kind: cxi_rsrc_type) -> usize {
+        let kind = kind as usize;
+        let others = self.services.iter().filter(|other| other.id != service.id);
+        let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
+        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
+        rest.min(service.limit(kind).0.into()) as usize
+    }
+
+    /// Checks that the NIC may have one more communication profile: ENOSPC otherwise.
+    pub fn check_profiles(&self) -> Result<(), Errno> {
+        let used: u32 = (self.uses.iter())
+            .map(|used| u32::from(used.profiles))
+            .sum();
+        if used < PROFILES {
+            Ok(())
+        } else {
+            Err(Errno::NOSPC)
+        }
+    }
+
+    /// Checks that a service may have one more LNI: ENOSPC when all RGIDs are in use.
+    pub fn check_lnis(&self, service: &Service) -> Result<(), Errno> {
+        let groups = |service: &Service, lnis: u32| lnis.div_ceil(service.lnis_per_rgid);
+        let used: u32 = self
+            .services
+            .iter()
+            .map(|each| groups(each, self.users(each.id) + u32::from(each.id == service.id)))
+            .sum();
+        if used < C_NUM_RGIDS {
+            Ok(())
+        } else {
+            Err(Errno::NOSPC)
+        }
+    }
+
+    /// Returns the resources of each kind beside those that other services use or reserve.
+    pub fn available(&self, id: u32) -> [u16; KINDS] {
+        let others = self.services.iter().filter(|other| other.id != id);
+        let mut left = TOTALS;
+        for other in others {
+            for (kind, left) in left.iter_mut().enumerate() {
+                let taken = self.in_use(other.id, kind).max(other.limit(kind).1);
+                *left = left.saturating_sub(taken);
+            }
+        }
+        left
+    }
+
+    /// Checks that the caller may use a VNI, and returns it in 16 bits (libcxi.md 5, 6).
+    ///
+    /// EINVAL for 0 and beyond 16 bits; EPERM if it belongs only to services for others; ENOENT if
+    /// it belongs to no enabled service. Root may use a VNI of no service.
+    pub fn check_vni(&self, vni: u32) -> Result<u16, Errno> {
+        self.admitting(vni).map(|(vni, _)| vni)
+    }
+
+    /// Checks a VNI as `check_vni` does, and a traffic class for it: EINVAL if the caller may not
+    /// use it.
+    pub fn check_class(&self, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
+        let (vni, services) = self.admitting(vni)?;
+        let allows = |service: &&Service| !service.restricted_tcs || service.tcs[tc as usize];
+        if services.is_empty() || services.iter().any(allows) {
+            Ok(vni)
+        } else {
+            Err(Errno::INVAL)
+        }
+    }
+
+    /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
+    /// service.
+    fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
+        let vni = u16::try_from(vni)
+            .ok()
+            .filter(|&vni| vni != 0)
+            .ok_or(Errno::INVAL)?;
+        let having = |service: &&Service| service.enabled && service.has_vni(vni);
+        let mut services = self.services.iter().filter(having).peekable();
+        if services.peek().is_none() {
+            return if rustix::process::geteuid().is_root() {
+                Ok((vni, Vec::new()))
+            } else {
+                Err(Errno::NOENT)
+            };
+        }
+        let admitting: Vec<_> = services.filter(|service| service.has_member()).collect();
+        if admitting.is_empty() {
+            return Err(Errno::PERM);
+        }
+        Ok((vni, admitting))
+    }
+
+    /// Returns the lowest free number of a service; ENOSPC if there is none.
+    pub fn free_id(&self) -> Result<u32, Errno> {
+        let mut ids = IDS;
+        ids.find(|&id| self.service(id).is_err())
+            .ok_or(Errno::NOSPC)
+    }
+
+    /// Replaces the services, for all processes that use the NIC.
+    pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
+        let text = (services != built_in()).then(|| text_of(&services));
+        self.directory.set_services(self.nid, text.as_deref())?;
+        self.services = services;
+        Ok(())
+    }
+}
+
+fn text_of(services: &[Service]) -> String {
+    let lines = services.iter().map(Service::to_line);
+    [format!("{HEADING}{}", services.len())]
+        .into_iter()
+        .chain(lines)
+        .map(|line| line + "\n")
+        .collect()
+}
+
+fn parse(text: &str) -> Option<Vec<Service>> {
+    let mut lines = text.strip_suffix('\n')?.split('\n');
+    let count: usize = lines.next()?.strip_prefix(HEADING)?.parse().ok()?;
+    let services: Vec<Service> = lines.map(Service::from_line).collect::<Option<_>>()?;
+    let ids: Vec<u32> = services.iter().map(|service| service.id).collect();
+    // The default service always exists.
+    let valid = ids.first() == Some(&CXI_DEFAULT_SVC_ID)
+        && ids.is_sorted_by(|one, next| one < next)
+        && ids.iter().all(|id| IDS.contains(id));
+    (valid && ids.len() == count).then_some(services)
+}
+
+/// Allocates a resource of `kind` for an LNI.
+///
+/// # Errors
+/// EKEYREVOKED if the service of the LNI was disabled or destroyed; ENOSPC if the service may not
+/// have one more; the error of `insert`.
+pub fn allocate<T>(
+    engine: &mut Engine<Fabric>,
+    lni: usize,
+    kind: cxi_rsrc_type,
+    insert: impl FnOnce(&mut Engine<Fabric>) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let registry = ServiceRegistry::open(&engine.wire)?;
+    let id = engine.lnis.get(lni).ok_or(Errno::INVAL)?.service;
+    let service = registry.service(id).map_err(|_| Errno::KEYREVOKED)?;
+    if !service.enabled {
+        return Err(Errno::KEYREVOKED);
+    }
+    registry.check_resource(service, kind as usize)?;
+    let object = insert(engine)?;
+    publish(engine, lni);
+    Ok(object)
+}
+
+/// Publishes the resources that an LNI uses to all processes that use the NIC.
+pub fn publish(engine: &Engine<Fabric>, lni: usize) {
+    let used = engine.lnis.get(lni).map_or(Use::default(), |owner| {
+        let of_lni = |count: usize, owner: usize| count + usize::from(owner == lni);
+        let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
+        let counts = [
+            ptes().count(),
+            engine
+                .tx
+                .iter()
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
+            engine
+                .tgt
+                .iter()
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
+            engine
+                .eqs
+                .iter()
+                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
+            engine.counters.count_of(lni),
+            ptes().map(|(_, pte)| pte.lists.len()).sum(),
+            engine.counters.pending_of(lni),
+            owner.space.contexts(),
+        ];
+        Use {
+            service: owner.service,
+            counts: counts.map(|count| count as u16),
+            profiles: owner.profiles.iter().flatten().count() as u16,
+        }
+    });
+    engine.wire.port().set_use(lni, used);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_complete_files_only() {
+        let text = text_of(&built_in());
+        assert_eq!(parse(&text), Some(built_in()));
+        for (at, _) in text.char_indices() {
+            assert_eq!(parse(&text[..at]), None, "cut at {at}");
+        }
+        let [one, two, three, four] = built_in().try_into().unwrap();
+        for wrong in [
+            vec![],
+            vec![two.clone()],
+            vec![one.clone(), one.clone()],
+            vec![one.clone(), two.clone(), two.clone()],
+            vec![one.clone(), four, three],
+            vec![
+                one,
+                Service {
+                    id: 0x1_0000,
+                    ..two
+                },
+            ],
+        ] {
+            assert_eq!(parse(&text_of(&wrong)), None, "{wrong:?}");
+        }
+    }
+}

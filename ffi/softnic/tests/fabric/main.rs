@@ -1,0 +1,9 @@
+//! Several processes and devices on one fabric: links, faults and the end of a process.
+
+#[path = "../driver/mod.rs"]
+mod driver;
+
+mod foreign;
+mod forks;
+mod link;
+mod two_processes;

@@ -1,0 +1,108 @@
+//! Puts of every kind and size: the bytes arrive at the target, and no byte beside them changes.
+
+use crate::driver::prelude::*;
+
+/// Surrounds the bytes that a put may write.
+const UNTOUCHED: u8 = 0xee;
+
+/// Bytes that differ from each other and from `UNTOUCHED`.
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| ((at * 7 + at / 251 + seed) % 0xed) as u8)
+        .collect()
+}
+
+/// A rig with an entry over a sink of untouched bytes at index 0.
+fn bench(len: usize) -> (Rig, Buffer) {
+    let mut rig = Rig::new();
+    let sink = rig.buffer(len);
+    sink.pages.fill(UNTOUCHED);
+    rig.target(0, &sink);
+    (rig, sink)
+}
+
+/// Checks that the sink holds `expected` at `offset` and nothing else, and clears it for the next
+/// put.
+fn check(sink: &Buffer, offset: usize, expected: &[u8], what: &str) {
+    let all = sink.pages.read(0, sink.pages.len);
+    let end = offset + expected.len();
+    assert!(all[offset..end] == *expected, "{what}: bytes");
+    let mut around = all[..offset].iter().chain(&all[end..]);
+    assert!(around.all(|byte| *byte == UNTOUCHED), "{what}: beside");
+    sink.pages.write(offset, &vec![UNTOUCHED; expected.len()]);
+}
+
+#[test]
+fn moves_immediate_data_of_every_size() {
+    alone!();
+    let (mut rig, sink) = bench(PAGE);
+    for (restricted, limit) in [(true, 224), (false, 192)] {
+        rig.tx.emit(&c_state(rig.eq.number, restricted, |_| {}));
+        for len in 0..=limit {
+            let payload = pattern(len, 3 * len);
+            let offset = 64 + len % 17;
+            let put = idc_put(rig.dfa(0), offset as u64, &payload);
+            assert_eq!(rig.code(&put), C_RC_OK);
+            check(&sink, offset, &payload, &format!("{len} {restricted}"));
+        }
+    }
+}
+
+#[test]
+fn moves_data_of_sizes_around_packet_size() {
+    alone!();
+    const MTU: usize = 2048;
+    let (mut rig, sink) = bench(6 * MTU + PAGE);
+    let source = rig.buffer(6 * MTU + PAGE);
+    source.pages.write(0, &pattern(source.pages.len, 1));
+    let around_mtu = [MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 3];
+    for len in [0, 1, 7, 8, 15, 16, 17].into_iter().chain(around_mtu) {
+        for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 11), (8, 8)] {
+            let what = format!("{len} bytes from {from} to {to}");
+            let bytes = source.pages.read(from, len);
+            let (len, remote) = (len as u32, to as u64);
+            let nomatch = [true, false].map(|restricted| {
+                rig.nomatch_put(&source, from, len, |put| {
+                    _ = put.set_remote_offset(remote).set_restricted(restricted)
+                })
+            });
+            let full = rig.dma_put(&source, from, len, |put| _ = put.set_remote_offset(remote));
+            for put in nomatch.into_iter().chain([full]) {
+                assert_eq!(rig.code(&put), C_RC_OK, "{what}");
+                check(&sink, to, &bytes, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn moves_mebibyte_with_one_ack() {
+    alone!();
+    let len = 1 << 20;
+    let (mut rig, sink) = bench(len + PAGE);
+    let source = rig.buffer(len);
+    source.pages.write(0, &pattern(len, 9));
+    let put = rig.dma_put(&source, 0, len as u32, |put| _ = put.set_remote_offset(100));
+    let ack = Completion::of(&rig.run(&put));
+    let expected = (C_EVENT_ACK, C_RC_OK, len as u32);
+    assert_eq!((ack.kind, ack.code, ack.mlength), expected);
+    check(&sink, 100, &pattern(len, 9), "1 MiB");
+    assert!(rig.eq.poll().is_none());
+}
+
+#[test]
+fn keeps_order_of_one_queue() {
+    alone!();
+    let (mut rig, source, sink) = Rig::with_target();
+    for round in 0..50_u8 {
+        // The later of two puts to one place wins.
+        source.pages.write(0, &[round; 3000]);
+        rig.tx.emit(&c_state(rig.eq.number, false, |_| {}));
+        rig.tx.emit(&rig.dma_put(&source, 0, 3000, |_| {}));
+        rig.tx.issue(&idc_put(rig.dfa(0), 2000, &[!round; 100]));
+        for _ in 0..2 {
+            assert_eq!(rig.eq.wait().code(), C_RC_OK);
+        }
+        assert!(sink.pages.is(2000, 100, !round) && sink.pages.is(0, 2000, round));
+    }
+}

@@ -1,0 +1,310 @@
+//! The ring of an event queue: packing, wrap, acknowledgement, drops, status (nic.md 5).
+
+use crate::driver::prelude::*;
+
+const SLOTS: usize = PAGE / SLOT;
+
+/// Slots that events can fill (nic.md 5.2).
+const USABLE: usize = SLOTS - 2;
+
+struct Bench {
+    rig: Rig,
+    source: Buffer,
+    sink: Buffer,
+}
+
+impl Bench {
+    /// A rig whose target event queue has these attributes.
+    fn new(choose: impl FnOnce(&mut cxi_eq_attr)) -> Self {
+        let mut rig = Rig::new();
+        rig.teq = EventQueue::with(rig.dev, rig.lni, PAGE, choose);
+        let source = rig.buffer(PAGE);
+        source.pages.fill(0x55);
+        let sink = rig.buffer(PAGE);
+        Self { rig, source, sink }
+    }
+
+    /// Issues puts without success events to index 0.
+    fn quiet_puts(&mut self, count: usize) {
+        for _ in 0..count {
+            let put = self.rig.dma_put(&self.source, 0, 8, |put| {
+                _ = put.set_event_success_disable(true)
+            });
+            self.rig.tx.issue(&put);
+        }
+        self.flush();
+    }
+
+    /// Waits until all earlier puts are complete.
+    fn flush(&mut self) {
+        self.rig.tx.issue(&cq(C_CMD_CQ_FENCE, 0));
+        self.rig.tx.drain();
+    }
+
+    /// Return code of a put of 8 bytes to the start of index 0.
+    fn put(&mut self) -> u32 {
+        let put = self.rig.dma_put(&self.source, 0, 8, |_| {});
+        self.rig.code(&put)
+    }
+}
+
+#[test]
+fn packs_and_wraps_16_byte_events() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target(0, &bench.sink);
+    // Many laps, with 1 to 9 events between acknowledgements, so that slots are released in part.
+    let mut number = 0_u64;
+    for round in 0..600 {
+        let burst = 1 + round % 9;
+        for offset in 0..burst {
+            let put = bench.rig.dma_put(&bench.source, 0, 8, |put| {
+                _ = put.set_user_ptr(number + offset + 1)
+            });
+            bench.rig.tx.emit(&put);
+        }
+        bench.rig.tx.ring();
+        for _ in 0..burst {
+            let ack = wait_for("an ACK", || bench.rig.eq.poll());
+            number += 1;
+            assert_eq!(ack.0[..8], number.to_le_bytes());
+        }
+        bench.rig.eq.acknowledge();
+        assert_eq!(bench.rig.eq.poll(), None);
+    }
+    assert!(number > 10 * 4 * USABLE as u64);
+    assert_eq!(
+        bench.rig.eq.status().bytes(),
+        &[0; 64],
+        "no drop, no threshold"
+    );
+}
+
+#[test]
+fn events_never_straddle_slots() {
+    alone!();
+    // Initiator and target share the queue: 16, 32 and 64 bytes in all orders.
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target_with(0, &bench.sink, |_| {});
+    let eq = bench.rig.teq.number;
+    for round in 0..500_u64 {
+        // A good put makes events of 16 and 32 bytes, a bad one 16 and 64.
+        let good = round * round % 7 < 4;
+        let offset = if good { 0 } else { PAGE as u64 };
+        let put = bench.rig.dma_put(&bench.source, 0, 8, |put| {
+            _ = put.set_eq(eq).set_remote_offset(offset)
+        });
+        bench.rig.tx.issue(&put);
+        let mut sizes = [0; 2];
+        for size in &mut sizes {
+            *size = wait_for("an event", || bench.rig.teq.poll()).0.len();
+        }
+        sizes.sort_unstable();
+        assert_eq!(sizes, [16, if good { 32 } else { 64 }]);
+        if round % 3 == 0 {
+            bench.rig.teq.acknowledge();
+        }
+    }
+}
+
+#[test]
+fn reuses_slots_only_after_acknowledgement() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target(0, &bench.sink);
+    // Fill the initiator's queue without an acknowledgement: four ACKs a slot.
+    for round in 0..3 {
+        for _ in 0..4 * USABLE {
+            let put = bench.rig.dma_put(&bench.source, 0, 8, |_| {});
+            bench.rig.tx.issue(&put);
+        }
+        bench.flush();
+        let status = bench.rig.eq.status();
+        assert!(!status.unackd_dropped_event(), "round {round}");
+        for _ in 0..4 * USABLE {
+            assert_eq!(wait_for("an ACK", || bench.rig.eq.take()).code(), C_RC_OK);
+        }
+        assert_eq!(bench.rig.eq.take(), None);
+        bench.rig.eq.acknowledge();
+    }
+}
+
+#[test]
+fn full_queue_reports_dropped_events() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target(0, &bench.sink);
+    let fill = |bench: &mut Bench, events: usize| {
+        for _ in 0..events {
+            let put = bench.rig.dma_put(&bench.source, 0, 8, |_| {});
+            bench.rig.tx.issue(&put);
+        }
+        bench.flush();
+    };
+    fill(&mut bench, 4 * USABLE + 3);
+    let status = bench.rig.eq.status();
+    assert!(status.unackd_dropped_event());
+    assert_eq!(status.event_slots_free(), 0);
+    assert!(status.timestamp_sec() > 1_000_000_000);
+    let times = (status.timestamp_sec(), status.timestamp_ns());
+    assert_eq!(
+        (status.timestamp_sec_cpy(), status.timestamp_ns_cpy()),
+        times
+    );
+    let sequence = status.event_drop_seq_no();
+    // All other events are there.
+    for _ in 0..4 * USABLE {
+        assert_eq!(bench.rig.eq.take().map(|event| event.code()), Some(C_RC_OK));
+    }
+    assert_eq!(bench.rig.eq.take(), None);
+    // After acknowledgement, the next drop has another sequence number.
+    bench.rig.eq.clear_dropped();
+    bench.rig.eq.state.set_event_drop_seq_no(sequence);
+    bench.rig.eq.acknowledge();
+    fill(&mut bench, 4 * USABLE);
+    assert!(!bench.rig.eq.status().unackd_dropped_event());
+    fill(&mut bench, 1);
+    let status = bench.rig.eq.status();
+    assert!(status.unackd_dropped_event());
+    assert_eq!(status.event_drop_seq_no(), !sequence);
+}
+
+#[test]
+fn reports_no_drops_with_drop_status_disabled() {
+    alone!();
+    let flags = CXI_EQ_EC_DISABLE | CXI_EQ_DROP_STATUS_DISABLE;
+    let mut rig = Rig::with_queues(0, flags, CXI_EQ_EC_DISABLE);
+    let source = rig.buffer(PAGE);
+    let sink = rig.buffer(PAGE);
+    rig.target(0, &sink);
+    for _ in 0..4 * USABLE + 1 {
+        let put = rig.dma_put(&source, 0, 8, |_| {});
+        rig.tx.issue(&put);
+    }
+    rig.tx.issue(&cq(C_CMD_CQ_FENCE, 0));
+    rig.tx.drain();
+    assert_eq!(rig.eq.status().bytes(), &[0; 64]);
+}
+
+#[test]
+fn status_reports_crossed_thresholds() {
+    alone!();
+    let mut bench = Bench::new(|attributes| {
+        attributes.status_thresh_base = 75;
+        attributes.status_thresh_delta = 25;
+        attributes.status_thresh_count = 2;
+    });
+    bench.rig.target_with(0, &bench.sink, |_| {});
+    let mut crossed = vec![];
+    for _ in 0..USABLE {
+        // Two events of 32 bytes a slot.
+        bench.quiet_puts(2);
+        let status = bench.rig.teq.status();
+        let level = status.thld_sts().then(|| status.thld_id());
+        if crossed.last() != Some(&level) {
+            let used = 100 - 100 * status.event_slots_free() / SLOTS as u32;
+            if level.is_some() {
+                assert!([50, 51, 75, 76].contains(&used), "{used} %");
+            }
+            crossed.push(level);
+        }
+    }
+    assert_eq!(crossed, [None, Some(0), Some(1)]);
+}
+
+/// A portal without room for its events takes no data.
+#[test]
+fn rejects_put_without_room_for_its_event() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target_with(0, &bench.sink, |_| {});
+    // The slots of LINK and STATE_CHANGE were released.
+    bench.quiet_puts(2 * USABLE);
+    assert!(!bench.rig.teq.status().unackd_dropped_event());
+    bench.sink.pages.fill(0);
+    assert_eq!(bench.put(), C_RC_ENTRY_NOT_FOUND);
+    assert!(bench.sink.pages.is(0, PAGE, 0));
+    assert!(!bench.rig.teq.status().unackd_dropped_event());
+    // The portal is still enabled when there is room again.
+    while bench.rig.teq.take().is_some() {}
+    bench.rig.teq.acknowledge();
+    assert_eq!(bench.put(), C_RC_OK);
+    assert!(bench.sink.pages.is(0, 8, 0x55));
+}
+
+#[test]
+fn flow_control_reserves_room_for_its_event() {
+    alone!();
+    let mut bench = Bench::new(|attributes| attributes.reserved_slots = 8);
+    let portal = bench.rig.enabled(0, |options| options.set_en_flowctrl(1));
+    bench.rig.append(portal, |entry| whole(entry, &bench.sink));
+    let mut puts = 0;
+    let change = loop {
+        assert!(puts < 2 * USABLE, "the reserved slots are not for messages");
+        let code = bench.put();
+        if code == C_RC_OK {
+            puts += 1;
+            continue;
+        }
+        assert_eq!(code, C_RC_PT_DISABLED);
+        break loop {
+            let event = wait_for("a state change", || bench.rig.teq.poll());
+            if event.kind() == C_EVENT_STATE_CHANGE {
+                break event;
+            }
+        };
+    };
+    assert_eq!(puts, 2 * (USABLE - 8));
+    let expected = [C_PTLTE_DISABLED as u8, C_SC_FC_EQ_FULL as u8, 1];
+    assert_eq!(change.0[8..11], expected);
+}
+
+#[test]
+fn delivers_to_large_and_passthrough_queues() {
+    alone!();
+    let rig = Rig::new();
+    let large = EventQueue::with(rig.dev, rig.lni, 64 * PAGE, |_| {});
+    let passthrough = EventQueue::with(rig.dev, rig.lni, PAGE, |attributes| {
+        attributes.flags |= u64::from(CXI_EQ_PASSTHROUGH);
+    });
+    let mut bench = Bench {
+        source: rig.buffer(PAGE),
+        sink: rig.buffer(PAGE),
+        rig,
+    };
+    bench.rig.target(0, &bench.sink);
+    for queue in [large, passthrough] {
+        let mut queue = queue;
+        let laps = queue.buffer.pages.len / 16 * 2;
+        for _ in 0..laps {
+            let put = bench
+                .rig
+                .nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
+            bench.rig.tx.issue(&put);
+            assert_eq!(queue.wait().code(), C_RC_OK);
+        }
+    }
+}
+
+#[test]
+fn writes_no_event_to_destroyed_queue() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target(0, &bench.sink);
+    for _ in 0..50 {
+        let queue = EventQueue::new(bench.rig.dev, bench.rig.lni, CXI_EQ_EC_DISABLE);
+        let put = bench
+            .rig
+            .nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
+        bench.rig.tx.issue(&put);
+        wait_for("the command to be taken", || {
+            progress(bench.rig.dev);
+            let taken = usize::from(bench.rig.tx.status().rd_ptr()) == bench.rig.tx.wp / 2;
+            taken.then_some(())
+        });
+        assert_eq!(call!(cxil_destroy_evtq(queue.handle)), 0);
+        queue.buffer.pages.fill(0);
+        bench.flush();
+        assert!(queue.buffer.pages.is(0, PAGE, 0), "written after its end");
+    }
+}

@@ -1,0 +1,161 @@
+//! Rules about documents: they name what exists, and what exists is documented.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use cxidiag::advice::{EXPLANATIONS, What};
+use cxidiag::tools::TOOLS;
+
+use super::{files, read, root};
+
+/// One registration is enough: everything else that must know a tool is missed here.
+#[test]
+fn each_tool_is_tested_and_documented() {
+    let mut missing = Vec::new();
+    for tool in TOOLS {
+        let tests = format!("tests/{}.rs", tool.name.replace('-', "_"));
+        if !root().join(&tests).exists() {
+            missing.push(tests);
+        }
+        for (page, text) in [
+            ("README.md", format!("| `{}` |", tool.name)),
+            (
+                "docs/measuring.md",
+                format!("One iteration of `{}`", tool.name),
+            ),
+        ] {
+            if !read(page).contains(&text) {
+                missing.push(format!("{page}: {text}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Each defect of the legacy tools that is known (tools.md 12) has an answer.
+#[test]
+fn differences_name_each_defect_of_the_legacy_tools() {
+    let page = read("docs/differences.md");
+    let numbers: Vec<&str> = page
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter_map(|word| word.strip_prefix('T'))
+        .collect();
+    for number in 1..=33 {
+        assert!(numbers.contains(&number.to_string().as_str()), "T{number}");
+    }
+}
+
+/// The README leads to every page, and no page to one that is not there.
+#[test]
+fn pages_are_found_from_the_readme() {
+    let pages = files("docs", "md");
+    let shown = |path: &Path| {
+        path.strip_prefix(root())
+            .expect("below")
+            .display()
+            .to_string()
+    };
+    let readme = read("README.md");
+    for page in &pages {
+        // What the manual is made of is no page.
+        if page.parent() == Some(&root().join("docs")) {
+            let link = format!("({})", shown(page));
+            assert!(readme.contains(&link), "README.md: {link}");
+        }
+    }
+    for page in pages.iter().chain([&root().join("README.md")]) {
+        let text = fs::read_to_string(page).expect("text");
+        for link in text.split("](").skip(1) {
+            let target = link.split(')').next().unwrap_or_default();
+            let target = target.split('#').next().unwrap_or_default();
+            if !target.contains("://") {
+                let found = page.parent().expect("a directory").join(target);
+                assert!(found.exists(), "{}: {target}", shown(page));
+            }
+        }
+    }
+}
+
+/// What the map for contributors names is there.
+#[test]
+fn the_map_names_what_there_is() {
+    let page = read("docs/architecture.md");
+    let rooms = [
+        "",
+        "src",
+        "src/report",
+        "src/session",
+        "ffi/cxi/src",
+        "ffi/softnic/src",
+    ];
+    let is_path =
+        |word: &&str| (word.ends_with(".rs") || word.ends_with('/')) && !word.contains(['*', ' ']);
+    let paths: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        let found = rooms
+            .iter()
+            .any(|room| root().join(room).join(path).exists());
+        assert!(found, "docs/architecture.md: {path}");
+    }
+}
+
+/// The tables of docs/troubleshooting.md are those of the program.
+/// `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them.
+#[test]
+fn troubleshooting_shows_the_table_of_explanations() {
+    const PAGE: &str = "docs/troubleshooting.md";
+    let page = read(PAGE);
+    let (intro, _) = page.split_once("\n## ").expect("a first section");
+    let mut made = intro.to_owned();
+    for (title, column, belongs) in [
+        (
+            "What the program finds out",
+            "message",
+            (|what| matches!(what, What::Found(_))) as fn(&What) -> bool,
+        ),
+        ("What libcxi refuses", "call and error", |what| {
+            matches!(what, What::Call(..))
+        }),
+        ("What the NIC reports", "return code", |what| {
+            matches!(what, What::Code(_))
+        }),
+    ] {
+        made += &format!(
+            "\n## {title}\n\n| {column} | cause | what to check and do |\n|---|---|---|\n"
+        );
+        for row in EXPLANATIONS.iter().filter(|row| belongs(&row.what)) {
+            made += &format!("| {} | {} | {} |\n", row.what, row.cause, row.remedy);
+        }
+    }
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        fs::write(root().join(PAGE), &made).expect("a writable page");
+    } else {
+        assert!(page == made, "{PAGE} is out of date");
+    }
+}
+
+/// The manual page and the docs name every environment variable that the software NIC reads.
+#[test]
+fn variables_of_the_software_nic_are_documented() {
+    let mut variables = BTreeSet::new();
+    for path in files("ffi/softnic/src", "rs") {
+        let text = fs::read_to_string(&path).expect("text");
+        let quoted = text.split('"').skip(1).step_by(2);
+        let is_name = |word: &&str| {
+            (word.starts_with("CXIDIAG_") || word.starts_with("CXI_FORK"))
+                && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        };
+        variables.extend(quoted.filter(is_name).map(str::to_owned));
+    }
+    assert!(variables.len() >= 8, "{variables:?}");
+    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.7"] {
+        for variable in &variables {
+            assert!(
+                read(page).contains(variable.as_str()),
+                "{page} does not name {variable}"
+            );
+        }
+    }
+}
