@@ -527,8 +527,8 @@ pub static OPTIONS: [OptionDef; 39] = [
         repeats: false,
         help: |_| "Use rendezvous transfers; implies --no-idc".into(),
         manual: |_| {
-            "Use rendezvous transfers: the target's NIC learns of the message and fetches its \
-             data. Implies `--no-idc`."
+            "Use rendezvous transfers: the target's NIC receives a notice of the message and \
+             fetches its data. Implies `--no-idc`."
         },
         set: |typed, _| {
             typed.run.rdzv = true;
@@ -787,7 +787,7 @@ pub static OPTIONS: [OptionDef; 39] = [
             "The CPUs on which the measuring thread of this side may run, which also determine \
              the NUMA node of its buffers. With *auto*, it runs on one CPU of the node that the \
              NIC is plugged into, and not on CPU 0 if there is another. Without this option the \
-             kernel chooses, and a hint says when it chose another node."
+             kernel chooses, and the tool prints a hint if it chose another node."
         },
         set: |typed, value| {
             typed.cpus = text(value)?.parse()?;
