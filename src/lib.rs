@@ -76,7 +76,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
-            report::print(&cli::help::overview(TOOLS, command::summaries())),
+            report::print(&cli::help::overview(TOOLS, command::summaries()).to_string()),
         ),
         Ok(Call::Version) => (PROGRAM.into(), report::print(&cli::help::version())),
         Ok(Call::List) => (PROGRAM.into(), report::print(&cli::help::list(TOOLS))),
@@ -110,7 +110,7 @@ fn start(
 ) -> Result<(), Failure> {
     let asked = cli::parse(tool, arguments.clone()).and_then(|request| {
         Ok(match request {
-            Request::Help => Asked::For(cli::help::usage(tool, program)),
+            Request::Help => Asked::For(cli::help::usage(tool, program).to_string()),
             Request::Version => Asked::For(cli::help::tool_version(tool, program)),
             Request::Run(typed) => {
                 let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
