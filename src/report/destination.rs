@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::output::Output;
+use super::stream::Stream;
 use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::plan::outputs::Place;
@@ -77,13 +77,13 @@ impl Destination {
     pub fn write(self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
-                let mut out = Output::to(io::stdout());
+                let mut out = Stream::to(io::stdout());
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
-                let mut out = Output::to(file);
+                let mut out = Stream::to(file);
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(|error| cannot_write(&path, &error))

@@ -1,4 +1,5 @@
-//! The NICs of a machine, as text and as JSON (docs/devices.md, docs/devices.schema.json).
+//! The NICs of a machine, as text and as JSON (docs/devices.md). The doc comments of the types are
+//! the descriptions in their schema, docs/devices.schema.json.
 
 use std::io::{self, Write};
 
@@ -6,23 +7,27 @@ use cxi::{Member, RESOURCES, Service};
 use serde::Serialize;
 
 use super::outcome::Problem;
-use super::text::line;
+use super::summary::line;
 use crate::advice;
 use crate::backend::Found;
 use crate::device::DeviceKind;
 use crate::error::Failure;
 use crate::machine::{Machine, shown};
 
-/// Changes when a field goes away or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// What was found. Null is what cannot be known.
+/// The NICs of a machine, as `cxidiag devices --json` writes them. A value that is unknown is null.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inventory {
+    /// Version of this layout.
     schema_version: u32,
+    /// Version of cxidiag.
     cxidiag_version: &'static str,
-    /// Why devices could not be looked for.
+    /// Why the search for devices failed; null if it did not.
     error: Option<Problem>,
+    /// The NICs, hardware first.
     devices: Vec<Entry>,
     #[serde(skip)]
     failed: Vec<Failure>,
@@ -30,68 +35,98 @@ pub struct Inventory {
 
 /// One NIC.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Entry {
+    /// Name of the device: cxiN, or softN for a software NIC.
     name: String,
-    /// Made of software: no Cassini hardware is involved.
+    /// Whether it is a software NIC, so that no Cassini hardware is involved.
     is_software: bool,
-    /// Why it cannot be opened; then nothing else is known but its place.
+    /// Why the NIC cannot be opened or its services cannot be listed; null if they can.
     error: Option<Problem>,
+    /// What the NIC reports; null if it cannot be opened.
     nic: Option<Nic>,
+    /// MAC address of the network interface; null without an interface.
     mac_address: Option<String>,
+    /// NUMA node of the NIC; null if the kernel does not report one.
     numa_node: Option<u32>,
+    /// CPUs of that node.
     numa_cpus: Vec<u32>,
+    /// Services of the NIC.
     services: Vec<ServiceEntry>,
 }
 
-/// What a NIC says about itself.
+/// What a NIC reports.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Nic {
+    /// Address on the fabric.
     address: u32,
+    /// Width of a PID, in bits.
     pid_bits: u32,
+    /// Number of PIDs.
     pid_count: u32,
+    /// Whether the link is up.
     link_is_up: bool,
-    /// As the driver reports it; null without a port.
+    /// Speed of the link, as the driver reports it; null without a port.
     link_speed: Option<usize>,
+    /// Largest frame of the link, in bytes.
     link_mtu_bytes: usize,
-    /// Lost packets are repeated.
+    /// Whether the retry handler runs. Without it, lost packets are never sent again.
     retry_handler_runs: bool,
+    /// Name of the board; null if unknown.
     board: Option<String>,
+    /// PCI address: domain:bus:device.function.
     pci_address: String,
+    /// Name of the driver.
     driver: String,
+    /// Whether the NIC is a virtual function.
     is_virtual_function: bool,
 }
 
 /// One service of a NIC.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ServiceEntry {
+    /// Number of the service.
     id: u32,
+    /// Whether the service is enabled.
     enabled: bool,
+    /// Whether the driver made the service.
     is_system: bool,
-    /// VNIs of its list; empty if it has a range, or none.
+    /// VNIs of the service, if it has a list; else empty.
     vnis: Vec<u16>,
-    /// First and last VNI of its range.
+    /// First and last VNI of the service, if it has a range; else null.
     vni_range: Option<[u16; 2]>,
-    /// Who may use it; null for anyone.
+    /// Members that may use the service; null if anyone may.
     members: Option<Vec<MemberEntry>>,
-    /// This user may use it now.
+    /// Whether the user who asked may use the service.
     is_usable: bool,
+    /// Resources that the service limits.
     resources: Vec<Resource>,
 }
 
-/// Who may use a service.
+/// A member of a service.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MemberEntry {
+    /// Kind of the member.
     kind: &'static str,
+    /// Number of the user, group or network namespace.
     id: u32,
 }
 
-/// How much of something the users of a service may have together.
+/// Use and limit of a resource, for all users of a service together.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Resource {
+    /// PTE, TXQ, TGQ, EQ, CT, LE, TLE or AC: portals table entries, transmit and target command
+    /// queues, event queues, counting events, list entries, trigger list entries, address contexts.
     name: &'static str,
-    /// Null where the limit is that of the NIC.
+    /// Largest number in use; null if only the NIC limits it.
     max: Option<u16>,
+    /// Number reserved for the users of the service.
     reserved: Option<u16>,
+    /// Number in use; null from a libcxi that is too old to report it.
     in_use: Option<u16>,
 }
 

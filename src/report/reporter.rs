@@ -10,17 +10,17 @@ use super::hdr_log::HdrLog;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
 };
-use super::output::{Aside, Output};
 use super::progress::{Current, Progress};
-use super::text::{self, Summary};
-use super::{bandwidth, csv, extra, json};
+use super::stream::{BestEffort, Stream};
+use super::summary::{self, Summary};
+use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
 use crate::measure::SideResult;
 use crate::measure::{Gauge, Rates, Recorder};
 use crate::plan::expect::Metric;
-use crate::plan::outputs::Outputs;
+use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
 use crate::tool::Tool;
 
@@ -40,22 +40,28 @@ pub struct Reporter {
     size_started: Duration,
 }
 
-/// What a bandwidth tool found out about one size.
+/// What a bandwidth tool measured with one size.
 #[derive(Clone, Copy, Debug)]
-pub struct Lists {
+pub struct MeasuredBandwidth {
     /// The size in bytes.
     pub size: u64,
-    /// What both sides counted, this one first.
+    /// The counts of both sides, this side first.
     pub sides: [SideResult; 2],
-    /// What that makes together.
+    /// Bandwidth and packet rate of both sides together.
     pub rates: Rates,
-    /// Whether this side sends.
+    /// Whether this side issues operations.
     pub sends: bool,
-    /// The peer's figures should be part of this, but are missing.
+    /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
 }
 
-/// Where documents will go, and the one that is made as the run goes.
+impl MeasuredBandwidth {
+    fn result(&self, extent: Extent) -> SizeResult {
+        SizeResult::of_lists(self.size, self.sides, self.rates, extent)
+    }
+}
+
+/// Where the documents go. The histogram log grows during the run.
 #[derive(Default)]
 struct Documents {
     json: Option<Destination>,
@@ -90,7 +96,7 @@ impl Reporter {
     /// Makes sure that everything can be written that the plan asks for.
     pub fn open(&mut self) -> Result<(), Failure> {
         // Standard output first: whatever happens to the others, it gets its document.
-        let stdout = |place: &&crate::plan::outputs::Place| place.file().is_none();
+        let stdout = |place: &&Place| place.file().is_none();
         for only_stdout in [true, false] {
             let open = |place: &Option<_>, destination: &mut Option<Destination>| {
                 if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
@@ -159,7 +165,7 @@ impl Reporter {
         {
             options.cpu = Some(shown(summary.cpus));
         }
-        text::summary(&mut self.out, summary)
+        summary::write(&mut self.out, summary)
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
     }
@@ -171,13 +177,13 @@ impl Reporter {
 
     /// Bandwidth of the first size is about to be measured.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        bandwidth::begin(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.tool, false).map_err(interrupt::output_failed)
     }
 
     /// A size is about to be measured; `gauge` will tell how far that has come.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
-        if let Some(progress) = &self.progress {
+        if let Some(progress) = &mut self.progress {
             progress.show(Current {
                 size,
                 place: (self.outcome.results.len() + 1, self.sizes.len()),
@@ -187,9 +193,9 @@ impl Reporter {
         }
     }
 
-    /// Text follows.
-    fn hide_progress(&self) {
-        if let Some(progress) = &self.progress {
+    /// Erases the progress line, because text follows.
+    fn hide_progress(&mut self) {
+        if let Some(progress) = &mut self.progress {
             progress.hide();
         }
     }
@@ -219,14 +225,9 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let out = &mut self.out;
-        text::result(
-            out,
-            self.tool,
-            size,
-            recorder.statistics(),
-            recorder.samples(),
-        )
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete);
+        let (out, count) = (&mut self.out, Some(result.count));
+        text::result(out, self.tool, &result, count, recorder.samples())
     }
 
     /// Whether there is a result of `size`.
@@ -265,42 +266,48 @@ impl Reporter {
     }
 
     /// A size was measured.
-    pub fn bandwidth(&mut self, lists: Lists) -> Result<(), Failure> {
-        self.keep_bandwidth(lists, Extent::Complete);
-        self.row_of_bandwidth(lists)
+    pub fn bandwidth(&mut self, measured: MeasuredBandwidth) -> Result<(), Failure> {
+        self.keep_bandwidth(measured, Extent::Complete);
+        self.row_of_bandwidth(measured)
             .map_err(interrupt::output_failed)
     }
 
     /// A failure has ended the run in the middle; as [`Self::latencies_cut_short`].
-    pub fn bandwidth_cut_short(&mut self, lists: Lists, failure: &Failure) {
+    pub fn bandwidth_cut_short(&mut self, measured: MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
-        let is_something = lists.sides[0].count > 0;
-        if is_something && !self.has(lists.size) {
-            self.keep_bandwidth(lists, Extent::Partial);
+        let is_something = measured.sides[0].count > 0;
+        if is_something && !self.has(measured.size) {
+            self.keep_bandwidth(measured, Extent::Partial);
         }
-        let row = match is_something {
-            true => self.row_of_bandwidth(lists),
-            false => Ok(()),
+        let row = if is_something {
+            self.row_of_bandwidth(measured)
+        } else {
+            Ok(())
         };
-        let one_sided = is_something && lists.one_sided;
+        let remark = if is_something && measured.one_sided {
+            " (last line: this side's sends alone)"
+        } else {
+            ""
+        };
         let _ = row
-            .and_then(|()| bandwidth::cut_short(&mut self.out, self.tool, failure, one_sided))
+            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, remark))
             .and_then(|()| self.extra());
     }
 
-    fn keep_bandwidth(&mut self, lists: Lists, extent: Extent) {
-        let result = SizeResult::of_lists(lists.size, lists.sides, lists.rates, extent);
-        let verdicts = verdicts(&self.outputs, lists.size, extent, |metric| {
+    fn keep_bandwidth(&mut self, measured: MeasuredBandwidth, extent: Extent) {
+        let result = measured.result(extent);
+        let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
     }
 
-    fn row_of_bandwidth(&mut self, lists: Lists) -> io::Result<()> {
+    fn row_of_bandwidth(&mut self, measured: MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
-        let count = lists.sends.then_some(lists.sides[0].count);
-        bandwidth::result(&mut self.out, self.tool, lists.size, count, lists.rates)
+        let count = measured.sends.then_some(measured.sides[0].count);
+        let result = measured.result(Extent::Complete);
+        text::result(&mut self.out, self.tool, &result, count, None)
     }
 
     /// What a server has to say about each size.
@@ -310,7 +317,7 @@ impl Reporter {
 
     /// What a server has to say at its end.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::server_end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
     /// There are no more sizes: prints what stands behind the table.
@@ -381,29 +388,25 @@ impl Reporter {
 /// has it.
 pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
     match (outputs.take_stdout(), outputs.quiet) {
-        (false, _) => Box::new(Output::to(io::stdout())),
-        (true, false) => Box::new(Aside(Output::to(io::stderr()))),
+        (false, _) => Box::new(Stream::to(io::stdout())),
+        (true, false) => Box::new(BestEffort(Stream::to(io::stderr()))),
         (true, true) => Box::new(io::sink()),
     }
 }
 
-/// Prints a document for a program that asked for one by arguments that cannot be.
-pub fn refused(tool: &Tool, arguments: &[std::ffi::OsString], failure: &Failure) {
-    let asks = |name: &str| {
-        let dashed = format!("--{name}");
-        let to_stdout = format!("--{name}=-");
-        arguments
-            .iter()
-            .any(|typed| *typed == *dashed || *typed == *to_stdout)
-    };
+/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
+/// refused because of its arguments.
+pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     let mut outcome = Outcome::bare(tool);
     outcome.close(&Err(failure.clone()), Duration::ZERO);
-    let document = match (asks("json"), asks("csv")) {
-        (true, _) => json::document(&outcome),
-        (false, true) => csv::document(&outcome),
-        (false, false) => return,
+    let document = if outputs.json == Some(Place::Stdout) {
+        json::document(&outcome)
+    } else if outputs.csv == Some(Place::Stdout) {
+        csv::document(&outcome)
+    } else {
+        return;
     };
-    // The failure itself is told on stderr, whatever becomes of this.
+    // The failure itself goes to standard error in any case.
     let _ = document.and_then(|document| Destination::Stdout.write(&document));
 }
 

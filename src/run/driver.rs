@@ -16,7 +16,7 @@ use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
-use crate::report::text::Summary;
+use crate::report::summary::Summary;
 use crate::run_options::{RunOptions, Side};
 use crate::session::{self, Agreed, Session};
 use crate::tools;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::measure::{Gauge, Rates, Recorder, SideResult};
-use crate::report::{Lists, Reporter};
+use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::RunOptions;
 
 /// The results of a run on one side, size by size.
@@ -133,9 +133,9 @@ impl BandwidthResults {
         }
     }
 
-    fn lists(&self, size: u64) -> Lists {
+    fn measured(&self, size: u64) -> MeasuredBandwidth {
         let sides = [self.own, self.peer.unwrap_or_default()];
-        Lists {
+        MeasuredBandwidth {
             size,
             sides,
             rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
@@ -157,11 +157,11 @@ impl Results for BandwidthResults {
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
-        reporter.bandwidth(self.lists(size))
+        reporter.bandwidth(self.measured(size))
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
-        reporter.bandwidth_cut_short(self.lists(size), failure);
+        reporter.bandwidth_cut_short(self.measured(size), failure);
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {
