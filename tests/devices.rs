@@ -1,4 +1,4 @@
-//! `cxidiag devices`: what NICs there are, and who may use them.
+//! `cxidiag devices`: the NICs of a machine, and who may use them.
 
 mod harness;
 
@@ -13,7 +13,7 @@ use harness::{Fabric, stderr, stdout};
 
 const SCHEMA: &str = include_str!("../docs/devices.schema.json");
 
-/// The document, held against its schema, with no field that the schema does not know.
+/// Reads a document that must match its schema, which allows no further fields.
 #[track_caller]
 fn document(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).expect("one document");
@@ -28,7 +28,7 @@ fn document(text: &str) -> Value {
     document
 }
 
-/// A made-up machine: files below a directory that stands for `/`.
+/// An invented machine: files below a directory that replaces `/`.
 fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     for (path, text) in files {
@@ -40,7 +40,7 @@ fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_software_nic() {
+fn prints_block_of_named_device() {
     let fabric = Fabric::new();
     let output = fabric.run(&["devices", "soft1"]);
     assert!(output.status.success(), "{output:?}");
@@ -72,7 +72,7 @@ Service 2        : enabled; VNIs 16-31; anyone
 }
 
 #[test]
-fn all_that_there_are() {
+fn prints_one_row_for_each_nic() {
     let fabric = Fabric::new();
     let root = machine(&[]);
     let mut command = fabric.command(&["devices"]);
@@ -86,6 +86,14 @@ fn all_that_there_are() {
         text.starts_with("No Cassini hardware on this machine; "),
         "{text}"
     );
+    let table = "\
+Device  Address  Link  Speed  NUMA  Services  Notes
+soft0      0x12  up        -     -  1-2       software NIC
+soft1      0x13  up        -     -  1-2       software NIC
+";
+    assert!(text.ends_with(table), "{text}");
+    let output = command.arg("--verbose").output().expect("cxidiag starts");
+    let text = stdout(&output);
     let devices: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("Device           : "))
@@ -93,9 +101,9 @@ fn all_that_there_are() {
     assert_eq!(devices, ["soft0", "soft1"]);
 }
 
-/// What others use of a service, and a link that is down.
+/// With a server that uses a service, and a link that is down.
 #[test]
-fn a_document() {
+fn writes_document() {
     let fabric = Fabric::new();
     let server = fabric.server("write-lat", &["-d", "soft0"]);
     let mut command = fabric.command(&["devices", "soft0", "--json"]);
@@ -126,9 +134,9 @@ fn a_document() {
     assert_eq!(of(4)["is_usable"], false);
 }
 
-/// Hardware, played by the software NIC as a libcxi.so.1; its place comes from the kernel.
+/// The software NIC as libcxi.so.1 stands for hardware, whose place comes from the kernel.
 #[test]
-fn hardware_and_its_place() {
+fn shows_place_of_hardware() {
     let fabric = Fabric::new();
     let root = machine(&[
         ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
@@ -151,11 +159,15 @@ fn hardware_and_its_place() {
         command.output().expect("cxidiag starts")
     };
     let text = stdout(&run(&["devices", &libcxi]));
+    for line in ["cxi0       0x12  up", "MAC address NOT algorithmic\n"] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
+    let text = stdout(&run(&["devices", "--verbose", &libcxi]));
     for line in [
         "Device           : cxi0\n",
         "NUMA Node        : 1 (CPUs 8-15,24-31)\n",
         "MAC Address      : 02:00:00:00:00:12\n",
-        "MAC Address      : 00:40:a6:02:00:13 (NOT algorithmic: no routing)\n",
+        "MAC Address      : 00:40:a6:02:00:13 (NOT algorithmic: switches do not route to it)\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
@@ -165,9 +177,9 @@ fn hardware_and_its_place() {
     assert_eq!(devices["devices"][0]["mac_address"], "02:00:00:00:00:12");
 }
 
-/// The driver shows a NIC that cannot be opened.
+/// The driver lists a NIC that cannot be opened.
 #[test]
-fn a_nic_that_cannot_be_opened() {
+fn lists_nic_that_cannot_be_opened() {
     let fabric = Fabric::new();
     let root = machine(&[("sys/class/cxi/cxi3/device/numa_node", "0\n")]);
     let mut command = fabric.command(&["devices", "--json"]);
@@ -193,9 +205,9 @@ fn a_nic_that_cannot_be_opened() {
     assert_eq!(devices["devices"][1]["name"], "soft0");
 }
 
-/// What can be listed is listed, and a document says what could not.
+/// The other NICs are listed, and the document has the error.
 #[test]
-fn a_library_that_cannot_be_loaded() {
+fn reports_library_that_cannot_be_loaded() {
     let fabric = Fabric::new();
     let root = machine(&[]);
     for (variable, value, status) in [
@@ -218,7 +230,7 @@ fn a_library_that_cannot_be_loaded() {
 }
 
 #[test]
-fn into_a_file() {
+fn writes_document_to_file() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("devices.json");
@@ -229,7 +241,7 @@ fn into_a_file() {
 }
 
 #[test]
-fn bad_input() {
+fn rejects_invalid_arguments() {
     for (args, words) in [
         (&["nope"][..], "invalid device 'nope': expected cxiN"),
         (&["--jsn"], "--jsn"),
@@ -249,7 +261,7 @@ fn bad_input() {
 }
 
 #[test]
-fn help() {
+fn prints_help() {
     let output = Fabric::new().run(&["devices", "--help"]);
     assert!(stdout(&output).contains("cxidiag devices [DEVICE...]"));
 }

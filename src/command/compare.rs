@@ -1,4 +1,5 @@
-//! `compare`: the results of two runs side by side, and a verdict (docs/output-formats.md).
+//! `compare`: shows two results side by side and decides whether the second is worse
+//! (docs/output-formats.md).
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +14,14 @@ use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
-use crate::report::comparison::{self, Judgement};
+use crate::report::comparison::{self, Comparison};
 use crate::report::outcome::{Outcome, SCHEMA_VERSION};
 use crate::tools::TOOLS;
 
-/// Largest change for the worse, in percent, where the user names none.
+/// Default of `--max-regress`, in percent.
 const MAX_REGRESS: f64 = 5.0;
 
-/// Help for the command.
+/// Returns the help of the command.
 pub fn help() -> String {
     let mut text = String::from(
         "Compare the results of two runs\n\nUsage:\n  cxidiag compare BASE NEW [OPTIONS]\n\n\
@@ -32,14 +33,18 @@ pub fn help() -> String {
     );
     text += &entry(
         "    --figure=FIGURE",
-        "Figure that is judged (default: p50 of latencies,\nbw of bandwidths): min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate",
+        "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate",
     );
     text += &entry("-h, --help", "Print this help and exit");
-    text += "\nExit status 3 if a size of BASE is worse in NEW by more than that, or was not\nmeasured to its end.\n";
+    text += "\nExit status 3 if a size has regressed: its metric is worse in NEW by more than\nPERCENT, or NEW did not measure it completely.\n";
     text
 }
 
-/// Carries it out.
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be read, results of different tools, or a regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
         return crate::report::print(&help());
@@ -47,7 +52,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
     if base.tool != new.tool {
         return Err(Failure::usage(format!(
-            "nothing to compare: {} is of {}, {} of {}",
+            "cannot compare results of different tools: {} is from {}, {} from {}",
             asked.base.display(),
             base.tool,
             asked.new.display(),
@@ -57,35 +62,38 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let tool = TOOLS
         .iter()
         .find(|tool| tool.name == base.tool)
-        .ok_or_else(|| Failure::usage(format!("there is no tool {}", base.tool)))?;
-    let judged = asked.figure.unwrap_or(match tool.defaults.lists {
+        .ok_or_else(|| Failure::usage(format!("unknown tool {}", base.tool)))?;
+    let deciding = asked.figure.unwrap_or(match tool.defaults.lists {
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
     });
-    if !judged.belongs_to(tool) {
+    if !deciding.belongs_to(tool) {
         let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
-        return Err(Failure::usage(invalid("figure", judged, allowed)));
+        return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
-    if let Metric::Percentile(percentile) = judged
+    if let Metric::Percentile(percentile) = deciding
         && !Percentile::STANDARD.contains(&percentile)
     {
         let names: Vec<String> = Percentile::STANDARD
             .iter()
             .map(ToString::to_string)
             .collect();
-        let allowed = format!("the documents have {}", names.join(", "));
-        return Err(Failure::usage(invalid("figure", judged, allowed)));
+        let allowed = format!(
+            "expected one of {} (others are not in the documents)",
+            names.join(", ")
+        );
+        return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
-    let judgement = Judgement::new(&base, &new, judged, asked.max_regress);
+    let comparison = Comparison::new(&base, &new, deciding, asked.max_regress);
     let names = [&asked.base, &asked.new].map(|path| path.display().to_string());
     let mut text = Vec::new();
-    comparison::write(&mut text, tool, names, [&base, &new], &judgement)
+    comparison::write(&mut text, tool, names, [&base, &new], &comparison)
         .and_then(|()| io::stdout().write_all(&text))
         .map_err(interrupt::output_failed)?;
-    judgement.result()
+    comparison.result()
 }
 
-/// What was asked for.
+/// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
     base: PathBuf,
@@ -94,7 +102,7 @@ struct Asked {
     figure: Option<Metric>,
 }
 
-/// Reads the arguments; nothing if they ask for help.
+/// Reads the arguments. Returns `None` if they ask for help.
 fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let value = |name| {
         Arg::new(name)
@@ -134,7 +142,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let path = |name: &str| {
         matches.get_one::<PathBuf>(name).cloned().ok_or_else(|| {
             Failure::usage(format!(
-                "{name} is missing: two files are compared (see cxidiag compare --help)"
+                "missing argument {name}: expected two files (see cxidiag compare --help)"
             ))
         })
     };
@@ -146,7 +154,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// `5%`, `2.5%` or `5`: plain decimal digits.
+/// Reads a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
 fn percent(typed: &str) -> Option<f64> {
     let number = typed.strip_suffix('%').unwrap_or(typed);
     let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -164,11 +172,11 @@ fn percent(typed: &str) -> Option<f64> {
 fn read(path: &Path) -> Result<Outcome, Failure> {
     let refused =
         |why: &str| Failure::environment(format!("cannot read {}: {why}", path.display()));
-    let no_result =
-        |why: &str| refused(why).with_hint("a result is what a tool writes with --json=FILE");
+    let not_a_result =
+        |why: &str| refused(why).with_hint("expected a file that a tool wrote with --json=FILE");
     let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
     let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|error| no_result(&format!("it is no JSON: {error}")))?;
+        .map_err(|error| not_a_result(&format!("not valid JSON: {error}")))?;
     match value
         .get("schema_version")
         .and_then(serde_json::Value::as_u64)
@@ -176,12 +184,12 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
         Some(version) if version == u64::from(SCHEMA_VERSION) => {}
         Some(version) => {
             return Err(refused(&format!(
-                "it has schema version {version}, this cxidiag reads {SCHEMA_VERSION}"
+                "schema version {version} is not supported (expected {SCHEMA_VERSION})"
             ))
             .with_hint("measure again, or use the cxidiag that wrote it"));
         }
-        None => return Err(no_result("it is no result of cxidiag")),
+        None => return Err(not_a_result("not a result of cxidiag")),
     }
     serde_json::from_value(value)
-        .map_err(|error| no_result(&format!("it is no result of cxidiag: {error}")))
+        .map_err(|error| not_a_result(&format!("not a result of cxidiag: {error}")))
 }

@@ -1,4 +1,4 @@
-//! `devices`: what NICs there are, and who may use them (docs/devices.md).
+//! `devices`: lists the NICs and who may use them (docs/devices.md).
 
 use std::env;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
-use clap::{Arg, value_parser};
+use clap::{Arg, ArgAction, value_parser};
 
 use crate::backend;
 use crate::cli::help::entry;
@@ -20,28 +20,36 @@ use crate::plan::outputs::Place;
 use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
 
-/// Help for the command.
+/// Returns the help of the command.
 pub fn help() -> String {
     let mut text = String::from(
         "List the NICs of this machine, and who may use them\n\n\
          Usage:\n  cxidiag devices [DEVICE...] [OPTIONS]\n\n\
-         DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without one, all\n\
-         that there are.\n\nOptions:\n",
+         DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, all\n\
+         NICs are listed, one to a line.\n\nOptions:\n",
+    );
+    text += &entry(
+        "    --verbose",
+        "Print all that is known of each NIC, as for DEVICE",
     );
     text += &entry(
         "    --json[=FILE]",
-        "One JSON document instead of the text, or to FILE",
+        "Print one JSON document instead of the text, or\nwrite it to FILE",
     );
     text += &entry(
         "    --libcxi=PATH",
-        &format!("libcxi to use for hardware (default: {LIBCXI_VARIABLE},\nthen libcxi.so.1)"),
+        &format!("Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"),
     );
     text += &entry("-h, --help", "Print this help and exit");
-    text += "\nExit status 1 if a NIC that is there, or was asked for, cannot be opened.\n";
+    text += "\nExit status 1 if a NIC cannot be opened.\n";
     text
 }
 
-/// Carries it out.
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be written, or a NIC that cannot be opened.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
         return crate::report::print(&help());
@@ -55,7 +63,12 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         if asked.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }
-        devices::write(&mut text, &inventory)
+        let write = if asked.verbose || !asked.devices.is_empty() {
+            devices::blocks
+        } else {
+            devices::overview
+        };
+        write(&mut text, &inventory)
             .and_then(|()| io::stdout().write_all(&text))
             .map_err(interrupt::output_failed)?;
     }
@@ -65,15 +78,16 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     inventory.result()
 }
 
-/// What was asked for.
+/// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
     devices: Vec<DeviceName>,
+    verbose: bool,
     json: Option<Place>,
     libcxi: Option<LibraryFile>,
 }
 
-/// Reads the arguments; nothing if they ask for help.
+/// Reads the arguments. Returns `None` if they ask for help.
 fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let json = Arg::new("json")
         .long("json")
@@ -84,7 +98,10 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let libcxi = Arg::new("libcxi")
         .long("libcxi")
         .value_parser(value_parser!(PathBuf));
-    let declared = [json, libcxi, Arg::new("DEVICE").num_args(0..)];
+    let verbose = Arg::new("verbose")
+        .long("verbose")
+        .action(ArgAction::SetTrue);
+    let declared = [verbose, json, libcxi, Arg::new("DEVICE").num_args(0..)];
     let Some(matches) = super::matches("devices", declared, arguments)? else {
         return Ok(None);
     };
@@ -115,6 +132,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     };
     Ok(Some(Asked {
         devices,
+        verbose: matches.get_flag("verbose"),
         json,
         libcxi,
     }))

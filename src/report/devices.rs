@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::outcome::Problem;
 use super::summary::line;
+use super::table::{self, Align};
 use crate::advice;
 use crate::backend::Found;
 use crate::device::DeviceKind;
@@ -131,7 +132,7 @@ struct Resource {
 }
 
 impl Inventory {
-    /// What there is to say about `found`.
+    /// Returns what is known of the devices `found`; `failure` ended the search for others.
     pub fn of(found: Vec<Found>, failure: Option<Failure>, machine: &Machine) -> Self {
         let error = failure.as_ref().map(Problem::from);
         let mut failed: Vec<Failure> = failure.into_iter().collect();
@@ -148,17 +149,22 @@ impl Inventory {
         }
     }
 
-    /// Whether there is no hardware, as far as that could be found out.
+    /// Returns whether the search succeeded and found no hardware.
     pub fn has_software_alone(&self) -> bool {
         let is_hardware = |entry: &Entry| entry.name.starts_with("cxi");
         self.error.is_none() && !self.devices.iter().any(is_hardware)
     }
 
-    /// Fails with the first failure, if there is one.
+    /// Returns whether all devices could be read.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of the search or of a device.
     pub fn result(mut self) -> Result<(), Failure> {
-        match self.failed.is_empty() {
-            true => Ok(()),
-            false => Err(self.failed.remove(0)),
+        if self.failed.is_empty() {
+            Ok(())
+        } else {
+            Err(self.failed.remove(0))
         }
     }
 }
@@ -235,9 +241,10 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
         id: service.id,
         enabled: service.enabled,
         is_system: service.system,
-        vnis: match service.restricted_vnis {
-            true => service.vnis.clone(),
-            false => Vec::new(),
+        vnis: if service.restricted_vnis {
+            service.vnis.clone()
+        } else {
+            Vec::new()
         },
         vni_range: match service.vni_range() {
             Ok(Some(range)) if *range.start() > 0 => Some([*range.start(), *range.end()]),
@@ -259,8 +266,8 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
     }
 }
 
-/// What membership is held against: the effective user and group, and the network namespace
-/// (libcxi.md 4). Root has no other rights.
+/// What decides whether this process is a member of a service: the effective user and group, and the
+/// network namespace (libcxi.md 4). Root has no other rights.
 struct Rights {
     user: u32,
     group: u32,
@@ -288,16 +295,104 @@ impl Rights {
     }
 }
 
-/// The document.
+/// Returns the JSON document.
+///
+/// # Errors
+///
+/// None in practice: the document is made in memory.
 pub fn document(inventory: &Inventory) -> Result<Vec<u8>, Failure> {
     let mut bytes = serde_json::to_vec_pretty(inventory)
-        .map_err(|error| Failure::environment(format!("cannot make JSON: {error}")))?;
+        .map_err(|error| Failure::environment(format!("cannot write JSON: {error}")))?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// Writes the text: a block for each NIC.
-pub fn write(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
+/// Writes one row for each NIC: what shows at a glance whether it can be used.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
+    let titles = [
+        "Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes",
+    ];
+    let rows = inventory.devices.iter().map(row);
+    let rows = std::iter::once(titles.map(String::from).to_vec()).chain(rows);
+    let align = [
+        Align::Left,
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Left,
+    ];
+    for line in table::lines(rows, &align) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let missing = || "-".to_owned();
+    let nic = entry.nic.as_ref();
+    let usable: Vec<u32> = entry
+        .services
+        .iter()
+        .filter(|service| service.is_usable)
+        .map(|service| service.id)
+        .collect();
+    let speed = nic.and_then(|nic| nic.link_speed);
+    vec![
+        entry.name.clone(),
+        nic.map_or_else(missing, |nic| format!("{:#x}", nic.address)),
+        nic.map_or_else(missing, |nic| link_state(nic).into()),
+        speed.map_or_else(missing, |speed| speed.to_string()),
+        entry
+            .numa_node
+            .map_or_else(missing, |node| node.to_string()),
+        if usable.is_empty() {
+            missing()
+        } else {
+            shown(&usable)
+        },
+        notes(entry).join("\n"),
+    ]
+}
+
+/// Returns what an administrator has to know beside the numbers of the row.
+fn notes(entry: &Entry) -> Vec<&'static str> {
+    let nic = entry.nic.as_ref();
+    let is_algorithmic = entry.mac_address.as_deref().is_none_or(is_algorithmic);
+    [
+        (entry.is_software, "software NIC"),
+        (entry.error.is_some(), "ERROR (see --verbose)"),
+        (
+            nic.is_some_and(|nic| !nic.retry_handler_runs),
+            "retry handler NOT running",
+        ),
+        (!is_algorithmic, "MAC address NOT algorithmic"),
+    ]
+    .into_iter()
+    .filter_map(|(applies, note)| applies.then_some(note))
+    .collect()
+}
+
+fn link_state(nic: &Nic) -> &'static str {
+    if nic.link_is_up { "up" } else { "DOWN" }
+}
+
+/// Returns whether switches route packets to this MAC address.
+fn is_algorithmic(mac: &str) -> bool {
+    mac.starts_with("02:")
+}
+
+/// Writes a block of lines for each NIC: all that is known of it.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn blocks(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
     for (number, entry) in inventory.devices.iter().enumerate() {
         if number > 0 {
             writeln!(out)?;
@@ -332,16 +427,16 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         let speed = nic
             .link_speed
             .map_or(String::new(), |speed| format!(", speed {speed}"));
-        let state = if nic.link_is_up { "up" } else { "DOWN" };
-        line(out, "Link", format_args!("{state}{speed}"))?;
+        line(out, "Link", format_args!("{}{speed}", link_state(nic)))?;
         line(
             out,
             "Link MTU",
             format_args!("{} bytes", nic.link_mtu_bytes),
         )?;
-        let handler = match nic.retry_handler_runs {
-            true => "running".to_owned(),
-            false => format!("NOT running (service cxi_rh@{})", entry.name),
+        let handler = if nic.retry_handler_runs {
+            "running".to_owned()
+        } else {
+            format!("NOT running (service cxi_rh@{})", entry.name)
         };
         line(out, "Retry Handler", handler)?;
         if !entry.is_software {
@@ -361,11 +456,10 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         }
     }
     if let Some(mac) = &entry.mac_address {
-        let is_algorithmic = mac.starts_with("02:");
-        let note = if is_algorithmic {
+        let note = if is_algorithmic(mac) {
             ""
         } else {
-            " (NOT algorithmic: no routing)"
+            " (NOT algorithmic: switches do not route to it)"
         };
         line(out, "MAC Address", format_args!("{mac}{note}"))?;
     }
@@ -420,7 +514,7 @@ fn list(numbers: &[u32]) -> String {
         .join(",")
 }
 
-/// Each as `in use/limit`, four to a line.
+/// Returns the resources as lines of four, each as `in use/limit`.
 fn resources(service: &ServiceEntry) -> Vec<String> {
     let of = |resource: &Resource| {
         let in_use = resource

@@ -217,6 +217,9 @@ fn matches_schemas_in_docs() {
             std::fs::write(&path, &text).expect("a writable schema");
         }
         let documented = std::fs::read_to_string(&path).expect("a schema");
-        assert!(documented == text, "{path}: CXIDIAG_UPDATE_DOCS=1 writes it");
+        assert!(
+            documented == text,
+            "{path}: CXIDIAG_UPDATE_DOCS=1 writes it"
+        );
     }
 }
