@@ -190,13 +190,11 @@ pub fn write(
         Align::Right,
         Align::Left,
     ];
-    let lines = table::lines(std::iter::once(titles).chain(rows), &align);
-    let dashes = "-".repeat(lines.iter().map(String::len).max().unwrap_or_default());
-    writeln!(out, "{dashes}")?;
-    for line in lines {
+    writeln!(out)?;
+    for line in table::lines(std::iter::once(titles).chain(rows), &align) {
         writeln!(out, "{line}")?;
     }
-    writeln!(out, "{dashes}")
+    Ok(())
 }
 
 /// Returns the row of one metric of one size.
@@ -241,16 +239,10 @@ fn row(
 fn metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
     COLUMNS
         .iter()
-        .filter(|column| column.compared)
+        .filter(|column| column.compared || column.shown_metric() == Some(deciding))
         .filter_map(Column::shown_metric)
         .filter(|metric| metric.belongs_to(tool))
-        .chain([deciding])
-        .fold(Vec::new(), |mut metrics, metric| {
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-            metrics
-        })
+        .collect()
 }
 
 /// Returns host and device of a run.
