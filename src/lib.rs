@@ -117,7 +117,7 @@ fn start(
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
         Request::Run(typed) => {
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
-            let outputs = typed.outputs.clone();
+            let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))
                 .map_err(|failure| refused(Refusal { failure, outputs }))?;
             carry_out(&plan)

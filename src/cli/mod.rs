@@ -42,7 +42,7 @@ pub struct Refusal {
     /// What is wrong.
     pub failure: Failure,
     /// The outputs, so that a program that asked for a document gets one.
-    pub outputs: Outputs,
+    pub outputs: Box<Outputs>,
 }
 
 impl From<Refusal> for Failure {
@@ -65,7 +65,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
                 ErrorKind::DisplayVersion => Ok(Request::Version),
                 _ => Err(Refusal {
                     failure: Failure::usage(complaint(&error, tool)),
-                    outputs: outputs_of_each(tool, &arguments),
+                    outputs: Box::new(outputs_of_each(tool, &arguments)),
                 }),
             };
         }
@@ -77,7 +77,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
         Ok(()) => Ok(Request::Run(Box::new(typed))),
         Err(failure) => Err(Refusal {
             failure,
-            outputs: typed.outputs,
+            outputs: Box::new(typed.outputs),
         }),
     }
 }
