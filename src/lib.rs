@@ -76,7 +76,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
-            report::print(&cli::help::overview(TOOLS, command::summaries())),
+            report::print(&cli::help::overview(TOOLS, command::summaries()).to_string()),
         ),
         Ok(Call::Version) => (PROGRAM.into(), report::print(&cli::help::version())),
         Ok(Call::List) => (PROGRAM.into(), report::print(&cli::help::list(TOOLS))),
@@ -113,7 +113,7 @@ fn start(
         failure
     };
     match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help => report::print(&cli::help::usage(tool, program)),
+        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
         Request::Run(typed) => {
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());

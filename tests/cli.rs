@@ -1,5 +1,4 @@
-//! The command line, as users meet it: help, versions, dispatch, and one clear line for
-//! everything that cannot be. Nothing here gets as far as opening a device.
+//! The command line: help, versions, dispatch, and one line for each error. No test opens a device.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +8,7 @@ use std::process::{Command, Stdio};
 
 const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
-/// What a program left.
+/// Exit status and output of a program.
 struct Outcome {
     status: i32,
     stdout: String,
@@ -34,7 +33,7 @@ fn cxidiag(arguments: &[&str]) -> Outcome {
     run(Path::new(CXIDIAG), arguments)
 }
 
-/// The program under another name; the link lives as long as this value.
+/// The program under another name. The link exists as long as this value.
 struct Link(PathBuf);
 
 impl Link {
@@ -54,8 +53,8 @@ impl Drop for Link {
     }
 }
 
-/// Asserts that `arguments` are refused as wrong usage, by one line that begins with `program`
-/// and contains all of `words`, perhaps with a hint, and nothing else.
+/// Asserts that the outcome is a usage error: one line that begins with `program` and contains all
+/// of `words`, and at most one hint.
 #[track_caller]
 fn refused(outcome: &Outcome, program: &str, words: &[&str]) {
     assert_eq!(outcome.status, 2, "{}", outcome.stderr);
@@ -80,7 +79,7 @@ fn write_lat_refuses(arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn malformed_sizes() {
+fn rejects_malformed_sizes() {
     let sizes = [
         "8x",
         "0",
@@ -112,7 +111,7 @@ fn malformed_sizes() {
 }
 
 #[test]
-fn numbers_out_of_range_or_malformed() {
+fn rejects_malformed_and_out_of_range_numbers() {
     let huge = "18446744073709551616";
     let cases: [(&str, &[&str], &str); 8] = [
         ("iters", &["0", "-3", "5x", "0x10", "", huge], "1 or more"),
@@ -153,12 +152,12 @@ fn numbers_out_of_range_or_malformed() {
 }
 
 #[test]
-fn the_port_of_a_client_is_not_0() {
+fn rejects_port_0_on_client() {
     write_lat_refuses(&["10.1.1.8", "-p", "0"], &["'0'", "--port", "1 to 65535"]);
 }
 
 #[test]
-fn a_negative_value_is_a_value() {
+fn reads_word_with_dash_as_value_of_option() {
     write_lat_refuses(&["10.1.1.8", "-n", "-3"], &["'-3'", "--iters"]);
     write_lat_refuses(&["10.1.1.8", "-n-3"], &["'-3'", "--iters"]);
     write_lat_refuses(
@@ -168,7 +167,7 @@ fn a_negative_value_is_a_value() {
 }
 
 #[test]
-fn one_address_at_most() {
+fn rejects_second_address() {
     write_lat_refuses(
         &["10.1.1.8", "10.1.1.9"],
         &["unexpected argument", "'10.1.1.9'"],
@@ -182,7 +181,7 @@ fn one_address_at_most() {
 }
 
 #[test]
-fn unknown_options() {
+fn rejects_unknown_options() {
     write_lat_refuses(&["--foo"], &["unknown option", "'--foo'", "--help"]);
     write_lat_refuses(&["--foo=1"], &["unknown option", "'--foo'"]);
     write_lat_refuses(&["-x"], &["unknown option", "'-x'"]);
@@ -193,15 +192,15 @@ fn unknown_options() {
 }
 
 #[test]
-fn values_missing_and_surplus() {
+fn rejects_missing_and_surplus_values() {
     write_lat_refuses(&["10.1.1.8", "-n"], &["--iters", "needs a value"]);
     write_lat_refuses(&["10.1.1.8", "--size"], &["--size", "needs a value"]);
     write_lat_refuses(&["10.1.1.8", "--no-idc=yes"], &["--no-idc", "'yes'"]);
 }
 
-/// Each form is read, if the complaint is about what stands behind it.
+/// The error is about the invalid size at the end, so each form before it was read.
 #[test]
-fn all_forms_of_an_option() {
+fn reads_all_forms_of_options() {
     for form in [
         &["-n5"][..],
         &["-n", "5"],
@@ -222,17 +221,17 @@ fn all_forms_of_an_option() {
 }
 
 #[test]
-fn ambiguous_abbreviations() {
+fn rejects_ambiguous_abbreviations() {
     write_lat_refuses(
         &["--no"],
         &["ambiguous option", "'--no'", "--no-idc", "--no-ll"],
     );
 }
 
-/// What stands for an option of the legacy tool there stands for it here, too, whatever options
-/// of ours begin alike: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--connect-timeout`, `--cpu`.
+/// An abbreviation of a legacy option keeps its meaning, even if an option that the legacy tools
+/// lack begins with it: `--loopback`, `--libcxi`, `--wait`, `--persist`, `--bind`, `--cpu`.
 #[test]
-fn abbreviations_of_the_legacy_tools() {
+fn keeps_abbreviations_of_legacy_tools() {
     for (tool, abbreviations) in [
         ("write-lat", &["--l", "--w", "--wa", "--p"][..]),
         ("atomic-lat", &["--c", "--l", "--p"]),
@@ -256,7 +255,7 @@ fn abbreviations_of_the_legacy_tools() {
 }
 
 #[test]
-fn options_of_the_other_side() {
+fn rejects_options_of_other_side() {
     write_lat_refuses(&["h", "--persist"], &["--persist is for a server"]);
     write_lat_refuses(&["h", "--bind=::1"], &["--bind is for a server"]);
     write_lat_refuses(&["--wait=3"], &["--wait is for a client"]);
@@ -273,7 +272,7 @@ fn options_of_the_other_side() {
 }
 
 #[test]
-fn t32_more_latencies_than_can_be_kept() {
+fn t32_rejects_more_samples_than_memory_holds() {
     write_lat_refuses(
         &["10.1.1.8", "--report-all", "-n", "18446744073709551615"],
         &["--report-all", "18446744073709551615", "1000000000"],
@@ -281,7 +280,7 @@ fn t32_more_latencies_than_can_be_kept() {
 }
 
 #[test]
-fn no_library_for_the_software_nic() {
+fn rejects_library_for_software_nic() {
     write_lat_refuses(
         &["--loopback", "-d", "soft0", "--libcxi=/x"],
         &["--libcxi=/x", "soft0", "cxiN"],
@@ -289,7 +288,7 @@ fn no_library_for_the_software_nic() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn rejects_arguments_that_are_not_text() {
     let strange = OsStr::from_bytes(b"\xff8");
     let outcome = run(
         Path::new(CXIDIAG),
@@ -303,7 +302,7 @@ fn bytes_that_are_no_text() {
 }
 
 #[test]
-fn help() {
+fn prints_help_before_later_errors() {
     for arguments in [
         &["write-lat", "--help"][..],
         &["write-lat", "-h", "--foo"],
@@ -335,10 +334,10 @@ fn help() {
     }
 }
 
-/// The syntax of every option in the usage text of the user's document stands in ours, those
-/// apart that a later version adds.
+/// The help contains the syntax of each option in the usage text of the user's document, except for
+/// options of later versions.
 #[test]
-fn help_shows_the_options_of_the_document() {
+fn lists_options_of_user_document_in_help() {
     let document = include_str!("fixtures/seed-latency.txt");
     let later = ["--tx-gpu", "--rx-gpu", "--gpu-type", "--use-hp"];
     for (tool, count) in [("write-lat", 14), ("read-lat", 13), ("atomic-lat", 18)] {
@@ -365,7 +364,7 @@ fn help_shows_the_options_of_the_document() {
 }
 
 #[test]
-fn the_program_itself() {
+fn prints_help_list_and_version_of_program() {
     let help = cxidiag(&["--help"]);
     assert_eq!((help.status, help.stderr.as_str()), (0, ""));
     assert!(help.stdout.contains("\n  write-lat "), "{}", help.stdout);
@@ -388,7 +387,7 @@ fn the_program_itself() {
 }
 
 #[test]
-fn unknown_tools() {
+fn rejects_unknown_tools() {
     refused(
         &cxidiag(&["write-lot"]),
         "cxidiag",
@@ -413,7 +412,7 @@ fn unknown_tools() {
 }
 
 #[test]
-fn a_legacy_name_is_the_tool() {
+fn runs_tool_under_legacy_name() {
     let link = Link::new("legacy", "cxi_write_lat");
     let version = run(&link.0, &["-V"]);
     assert_eq!(
@@ -436,13 +435,13 @@ fn a_legacy_name_is_the_tool() {
 }
 
 #[test]
-fn any_other_name_is_the_program() {
+fn runs_program_under_any_other_name() {
     let link = Link::new("other", "diag");
     assert_eq!(run(&link.0, &["write-lat", "-V"]).status, 0);
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn exits_with_0_when_reader_closes_pipe() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output = Command::new(CXIDIAG)

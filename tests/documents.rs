@@ -1,14 +1,15 @@
-//! Manual pages and completion, as packages hold them, and the help texts that they are made from.
+//! Manual pages and completion scripts, as packages hold them, and the help texts.
 
 #[path = "../packaging/documents/mod.rs"]
 mod documents;
 mod harness;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use documents::completion::{Values, values};
+use cxidiag::cli::usage::{Entry, Usage};
 use documents::{File, manual, prose, roff, subcommands};
 use harness::{assert_success, stderr, stdout};
 
@@ -17,14 +18,24 @@ fn pages() -> Vec<File> {
 }
 
 fn page(name: &str) -> String {
-    let (_, text) = pages()
-        .into_iter()
-        .find(|(path, _)| path == &format!("man/{name}"))
-        .expect(name);
-    text
+    let path = format!("man/{name}");
+    let found = pages().into_iter().find(|(own, _)| *own == path);
+    found.expect(name).1
 }
 
-/// Whether a program is installed. `tests/run` sees to it.
+/// Returns what each name of the program accepts: `cxidiag`, `cxidiag write-lat`, `cxi_write_lat`.
+fn usages() -> Vec<(String, Usage)> {
+    let mut usages = vec![("cxidiag".to_owned(), documents::overview())];
+    for subcommand in subcommands() {
+        usages.push((format!("cxidiag {}", subcommand.name), subcommand.usage));
+        if let (Some(name), Some(usage)) = (subcommand.legacy_name, subcommand.legacy_usage) {
+            usages.push((name.to_owned(), usage));
+        }
+    }
+    usages
+}
+
+/// Whether a program is installed. `tests/run` installs all of them.
 fn is_installed(program: &str) -> bool {
     let found = Command::new(program)
         .arg("--version")
@@ -42,7 +53,7 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-/// All files in a directory.
+/// Returns a directory with all files.
 fn written() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     documents::write(directory.path()).expect("files");
@@ -50,86 +61,44 @@ fn written() -> tempfile::TempDir {
 }
 
 #[test]
-fn help_is_that_of_the_program_and_fits_80_columns() {
+fn prints_usage_as_help() {
     let links = tempfile::tempdir().expect("a temporary directory");
-    let mut texts = vec![run(harness::CXIDIAG, &["--help"])];
-    for subcommand in subcommands() {
-        texts.push(run(harness::CXIDIAG, &[subcommand.name, "--help"]));
-        if let Some(name) = subcommand.legacy_name {
-            let link = links.path().join(name);
-            std::os::unix::fs::symlink(harness::CXIDIAG, &link).expect("a symlink");
-            texts.push(run(link.to_str().expect("text"), &["--help"]));
-        }
+    for (name, usage) in usages() {
+        let output = match name.split_once(' ') {
+            Some((_, subcommand)) => run(harness::CXIDIAG, &[subcommand, "--help"]),
+            None => {
+                let link = links.path().join(&name);
+                std::os::unix::fs::symlink(harness::CXIDIAG, &link).expect("a symlink");
+                run(link.to_str().expect("text"), &["--help"])
+            }
+        };
+        assert_success(&output);
+        assert_eq!(stdout(&output), usage.to_string(), "{name}");
     }
-    assert!(texts.len() >= 11);
-    for output in &texts {
-        assert_success(output);
-        for line in stdout(output).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
+}
+
+#[test]
+fn accepts_each_option_that_command_lists() {
+    for command in subcommands().iter().filter(|own| own.legacy_name.is_none()) {
+        for entry in &command.usage.options {
+            let value = entry.value.map_or("", |_| "=value");
+            let option = format!("--{}{value}", entry.long);
+            let output = run(harness::CXIDIAG, &[command.name, &option, "--help"]);
+            assert_success(&output);
+            assert_eq!(stdout(&output), command.usage.to_string(), "{option}");
         }
     }
 }
 
-/// What the parser of help texts makes of each form that there is.
+/// roff interprets nothing in the prose, and keeps the characters that a user types.
 #[test]
-fn help_texts_are_read_back() {
-    let text = "\
-What it does
-
-Usage:
-  tool ADDR [OPTIONS]
-                          Explained
-
-Options:
-  -s, --size=MIN[:MAX]    Sizes (default: 8), or
-                          more; and so on
-      --json[=FILE]       Results
-      --a-long-name-of-an-option=VALUE
-                          Below it
-  -b, --both              A switch
-
-Some words:
-  A, B,
-  C
-
-The end.
-";
-    let usage = documents::usage::Usage::read(text);
-    assert_eq!(usage.about, "What it does");
-    assert_eq!(usage.synopsis, ["tool ADDR [OPTIONS]"]);
-    assert_eq!(usage.list("Some words"), ["A", "B", "C"]);
-    let read: Vec<String> = usage
-        .options
-        .iter()
-        .map(|entry| {
-            let syntax = roff::option(
-                entry.short,
-                &entry.long,
-                entry.value.as_deref(),
-                entry.value_is_optional,
-            );
-            format!("{syntax} {:?} {}", entry.default(), entry.help)
-        })
-        .collect();
-    let expected = [
-        r#"\fB\-s\fP, \fB\-\-size\fP=\fIMIN[:MAX]\fP Some("8") Sizes (default: 8), or more; and so on"#,
-        r"\fB\-\-json\fP[=\fIFILE\fP] None Results",
-        r"\fB\-\-a\-long\-name\-of\-an\-option\fP=\fIVALUE\fP None Below it",
-        r"\fB\-b\fP, \fB\-\-both\fP None A switch",
-    ];
-    assert_eq!(read, expected);
-    let summary = documents::usage::summary(&usage.options[0].help);
-    assert_eq!(summary, "Sizes");
-}
-
-/// Nothing in the prose is taken for a request of roff, and what is to be typed is not made pretty.
-#[test]
-fn prose_becomes_roff() {
+fn escapes_prose_for_roff() {
     let mut page = roff::Page::new("some-page", 1, "2026-11-21", "cxidiag");
     page.section("TITLE");
     page.prose(
         "One-sided `--no-ll` and *V-1*,\n.hidden \\* \\\\ \"quoted\"\n\n\
-         * first\n* second\n\n**term**\n: meaning\n\n```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
+         * first\n* second\n\n**term**\n: meaning\n\n\
+         ```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
         false,
     );
     let expected = r#".TH "SOME\-PAGE" 1 "2026-11-21" "cxidiag" "CXI Diagnostics"
@@ -161,115 +130,58 @@ End
     assert_eq!(page.finish(), expected);
 }
 
-/// The help shows what is used where an option is not given; switches have no default.
+/// The help states the default of each value; a switch has none.
 #[test]
-fn help_shows_defaults() {
-    for subcommand in subcommands() {
-        // What ends in nothing, or in another option, where it is not given.
-        let without = [
-            "duration", "json", "csv", "hdr-log", "expect", "record", "tx-gpu", "rx-gpu",
-        ];
-        for entry in &subcommand.usage.options {
-            let shown = entry.default().is_some() || without.contains(&entry.long.as_str());
-            assert_eq!(
-                shown,
-                entry.value.is_some(),
-                "{}: --{}",
-                subcommand.name,
-                entry.long
-            );
+fn states_default_of_each_value() {
+    // Without them, nothing happens, or another option applies.
+    let without = [
+        "duration", "json", "csv", "hdr-log", "expect", "tx-gpu", "rx-gpu",
+    ];
+    for (name, usage) in usages() {
+        for entry in &usage.options {
+            let states = entry.default().is_some() || without.contains(&entry.long);
+            assert_eq!(states, entry.value.is_some(), "{name}: --{}", entry.long);
         }
     }
 }
 
 #[test]
-fn each_option_has_an_entry_in_the_manual() {
-    for subcommand in subcommands() {
-        let names = [
-            Some(format!("cxidiag-{}", subcommand.name)),
-            subcommand.legacy_name.map(str::to_owned),
-        ];
-        for name in names.into_iter().flatten() {
-            let text = page(&format!("{name}.1"));
-            let entries = text.split("\n.TP\n");
-            let tags: Vec<&str> = entries.filter_map(|entry| entry.lines().next()).collect();
-            for entry in &subcommand.usage.options {
-                let tag = roff::option(
-                    entry.short,
-                    &entry.long,
-                    entry.value.as_deref(),
-                    entry.value_is_optional,
-                );
-                let found = tags.iter().filter(|found| **found == tag).count();
-                assert_eq!(found, 1, "{name}: {tag}");
-                if let Some(default) = entry.default() {
-                    let shown = format!("Default: {default}");
-                    assert!(text.contains(&shown), "{name}: {shown}");
-                }
+fn explains_each_option_once_on_its_page() {
+    for (name, usage) in usages() {
+        let text = page(&format!("{}.1", name.replace(' ', "-")));
+        let entries: Vec<&str> = text.split("\n.TP\n").collect();
+        for entry in &usage.options {
+            let tag = roff::option(entry);
+            let found: Vec<_> = entries
+                .iter()
+                .filter_map(|text| text.strip_prefix(&format!("{tag}\n")))
+                .collect();
+            assert_eq!(found.len(), 1, "{name}: {tag}");
+            assert!(entry.manual.ends_with('.'), "{name}: {tag}");
+            if let Some(default) = entry.default() {
+                let last = format!("Default: {}.", default.replace('-', "\\-"));
+                let found = found[0].replace('-', "\\-");
+                assert!(found.contains(&last), "{name}: {tag}: {last}");
             }
         }
     }
 }
 
 #[test]
-fn each_entry_of_the_manual_is_an_option() {
-    let options = prose::read("options").expect("options.md");
-    let mut used: BTreeSet<&str> = BTreeSet::new();
-    let overview = documents::overview();
-    let program = overview.options.iter().map(|entry| ("cxidiag", entry));
-    let subcommands = subcommands();
-    let all = subcommands
-        .iter()
-        .flat_map(|tool| tool.usage.options.iter().map(|entry| (tool.name, entry)));
-    for (name, entry) in all.chain(program) {
-        let text = manual::option_prose(&options, entry, name);
-        used.insert(text.unwrap_or_else(|| panic!("no section '# --{}'", entry.long)));
-    }
-    for (title, text) in &options.sections {
-        assert!(
-            used.contains(text.trim()),
-            "docs/manual/options.md: no option of '# {title}'"
-        );
-        let Some((long, names)) = title.split_once(" of ") else {
-            continue;
-        };
-        // A section of its own is for tools that take the option.
-        for name in names.split(", ") {
-            let taken = subcommands
-                .iter()
-                .find(|tool| tool.name == name)
-                .map_or(&overview, |tool| &tool.usage);
-            let takes = taken
-                .options
-                .iter()
-                .any(|entry| format!("--{}", entry.long) == long);
-            assert!(takes, "docs/manual/options.md: '# {title}'");
-        }
-    }
-}
-
-#[test]
-fn each_file_of_prose_is_of_a_subcommand() {
-    let mut expected: BTreeSet<String> = ["common", "options", "cxidiag", "diagnostics"]
-        .map(str::to_owned)
-        .into();
+fn has_prose_for_each_subcommand_and_no_other() {
+    let mut expected: BTreeSet<String> =
+        ["common", "cxidiag", "overview"].map(str::to_owned).into();
     expected.extend(subcommands().iter().map(|tool| tool.name.to_owned()));
-    let found: BTreeSet<String> = std::fs::read_dir(prose::directory())
+    let found: BTreeSet<String> = fs::read_dir(prose::directory())
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path())
-        .map(|path| {
-            path.file_stem()
-                .expect("a name")
-                .to_str()
-                .expect("text")
-                .to_owned()
-        })
+        .map(|path| path.file_stem().expect("a name").display().to_string())
         .collect();
     assert_eq!(found, expected);
 }
 
 #[test]
-fn pages_have_the_sections_of_a_manual_in_their_order() {
+fn orders_sections_as_manual_pages_do() {
     let tool = [
         "NAME",
         "SYNOPSIS",
@@ -302,9 +214,9 @@ fn pages_have_the_sections_of_a_manual_in_their_order() {
     }
 }
 
-/// A page ends with all others of its family.
+/// A page refers to all pages with the same kind of names, and to `cxidiag(1)`.
 #[test]
-fn pages_name_each_other() {
+fn refers_to_other_pages_with_same_names() {
     let pages = pages();
     let name_of = |path: &str| {
         let (name, section) = path
@@ -342,9 +254,8 @@ fn pages_name_each_other() {
     }
 }
 
-/// A page under a legacy name speaks of that name.
 #[test]
-fn pages_under_legacy_names_show_them() {
+fn shows_legacy_names_on_their_pages() {
     for subcommand in subcommands() {
         let Some(name) = subcommand.legacy_name else {
             continue;
@@ -361,13 +272,13 @@ fn pages_under_legacy_names_show_them() {
 }
 
 #[test]
-fn pages_render_without_warnings() {
+fn renders_pages_without_warnings() {
     if !is_installed("groff") {
         return;
     }
     let directory = written();
     let man = directory.path().join("man");
-    let made = std::fs::read_dir(man)
+    let made = fs::read_dir(man)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path());
     let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.7");
@@ -383,17 +294,15 @@ fn pages_render_without_warnings() {
     }
 }
 
-/// Examples for one machine work as they stand, but for how long they take.
+/// The examples run as they are, except for the number of iterations.
 #[test]
-fn examples_without_hardware_run() {
-    let mut commands = BTreeSet::new();
-    for (_, text) in pages() {
-        for line in text.lines() {
-            if let Some(command) = line.strip_prefix("$ cxidiag ") {
-                commands.insert(command.replace("\\-", "-"));
-            }
-        }
-    }
+fn runs_examples_for_one_machine() {
+    let pages = pages();
+    let lines = pages.iter().flat_map(|(_, text)| text.lines());
+    let commands: BTreeSet<String> = lines
+        .filter_map(|line| line.strip_prefix("$ cxidiag "))
+        .map(|command| command.replace("\\-", "-"))
+        .collect();
     assert!(commands.len() >= 5, "{commands:?}");
     for command in commands {
         let fabric = harness::Fabric::new();
@@ -405,25 +314,7 @@ fn examples_without_hardware_run() {
     }
 }
 
-#[test]
-fn values_are_offered_where_they_are_known() {
-    let known = |tool: &str, long: &str| {
-        let subcommands = subcommands();
-        let tool = subcommands.iter().find(|own| own.name == tool).expect(tool);
-        let entry = tool.usage.options.iter().find(|entry| entry.long == long);
-        values(&tool.usage, entry.expect(long))
-    };
-    assert_eq!(known("write-lat", "device"), Values::Devices);
-    assert_eq!(known("write-lat", "libcxi"), Values::Files);
-    assert_eq!(known("write-lat", "iters"), Values::Free);
-    let words = |words: &str| Values::Words(words.split(' ').map(str::to_owned).collect());
-    assert_eq!(known("atomic-lat", "cswap-op"), words("EQ NE LE LT GE GT"));
-    for long in ["atomic-op", "atomic-type"] {
-        assert!(matches!(known("atomic-lat", long), Values::Words(words) if words.len() >= 12));
-    }
-}
-
-/// What bash offers for the last of `words`.
+/// Returns what bash offers for the last of `words`.
 fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
     let script = r#"source "$0"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
@@ -458,67 +349,68 @@ fn bash_completes_subcommands_options_and_values() {
         "CSWAP"
     );
     assert_eq!(offered(&["cxi_atomic_lat", "-C", "E"]), "EQ");
-    // A switch is followed by anything, a number by nothing that could be guessed.
+    // Anything may follow a switch; nothing is offered for a number.
     assert_eq!(
         offered(&["cxi_atomic_lat", "--fetching", "--fe"]),
         "--fetching"
     );
     assert_eq!(offered(&["cxi_atomic_lat", "-n", ""]), "");
     assert_eq!(offered(&["cxidiag", "nothing", "-"]), "");
+    assert_eq!(offered(&["cxidiag", "devices", "soft1"]), "soft1");
+    assert_eq!(offered(&["cxidiag", "compare", "--figure", "b"]), "bw");
     let toml = offered(&["cxidiag", "write-lat", "--libcxi", "=", "Cargo.to"]);
     assert_eq!(toml, "Cargo.toml");
 }
 
-/// Each option of each subcommand is offered, under each name.
+/// Each shell offers each option of each subcommand, under each name.
 #[test]
-fn completion_knows_all_options() {
+fn completes_each_option() {
     let directory = written();
-    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect(name);
-    let (bash, zsh) = (read("bash/cxidiag"), read("zsh/_cxidiag"));
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect(name);
+    let (zsh, fish) = (read("zsh/_cxidiag"), read("fish/cxidiag.fish"));
     for tool in subcommands() {
-        let mut fishes = vec![(
-            read("fish/cxidiag.fish"),
-            format!("__fish_seen_subcommand_from {}'", tool.name),
-        )];
-        if let Some(name) = tool.legacy_name {
-            fishes.push((
-                read(&format!("fish/{name}.fish")),
-                format!("complete -c {name} "),
-            ));
-            assert!(zsh.lines().next().expect("a line").contains(name));
-            assert!(bash.lines().last().expect("a line").contains(name));
-        }
-        let options: Vec<String> = tool
-            .usage
-            .options
+        let options = &tool.usage.options;
+        let forms: Vec<String> = options
             .iter()
-            .map(|entry| format!("--{}", entry.long))
+            .map(|own| format!("--{}", own.long))
             .collect();
-        let offered = offered_by_bash(directory.path(), &["cxidiag", tool.name, "--"]);
-        assert_eq!(offered, options.join(" "));
         let (_, zsh) = zsh
             .split_once(&format!("    {}", tool.name))
             .expect(tool.name);
         let (zsh, _) = zsh.split_once(";;").expect("an end");
-        for entry in &tool.usage.options {
-            assert!(
-                zsh.contains(&format!("--{}", entry.long)),
-                "zsh: {} --{}",
-                tool.name,
-                entry.long
-            );
-            for (fish, start) in &fishes {
-                let found = fish.lines().any(|line| {
-                    line.contains(start) && line.contains(&format!("-l {} ", entry.long))
-                });
-                assert!(found, "fish: {start} --{}", entry.long);
-            }
+        for form in &forms {
+            assert!(zsh.contains(form), "zsh: {} {form}", tool.name);
+        }
+        let condition = format!("__fish_seen_subcommand_from {}'", tool.name);
+        assert_in_fish(&fish, &condition, options);
+        let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
+        assert_eq!(offered(&["cxidiag", tool.name, "--"]), forms.join(" "));
+        if let Some(name) = tool.legacy_name {
+            assert_eq!(offered(&[name, "--"]), forms.join(" "));
+            let fish = read(&format!("fish/{name}.fish"));
+            assert_in_fish(&fish, &format!("complete -c {name} "), options);
+        }
+    }
+    for (name, _) in usages().iter().filter(|(name, _)| !name.contains(' ')) {
+        for line in [zsh.lines().next(), read("bash/cxidiag").lines().last()] {
+            assert!(line.expect("a line").contains(name.as_str()), "{name}");
         }
     }
 }
 
+/// Asserts that each of `options` has a line with `start` in a script for fish.
+#[track_caller]
+fn assert_in_fish(script: &str, start: &str, options: &[Entry]) {
+    for entry in options {
+        let long = format!("-l {} ", entry.long);
+        let mut lines = script.lines();
+        let found = lines.any(|line| line.contains(start) && line.contains(&long));
+        assert!(found, "fish: {start} --{}", entry.long);
+    }
+}
+
 #[test]
-fn zsh_takes_its_script() {
+fn zsh_passes_specifications_to_arguments() {
     if !is_installed("zsh") {
         return;
     }
@@ -526,7 +418,7 @@ fn zsh_takes_its_script() {
     let script = directory.path().join("zsh/_cxidiag");
     let script = script.to_str().expect("text");
     assert_success(&run("zsh", &["-n", script]));
-    // The options reach _arguments as it wants them.
+    // The specifications reach _arguments with their quotes removed.
     let check = r#"_arguments() { shift 2; print -l -- "$@" }
         service=cxi_atomic_lat; source $0"#;
     let output = run("zsh", &["-fc", check, script]);
@@ -538,6 +430,8 @@ fn zsh_takes_its_script() {
     );
     assert!(text.contains("(-C --cswap-op)-C+["), "{text}");
     assert!(text.contains("--fetching["), "{text}");
+    // Without remarks.
+    assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
     // As a subcommand, the tool is the second word.
     let check = check.replace(
@@ -550,7 +444,7 @@ fn zsh_takes_its_script() {
 }
 
 #[test]
-fn fish_completes() {
+fn fish_completes_subcommands_options_and_values() {
     if !is_installed("fish") {
         return;
     }

@@ -1,4 +1,5 @@
-//! What can be said of the packages without building them. `packaging/test-packages` installs and uses them.
+//! Rules of the packages that hold without building them. `packaging/test-packages` installs and
+//! uses them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,16 +22,16 @@ fn run(command: &mut Command) -> String {
     let output: Output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && said.is_empty(),
-        "{command:?}: {said}"
+        output.status.success() && errors.is_empty(),
+        "{command:?}: {errors}"
     );
     String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
-fn all_agree_on_the_version() {
+fn uses_one_version_everywhere() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = spec.lines().find_map(|line| line.strip_prefix("Version:"));
     assert_eq!(in_spec.map(str::trim), Some(VERSION));
@@ -50,9 +51,9 @@ fn all_agree_on_the_version() {
     assert_eq!(newest, Some(VERSION));
 }
 
-/// Both kinds of packages have the same names and say the same, and name each legacy name.
+/// RPM and Debian packages have the same names and descriptions, which contain each legacy name.
 #[test]
-fn spec_and_control_files_describe_the_same_packages() {
+fn describes_same_packages_in_spec_and_control_files() {
     let spec = read("packaging/cxidiag.spec");
     for (package, section) in [
         ("cxidiag", "%description\n"),
@@ -86,9 +87,9 @@ fn spec_and_control_files_describe_the_same_packages() {
     assert_eq!(count, 3);
 }
 
-/// The library lies where its wrapper looks for it, and the manual says so.
+/// The library is installed where its wrapper looks for it and where the manual says.
 #[test]
-fn all_agree_on_the_private_directory() {
+fn uses_one_private_directory_everywhere() {
     let directory = "usr/lib/cxidiag/softnic";
     for file in [
         "packaging/install",
@@ -100,15 +101,16 @@ fn all_agree_on_the_private_directory() {
     let spec = read("packaging/cxidiag.spec");
     let in_spec = directory.replace("usr/", "%{_prefix}/");
     assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
-    // Its functions are not for those who look for a libcxi.
+    // The package does not provide libcxi to other packages.
     assert!(spec.contains(&format!(
         "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
     )));
 }
 
-/// What is installed is what the spec lists, as RPM would judge it, with files in place of those that are built.
+/// The spec lists each installed file, in its own package and no other. Empty files stand in for
+/// those that a build makes.
 #[test]
-fn the_spec_lists_what_is_installed() {
+fn lists_each_installed_file_in_spec() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let built = directory.path().join("target/package");
     for page in pages() {
@@ -129,7 +131,7 @@ fn the_spec_lists_what_is_installed() {
         .arg(env!("CARGO_BIN_EXE_cxidiag"))
         .arg(&built));
 
-    // RPM sees the files of all packages in one place: each must be in the list of its own, and in no other.
+    // RPM installs the files of all packages into one directory.
     let mut files = Vec::new();
     let mut patterns = Vec::new();
     let spec = read("packaging/cxidiag.spec");
@@ -177,7 +179,7 @@ fn write(path: &Path) {
     fs::write(path, "").expect("a file");
 }
 
-/// The manual pages of a package build.
+/// Returns the manual pages of a package build.
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.7"]
         .map(|page| format!("man/{page}"))
@@ -192,7 +194,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// A line of `%files` with the directories of this distribution.
+/// Returns a line of `%files` with the directories of this distribution.
 fn expanded(line: &str) -> String {
     [
         ("%{_bindir}", "/usr/bin"),
@@ -208,7 +210,8 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Whether a line of `%files` means this file: by its name, by a pattern with `*`, or as what lies in a directory.
+/// Whether a line of `%files` matches this file: by its name, by a pattern with `*`, or by a
+/// directory above it.
 fn matches(pattern: &str, file: &str) -> bool {
     if file
         .strip_prefix(pattern)
@@ -238,9 +241,9 @@ fn matches(pattern: &str, file: &str) -> bool {
     true
 }
 
-/// `tests/run` installs what is needed for it.
+/// `tests/run` installs rpmspec.
 #[test]
-fn the_spec_is_one_that_rpm_understands() {
+fn writes_spec_that_rpm_reads() {
     let is_installed = Command::new("rpmspec").arg("--version").output().is_ok();
     if !is_installed {
         eprintln!("rpmspec is not installed: not tested with it");
@@ -262,7 +265,7 @@ fn the_spec_is_one_that_rpm_understands() {
 }
 
 #[test]
-fn scripts_are_scripts() {
+fn writes_scripts_that_bash_reads() {
     for script in [
         ".ci/run",
         "tests/run",
@@ -280,9 +283,8 @@ fn scripts_are_scripts() {
     }
 }
 
-/// What Cargo.toml tells is what the files say.
 #[test]
-fn licence_texts_are_those_of_the_manifest() {
+fn includes_licences_that_manifest_names() {
     assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
     assert!(read("LICENSE-MIT").starts_with("MIT License\n"));
     assert!(

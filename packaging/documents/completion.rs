@@ -1,4 +1,7 @@
 //! Completion scripts for bash, zsh and fish.
+//!
+//! `clap_complete` does not serve here: its scripts offer no devices, one script cannot serve the
+//! legacy names as well, and its bash script does not complete a value after `--option=`.
 
 mod bash;
 mod fish;
@@ -6,50 +9,25 @@ mod zsh;
 
 use std::collections::BTreeMap;
 
-use cxi::gpu::GpuType;
 use cxidiag::tool::PROGRAM;
 
-use super::usage::{Entry, Usage};
 use super::{File, overview, subcommands};
 
-/// What may follow an option.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// A device.
-    Devices,
-    /// A file.
-    Files,
-    /// One of these.
-    Words(Vec<String>),
-    /// What nobody can guess: a number, say.
-    Free,
-}
-
-/// Devices that are always there; those of the hardware are in `/sys/class/cxi`.
+/// Software NICs that are offered. Those of the hardware are in `/sys/class/cxi`.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
 
-/// Options whose values are a few words that the help has no list of.
-const SIZES_OF_HUGE_PAGES: (&str, [&str; 2]) = ("use-hp", ["2M", "1G"]);
-
-/// What may follow `entry`, an option of `usage`.
-pub fn values(usage: &Usage, entry: &Entry) -> Values {
-    let list = |title| Values::Words(usage.list(title));
-    match (entry.long.as_str(), entry.value.as_deref()) {
-        ("atomic-op", _) => list("Atomic operations"),
-        ("cswap-op", _) => list("Comparisons of CSWAP"),
-        ("atomic-type", _) => list("Atomic types"),
-        ("gpu-type", _) => Values::Words(GpuType::ALL.map(|kind| kind.to_string()).to_vec()),
-        (long, _) if long == SIZES_OF_HUGE_PAGES.0 => {
-            Values::Words(SIZES_OF_HUGE_PAGES.1.map(str::to_owned).to_vec())
-        }
-        (_, Some("DEV")) => Values::Devices,
-        (_, Some("FILE" | "PATH")) => Values::Files,
-        _ => Values::Free,
-    }
+/// Returns the explanation of an option without its remarks, in one line.
+pub fn summary(help: &str) -> String {
+    let help = help.replace('\n', " ");
+    let end = ["; ", " (default"]
+        .iter()
+        .filter_map(|remark| help.find(remark))
+        .min();
+    help[..end.unwrap_or(help.len())].to_owned()
 }
 
-/// The scripts. Shells look for them by the name of the program, and so under each legacy name too; those of bash and zsh are for
-/// all names.
+/// Returns the scripts. Shells look for a script by the name of the program. The scripts of bash
+/// and zsh serve the legacy names as well; fish needs one file for each name.
 pub fn scripts() -> Vec<File> {
     let all = subcommands();
     let program = overview();

@@ -1,6 +1,5 @@
-//! Writes the manual pages and the completion scripts, for packages: `cargo run --example documents -- DIRECTORY`.
-//!
-//! Syntax, options and defaults come from the help texts of the program, prose from `docs/manual/`.
+//! Writes the manual pages and the completion scripts for packages:
+//! `cargo run --example documents -- DIRECTORY`.
 
 #[path = "mod.rs"]
 mod documents;
@@ -16,8 +15,8 @@ fn main() -> ExitCode {
     };
     match documents::write(&PathBuf::from(directory)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(complaint) => {
-            eprintln!("documents: {complaint}");
+        Err(error) => {
+            eprintln!("documents: {error}");
             ExitCode::FAILURE
         }
     }

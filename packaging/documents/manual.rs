@@ -1,13 +1,14 @@
-//! The manual pages: one for the program, one for each subcommand and legacy name, and an overview under both names.
+//! The manual pages: one for the program, one for each subcommand and legacy name, and an overview
+//! under both names.
 
+use cxidiag::cli::usage::Usage;
 use cxidiag::tool::PROGRAM;
 
 use super::prose::{self, Prose};
 use super::roff::{self, Page};
-use super::usage::{Entry, Usage};
 use super::{File, Subcommand, overview, subcommands};
 
-/// Under which names a page speaks of the tools.
+/// The names that a page uses for the tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     /// `cxidiag write-lat`.
@@ -16,22 +17,24 @@ enum Names {
     Legacy,
 }
 
-/// What a page ends with, before it names others.
+/// The last sections of a page, before SEE ALSO.
 const LAST_SECTIONS: [&str; 3] = ["EXAMPLES", "EXIT STATUS", "ENVIRONMENT"];
 
-/// What all pages are made from.
+/// The sources of all pages.
 struct Sources {
     subcommands: Vec<Subcommand>,
     common: Prose,
-    options: Prose,
 }
 
-/// All pages.
+/// Returns all pages.
+///
+/// # Errors
+///
+/// A page without a section that it needs.
 pub fn pages() -> Result<Vec<File>, String> {
     let sources = Sources {
         subcommands: subcommands(),
         common: prose::read("common")?,
-        options: prose::read("options")?,
     };
     let mut pages = vec![
         sources.program()?,
@@ -53,21 +56,6 @@ pub fn pages() -> Result<Vec<File>, String> {
     Ok(pages)
 }
 
-/// The section of `docs/manual/options.md` on an option of a subcommand: `# --size of write-lat, read-lat` before
-/// `# --size`.
-pub fn option_prose<'a>(options: &'a Prose, entry: &Entry, subcommand: &str) -> Option<&'a str> {
-    let long = format!("--{}", entry.long);
-    let own = options.sections.iter().find(|(title, _)| {
-        title.split_once(" of ").is_some_and(|(option, names)| {
-            option == long && names.split(", ").any(|name| name == subcommand)
-        })
-    });
-    match own {
-        Some((_, text)) => Some(text.trim()),
-        None => options.find(&long),
-    }
-}
-
 impl Sources {
     fn program(&self) -> Result<File, String> {
         let names = Names::Subcommands;
@@ -75,14 +63,14 @@ impl Sources {
         let prose = prose::read(PROGRAM)?;
         let mut page = new_page(PROGRAM, 1);
         page.section("NAME");
-        page.name_line(PROGRAM, &uncapitalized(&usage.about));
+        page.name_line(PROGRAM, &uncapitalized(usage.about));
         page.section("SYNOPSIS");
-        page.synopsis(&usage.synopsis);
+        page.synopsis(usage.synopsis.iter().map(|(words, _)| words));
         page.section("DESCRIPTION");
         page.prose(&self.text(&prose, "DESCRIPTION", names, PROGRAM)?, false);
         page.section("COMMANDS");
         self.list_subcommands(&mut page, names);
-        self.options(&mut page, &usage, PROGRAM, names)?;
+        options(&mut page, &usage);
         for title in LAST_SECTIONS {
             page.section(title);
             page.prose(&self.text(&prose, title, names, PROGRAM)?, false);
@@ -93,14 +81,14 @@ impl Sources {
 
     fn overview(&self, names: Names) -> Result<File, String> {
         let name = overview_name(names);
-        let prose = prose::read("diagnostics")?;
+        let prose = prose::read("overview")?;
         let mut page = new_page(name, 7);
         page.section("NAME");
-        page.name_line(name, "overview of the CXI diagnostics");
+        page.name_line(name, "overview of the CXI tools");
         for (title, text) in &prose.sections {
             page.section(title);
             page.prose(&self.expanded(text, names, PROGRAM), false);
-            if title == "DIAGNOSTICS" {
+            if title == "TOOLS" {
                 self.list_subcommands(&mut page, names);
             }
         }
@@ -119,16 +107,16 @@ impl Sources {
         let text = |title| self.text(prose, title, names, subcommand.name);
         let mut page = new_page(&name, 1);
         page.section("NAME");
-        page.name_line(&name, &uncapitalized(&usage.about));
+        page.name_line(&name, &uncapitalized(usage.about));
         page.section("SYNOPSIS");
-        page.synopsis(&usage.synopsis);
+        page.synopsis(usage.synopsis.iter().map(|(words, _)| words));
         page.section("DESCRIPTION");
         page.prose(&text("DESCRIPTION")?, false);
         for title in ["How to run", "Output"] {
             page.subsection(title);
             page.prose(&text(title)?, false);
         }
-        self.options(&mut page, usage, subcommand.name, names)?;
+        options(&mut page, usage);
         for title in LAST_SECTIONS {
             page.section(title);
             page.prose(&text(title)?, false);
@@ -137,7 +125,7 @@ impl Sources {
         Ok((format!("man/{name}.1"), page.finish()))
     }
 
-    /// A section of prose: that of the page, or the one that pages share.
+    /// Returns a section of prose: from the file of the page, or else from `common.md`.
     fn text(
         &self,
         own: &Prose,
@@ -160,42 +148,7 @@ impl Sources {
         }
     }
 
-    /// Each option with its prose and its default, then the lists of values.
-    fn options(
-        &self,
-        page: &mut Page,
-        usage: &Usage,
-        subcommand: &str,
-        names: Names,
-    ) -> Result<(), String> {
-        page.section("OPTIONS");
-        for entry in &usage.options {
-            let prose = option_prose(&self.options, entry, subcommand).ok_or_else(|| {
-                format!(
-                    "docs/manual/options.md: no section '# --{}' for {subcommand}",
-                    entry.long
-                )
-            })?;
-            page.tag(&roff::option(
-                entry.short,
-                &entry.long,
-                entry.value.as_deref(),
-                entry.value_is_optional,
-            ));
-            let mut prose = self.expanded(prose, names, subcommand);
-            if let Some(default) = entry.default() {
-                prose += &format!(" Default: {default}.");
-            }
-            page.prose(&prose, true);
-        }
-        for (title, words) in &usage.lists {
-            page.subsection(title);
-            page.prose(words, false);
-        }
-        Ok(())
-    }
-
-    /// All other pages of the family.
+    /// Adds references to the other pages with the same kind of names.
     fn see_also(&self, page: &mut Page, names: Names, own: (&str, u8)) {
         let mut all = vec![(PROGRAM.to_owned(), 1)];
         all.extend(self.called(names).map(|tool| (page_name(tool, names), 1)));
@@ -210,13 +163,14 @@ impl Sources {
         page.verbatim(&others.join(",\n"));
     }
 
-    /// The subcommands that can be called by these names.
+    /// Returns the subcommands that have such a name.
     fn called(&self, names: Names) -> impl Iterator<Item = &Subcommand> {
         let all = self.subcommands.iter();
         all.filter(move |tool| names == Names::Subcommands || tool.legacy_name.is_some())
     }
 
-    /// Prose with names in place of `{program}`, and of `{write-lat}` for any subcommand.
+    /// Returns prose with names in place of `{program}`, `{overview}`, and `{write-lat}` for each
+    /// subcommand.
     fn expanded(&self, text: &str, names: Names, subcommand: &str) -> String {
         let mut text = text.replace("{overview}", overview_name(names));
         for tool in &self.subcommands {
@@ -233,7 +187,24 @@ impl Sources {
     }
 }
 
-/// The name of the overview.
+/// Adds each option with its explanation and its default, then the lists of values.
+fn options(page: &mut Page, usage: &Usage) {
+    page.section("OPTIONS");
+    for entry in &usage.options {
+        page.tag(&roff::option(entry));
+        let mut prose = entry.manual.to_owned();
+        if let Some(default) = entry.default() {
+            prose += &format!(" Default: {default}.");
+        }
+        page.prose(&prose, true);
+    }
+    for (title, words) in &usage.words {
+        page.subsection(title);
+        page.prose(words, false);
+    }
+}
+
+/// Returns the name of the overview.
 fn overview_name(names: Names) -> &'static str {
     match names {
         Names::Subcommands => PROGRAM,
@@ -241,7 +212,7 @@ fn overview_name(names: Names) -> &'static str {
     }
 }
 
-/// The name of the page of a subcommand.
+/// Returns the name of the page of a subcommand.
 fn page_name(subcommand: &Subcommand, names: Names) -> String {
     match (names, subcommand.legacy_name) {
         (Names::Legacy, Some(name)) => name.to_owned(),
@@ -255,12 +226,12 @@ fn new_page(name: &str, section: u8) -> Page {
     Page::new(name, section, date, &source)
 }
 
-/// A page, as others refer to it.
+/// Returns a reference to a page.
 fn reference(name: &str, section: u8) -> String {
     format!("{}({section})", roff::inline(&format!("**{name}**")))
 }
 
-/// The first word in small letters, unless it is a name in capitals.
+/// Returns text that begins with a small letter, unless its first word is in capitals.
 fn uncapitalized(text: &str) -> String {
     let mut characters = text.chars();
     match (characters.next(), characters.clone().next()) {

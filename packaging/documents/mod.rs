@@ -1,76 +1,65 @@
-//! What a package holds beside the program, made from its help texts and `docs/manual/`.
+//! What a package holds beside the program: manual pages and completion scripts.
+//!
+//! Syntax, options and defaults come from the definitions that the program itself uses
+//! ([`cxidiag::cli::usage`]), other prose from `docs/manual/`.
 
 pub mod completion;
 pub mod manual;
 pub mod prose;
 pub mod roff;
-pub mod usage;
 
 use std::fs;
 use std::path::Path;
 
 use cxidiag::cli::help;
-use cxidiag::command::COMMANDS;
+use cxidiag::cli::usage::Usage;
+use cxidiag::command::{self, COMMANDS};
 use cxidiag::tool::PROGRAM;
 use cxidiag::tools::TOOLS;
-use usage::Usage;
 
-/// One subcommand of the program, with what its help says.
+/// One subcommand of the program.
 pub struct Subcommand {
     /// Its name: `write-lat`.
     pub name: &'static str,
-    /// The name that it has when started through a symlink.
+    /// Its name when it is started through a symbolic link.
     pub legacy_name: Option<&'static str>,
-    /// Its help as `cxidiag write-lat`.
+    /// What it takes as `cxidiag write-lat`.
     pub usage: Usage,
-    /// Its help under its legacy name.
+    /// What it takes under its legacy name.
     pub legacy_usage: Option<Usage>,
-    /// What it takes beside options.
-    pub arguments: Arguments,
 }
 
-/// What stands on a command line that is no option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arguments {
-    /// The server.
-    Host,
-    /// Devices.
-    Devices,
-    /// Files.
-    Files,
-}
-
-/// All subcommands, in the order of listings.
+/// Returns all subcommands, in the order of listings.
 pub fn subcommands() -> Vec<Subcommand> {
     let tools = TOOLS.iter().map(|tool| Subcommand {
         name: tool.name,
         legacy_name: Some(tool.legacy_name),
-        usage: Usage::read(&help::usage(tool, &format!("{PROGRAM} {}", tool.name))),
-        legacy_usage: Some(Usage::read(&help::usage(tool, tool.legacy_name))),
-        arguments: Arguments::Host,
+        usage: help::usage(tool, &format!("{PROGRAM} {}", tool.name)),
+        legacy_usage: Some(help::usage(tool, tool.legacy_name)),
     });
     let commands = COMMANDS.iter().map(|command| Subcommand {
         name: command.name,
         legacy_name: None,
-        usage: Usage::read(&(command.help)()),
+        usage: (command.usage)(),
         legacy_usage: None,
-        arguments: match command.name {
-            "devices" => Arguments::Devices,
-            _ => Arguments::Files,
-        },
     });
     tools.chain(commands).collect()
 }
 
-/// The help of the program as a whole.
+/// Returns what the program as a whole takes.
 pub fn overview() -> Usage {
-    Usage::read(&help::overview(TOOLS, COMMANDS))
+    help::overview(TOOLS, command::summaries())
 }
 
-/// A file to be made: its path, and its text.
+/// A generated file: its path and its text.
 pub type File = (String, String);
 
-/// All files. Their paths begin with `man/`, or `bash/`, `zsh/` and `fish/` for completion.
+/// Returns all files. Their paths begin with `man/`, or with `bash/`, `zsh/` and `fish/` for
+/// completion.
+///
+/// # Errors
+///
+/// A page without a section that it needs.
 pub fn files() -> Result<Vec<File>, String> {
     let mut files = manual::pages()?;
     files.extend(completion::scripts());
@@ -78,6 +67,10 @@ pub fn files() -> Result<Vec<File>, String> {
 }
 
 /// Writes all files below `directory`.
+///
+/// # Errors
+///
+/// A page without a section that it needs, or a file that cannot be written.
 pub fn write(directory: &Path) -> Result<(), String> {
     for (name, text) in files()? {
         let path = directory.join(name);

@@ -1,23 +1,27 @@
-//! The prose of the manual: files of `docs/manual/`, in sections.
+//! The prose of the manual: the files of `docs/manual/` and their sections.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The sections of one file, in its order: title, and text below it.
+/// The sections of one file, in order.
 pub struct Prose {
-    /// Name of the file, for complaints.
+    /// Name of the file, for error messages.
     pub file: String,
-    /// Title and text.
+    /// Title and text of each section.
     pub sections: Vec<(String, String)>,
 }
 
-/// The directory of the prose.
+/// Returns the directory of the prose.
 pub fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/manual")
 }
 
-/// Reads the file `NAME.md`. Its sections begin with `# TITLE` lines; what stands before the first is for readers of
-/// the file.
+/// Reads the file `NAME.md`. Each section begins with a line `# TITLE`. The text before the first
+/// section is for readers of the file.
+///
+/// # Errors
+///
+/// A file that cannot be read.
 pub fn read(name: &str) -> Result<Prose, String> {
     let file = format!("{name}.md");
     let text = fs::read_to_string(directory().join(&file))
@@ -40,7 +44,7 @@ pub fn read(name: &str) -> Result<Prose, String> {
 }
 
 impl Prose {
-    /// The text of a section, if there is one of this title.
+    /// Returns the text of the section with this title.
     pub fn find(&self, title: &str) -> Option<&str> {
         let mut sections = self.sections.iter();
         let (_, text) = sections.find(|(own, _)| own == title)?;

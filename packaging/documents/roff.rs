@@ -1,15 +1,18 @@
-//! A manual page in the man(7) macros, from the few forms of Markdown that the prose uses: paragraphs, `##` headings,
-//! fenced examples, bullets, definitions (`term`, then `: text`), **bold**, *italic*, `code`.
+//! A manual page in the man(7) macros, from the few forms of Markdown that the prose uses:
+//! paragraphs, `##` headings, fenced examples, bullets, definitions (`term`, then `: text`),
+//! **bold**, *italic*, `code`.
 
-/// A page in the making.
+use cxidiag::cli::usage::Entry;
+
+/// A page under construction.
 pub struct Page {
     text: String,
-    /// Whether a paragraph begins here without being told so: after a heading or a tag.
+    /// Whether a paragraph begins here without a macro: after a heading or a tag.
     at_start: bool,
 }
 
 impl Page {
-    /// A page with its header: name, section, date and the footers of man(7).
+    /// Returns a page with its header: name, section, date and the footers of man(7).
     pub fn new(name: &str, section: u8, date: &str, source: &str) -> Self {
         let name = escaped(&name.to_uppercase(), true);
         // Flush left and without hyphenation: options stay whole.
@@ -22,32 +25,32 @@ impl Page {
         }
     }
 
-    /// The page.
+    /// Returns the text of the page.
     pub fn finish(self) -> String {
         self.text
     }
 
-    /// A section.
+    /// Begins a section.
     pub fn section(&mut self, title: &str) {
         self.text += &format!(".SH {}\n", escaped(title, false));
         self.at_start = true;
     }
 
-    /// A section within a section.
+    /// Begins a section within a section.
     pub fn subsection(&mut self, title: &str) {
         self.text += &format!(".SS {}\n", escaped(title, false));
         self.at_start = true;
     }
 
-    /// One line of the section NAME.
+    /// Adds the line of the section NAME.
     pub fn name_line(&mut self, name: &str, about: &str) {
         let line = format!("{} \\- {}", escaped(name, true), escaped(about, false));
         self.line(&line);
     }
 
-    /// The ways to start a program.
-    pub fn synopsis(&mut self, ways: &[String]) {
-        for (number, words) in ways.iter().enumerate() {
+    /// Adds the ways to start a program.
+    pub fn synopsis<'a>(&mut self, ways: impl Iterator<Item = &'a String>) {
+        for (number, words) in ways.enumerate() {
             if number > 0 {
                 self.text += ".br\n";
             }
@@ -55,19 +58,19 @@ impl Page {
         }
     }
 
-    /// The tag of a definition whose text follows: an option.
+    /// Begins a definition with its tag, for example an option.
     pub fn tag(&mut self, syntax: &str) {
         self.text += ".TP\n";
         self.line(syntax);
         self.at_start = true;
     }
 
-    /// Text that is roff already.
+    /// Adds text that is already roff.
     pub fn verbatim(&mut self, text: &str) {
         self.line(text);
     }
 
-    /// Prose. In a definition (`inside`) its paragraphs are indented.
+    /// Adds prose. In a definition (`inside`), its paragraphs are indented.
     pub fn prose(&mut self, text: &str, inside: bool) {
         for block in blocks(text) {
             if let Some(title) = block.strip_prefix("## ") {
@@ -91,7 +94,7 @@ impl Page {
         }
     }
 
-    /// Lines as they are, indented.
+    /// Adds lines without filling them, indented.
     fn example(&mut self, lines: &str) {
         if !self.at_start {
             self.text += ".PP\n";
@@ -102,7 +105,7 @@ impl Page {
         self.at_start = false;
     }
 
-    /// A line of text; one that looks like a request is kept from being one.
+    /// Adds lines of text. `\&` keeps a line that begins like a request from being one.
     fn line(&mut self, text: &str) {
         for line in text.lines() {
             if line.starts_with(['.', '\'']) {
@@ -115,7 +118,7 @@ impl Page {
     }
 }
 
-/// Blocks between empty lines; a fenced example is one, whatever it holds.
+/// Returns the blocks between empty lines. A fenced example is one block.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut open = false;
@@ -145,7 +148,7 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Emphasis. What is code, or bold, is to be typed as it stands.
+/// Returns a line as roff: code and bold text in bold, with dashes and quotes as typed.
 pub fn inline(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -153,7 +156,7 @@ pub fn inline(text: &str) -> String {
         out += &escaped(&rest[..at], false);
         rest = &rest[at..];
         if let Some(after) = rest.strip_prefix('\\') {
-            // The next character stands for itself.
+            // The next character is literal.
             let end = after.chars().next().map_or(0, char::len_utf8);
             out += &escaped(&after[..end], false);
             rest = &after[end..];
@@ -171,7 +174,7 @@ pub fn inline(text: &str) -> String {
     out + &escaped(rest, false)
 }
 
-/// Words of a synopsis: values in italics, everything else bold.
+/// Returns the words of a synopsis: values in italics, all other words in bold.
 fn synopsis(words: &str) -> String {
     words
         .split(' ')
@@ -186,29 +189,31 @@ fn synopsis(words: &str) -> String {
         .join(" ")
 }
 
-/// Whether a word names a value: capital letters.
+/// Whether a word is the name of a value, which begins with a capital letter.
 fn is_value(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// The tag of an option: forms in bold, the value in italics.
-pub fn option(short: Option<char>, long: &str, value: Option<&str>, optional: bool) -> String {
-    let long = escaped(long, true);
-    let mut text = match short {
+/// Returns the tag of an option: its forms in bold, its value in italics.
+pub fn option(entry: &Entry) -> String {
+    let long = escaped(entry.long, true);
+    let mut text = match entry.short {
         Some(letter) => format!("\\fB\\-{letter}\\fP, \\fB\\-\\-{long}\\fP"),
         None => format!("\\fB\\-\\-{long}\\fP"),
     };
-    if let Some(value) = value {
-        let value = escaped(value, true);
-        text += &match optional {
-            true => format!("[=\\fI{value}\\fP]"),
-            false => format!("=\\fI{value}\\fP"),
+    if let Some(value) = entry.value {
+        let name = escaped(value.name, true);
+        text += &if value.is_optional {
+            format!("[=\\fI{name}\\fP]")
+        } else {
+            format!("=\\fI{name}\\fP")
         };
     }
     text
 }
 
-/// Text that roff takes as it is. With `literal`, dashes and quotes are those that a terminal takes.
+/// Returns text in which roff interprets nothing. With `literal`, dashes and quotes are the ASCII
+/// characters that a user types.
 fn escaped(text: &str, literal: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

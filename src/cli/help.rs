@@ -1,82 +1,99 @@
-//! Help and version texts, made from the registry and the option definitions.
+//! What the program and each tool take, and their versions, from the registry and the option
+//! definitions.
 
-use super::options::{self, OptionDef};
+use super::options;
+use super::usage::{Completion, Entry, Subcommand, Usage};
 use crate::atomic;
 use crate::tool::{Opt, Tool};
 
-/// Column at which the explanation of an option begins.
-const EXPLANATION: usize = 26;
-
-/// Help for one tool; `program` is what the user started.
-pub fn usage(tool: &Tool, program: &str) -> String {
-    let mut text = format!("{}\n\nUsage:\n", tool.about);
-    text += &entry(
-        &format!("{program} [-d DEV] [-p PORT]"),
-        "Start a server and wait for a client",
-    );
-    text += &entry(
-        &format!("{program} ADDR [OPTIONS]"),
-        "Connect to the server at ADDR and measure",
-    );
+/// Returns what `tool` takes; `program` is the name that the user started.
+pub fn usage(tool: &Tool, program: &str) -> Usage {
+    let mut synopsis = vec![
+        (
+            format!("{program} [-d DEV] [-p PORT]"),
+            "Start a server and wait for a client",
+        ),
+        (
+            format!("{program} ADDR [OPTIONS]"),
+            "Connect to the server at ADDR and measure",
+        ),
+    ];
     if tool.takes(Opt::Loopback) {
-        text += &entry(
-            &format!("{program} --loopback [OPTIONS]"),
+        synopsis.push((
+            format!("{program} --loopback [OPTIONS]"),
             "Run both sides on this machine and measure",
+        ));
+    }
+    let mut options: Vec<Entry> = options::of(tool).map(|option| option.entry(tool)).collect();
+    options.extend([Entry::help(), Entry::version()]);
+    let mut words = Vec::new();
+    if tool.takes(Opt::AtomicOp) {
+        words = vec![
+            ("Atomic operations", atomic::list(&atomic::OPS)),
+            ("Comparisons of CSWAP", atomic::list(&atomic::CSWAP_OPS)),
+            ("Atomic types", atomic::list(&atomic::TYPES)),
+        ];
+    }
+    let mut remarks = Vec::new();
+    if tool.measures_bandwidth() {
+        remarks.push(
+            "A list counts when the peer's NIC has acknowledged it. The time of a side ends\n\
+             with its last list or reply; the final barrier is not counted.",
         );
     }
-    text += "\nOptions:\n";
-    for option in options::of(tool) {
-        text += &entry(&syntax(option), &(option.help)(tool));
+    remarks.push("The client's options apply to both sides.");
+    Usage {
+        about: tool.about,
+        synopsis,
+        arguments: Completion::Hosts,
+        options,
+        words,
+        remarks,
+        ..Usage::default()
     }
-    text += &entry("-h, --help", "Print this help and exit");
-    text += &entry("-V, --version", "Print the version and exit");
-    if tool.takes(Opt::AtomicOp) {
-        text += &names("Atomic operations", &atomic::list(&atomic::OPS));
-        text += &names("Comparisons of CSWAP", &atomic::list(&atomic::CSWAP_OPS));
-        text += &names("Atomic types", &atomic::list(&atomic::TYPES));
-    }
-    if tool.defaults.lists.is_some() {
-        text += "\nA list counts when the peer's NIC has acknowledged it. The time of a side ends\nwith its last list or answer, not with the barrier behind.\n";
-    }
-    text += "\nThe options of the client decide how both sides run.\n";
-    text
 }
 
-/// Help for the program as a whole; `commands` are names and what each does.
+/// Returns what the program takes; `commands` are names and what each does.
 pub fn overview(
     tools: &[Tool],
     commands: impl Iterator<Item = (&'static str, &'static str)>,
-) -> String {
-    let mut text = String::from(
-        "Latency and bandwidth diagnostics for HPE Slingshot NICs\n\nUsage:\n  cxidiag TOOL [ADDR] [OPTIONS]\n  cxidiag COMMAND [ARGUMENTS]\n\nTools:\n",
-    );
-    for tool in tools {
-        text += &entry(
-            tool.name,
-            &format!(
-                "{}\n(also when started as {})",
-                tool.about, tool.legacy_name
-            ),
-        );
+) -> Usage {
+    let tools = tools.iter().map(|tool| Subcommand {
+        name: tool.name,
+        about: tool.about,
+        legacy_name: Some(tool.legacy_name),
+    });
+    let commands = commands.map(|(name, about)| Subcommand {
+        name,
+        about,
+        legacy_name: None,
+    });
+    Usage {
+        about: "Latency and bandwidth diagnostics for HPE Slingshot NICs",
+        synopsis: vec![
+            ("cxidiag TOOL [ADDR] [OPTIONS]".into(), ""),
+            ("cxidiag COMMAND [ARGUMENTS]".into(), ""),
+        ],
+        subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
+        options: vec![
+            Entry {
+                help: "Print this help and exit; after a tool or command,\nprint its help".into(),
+                ..Entry::help()
+            },
+            Entry::version(),
+            Entry {
+                short: None,
+                long: "list",
+                value: None,
+                help: "Print each tool with its legacy name and exit".into(),
+                manual: "Print each tool with its legacy name, one on a line, and exit.",
+            },
+        ],
+        ..Usage::default()
     }
-    text += "\nCommands:\n";
-    for (name, about) in commands {
-        text += &entry(name, about);
-    }
-    text += "\nOptions:\n";
-    text += &entry(
-        "-h, --help",
-        "Print this help and exit; after a tool or command, its\nhelp",
-    );
-    text += &entry("-V, --version", "Print the version and exit");
-    text += &entry(
-        "    --list",
-        "Print each tool with its legacy name and exit",
-    );
-    text
 }
 
-/// Each tool with its legacy name, for scripts: what a package makes its symlinks from.
+/// Returns each tool with its legacy name, one on a line. Packages make symbolic links from it.
 pub fn list(tools: &[Tool]) -> String {
     tools
         .iter()
@@ -84,8 +101,8 @@ pub fn list(tools: &[Tool]) -> String {
         .collect()
 }
 
-/// Version of one tool. Under a legacy name it is the version of the legacy program that it
-/// stands in for, which is also what the peer compares.
+/// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
+/// which the peer compares as well.
 pub fn tool_version(tool: &Tool, program: &str) -> String {
     let version = if program == tool.legacy_name {
         tool.wire_version
@@ -95,7 +112,7 @@ pub fn tool_version(tool: &Tool, program: &str) -> String {
     format!("{program} version: {version}\n")
 }
 
-/// Version of the program, with the build facts of `build.rs` as far as they are known.
+/// Returns the version of the program, with revision and date if `build.rs` found them.
 pub fn version() -> String {
     let facts: Vec<&str> = [option_env!("CXIDIAG_REVISION"), option_env!("CXIDIAG_DATE")]
         .into_iter()
@@ -109,70 +126,22 @@ pub fn version() -> String {
     format!("cxidiag version: {}{facts}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// A list of names under its title, in lines that fit.
-fn names(title: &str, list: &str) -> String {
-    let mut text = format!("\n{title}:\n ");
-    let mut width = 1;
-    for name in list.split_inclusive(' ') {
-        let name = name.trim_end();
-        if width + 1 + name.len() > 78 {
-            text += "\n ";
-            width = 1;
-        }
-        text += " ";
-        text += name;
-        width += 1 + name.len();
-    }
-    text + "\n"
-}
-
-fn syntax(option: &OptionDef) -> String {
-    let short = option
-        .short
-        .map_or("    ".into(), |letter| format!("-{letter}, "));
-    let value = match option.value {
-        None => String::new(),
-        // The sign goes with the value where both may be left out.
-        Some(name) if option.value_is_optional() => name.replacen('[', "[=", 1),
-        Some(name) => format!("={name}"),
-    };
-    format!("{short}--{}{value}", option.long)
-}
-
-/// One entry of a list: what it is about, then its explanation at a column of its own; on a line
-/// of its own where the former leaves no room.
-pub fn entry(subject: &str, explanation: &str) -> String {
-    let mut text = format!("  {subject}");
-    let mut lines = explanation.lines();
-    if text.len() + 2 <= EXPLANATION
-        && let Some(first) = lines.next()
-    {
-        text = format!("{text:EXPLANATION$}{first}");
-    }
-    text.push('\n');
-    for line in lines {
-        text += &format!("{:EXPLANATION$}{line}\n", "");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::usage::EXPLANATION;
     use super::*;
     use crate::command::{self, COMMANDS};
     use crate::tools::TOOLS;
 
     #[test]
-    fn help_fits_80_columns() {
-        let texts = TOOLS
+    fn fits_help_into_80_columns() {
+        let tools = TOOLS
             .iter()
             .map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
-        let commands = COMMANDS.iter().map(|command| (command.help)());
-        for text in texts
-            .chain(commands)
-            .chain([overview(TOOLS, command::summaries())])
-        {
-            for line in text.lines() {
+        let commands = COMMANDS.iter().map(|command| (command.usage)());
+        let program = overview(TOOLS, command::summaries());
+        for usage in tools.chain(commands).chain([program]) {
+            for line in usage.to_string().lines() {
                 assert!(line.chars().count() <= 80, "{line}");
                 assert_eq!(line, line.trim_end());
             }
@@ -180,21 +149,22 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_listed_with_its_explanation() {
+    fn lists_each_option_with_its_explanation() {
         for tool in TOOLS {
-            let text = usage(tool, tool.legacy_name);
+            let usage = usage(tool, tool.legacy_name);
+            let text = usage.to_string();
             let (_, list) = text.split_once("\nOptions:\n").unwrap();
-            for option in options::of(tool) {
-                let explanation = (option.help)(tool);
-                let first = explanation.lines().next().unwrap();
-                // On the same line, or on the next where there is no room.
+            for option in &usage.options {
+                let first = option.help.lines().next().unwrap();
+                // The explanation begins on the same line, or on the next one if it does not fit.
                 let mut lines = list
                     .lines()
-                    .skip_while(|line| !line.starts_with(&format!("  {}", syntax(option))));
+                    .skip_while(|line| !line.starts_with(&format!("  {}", option.syntax())));
                 let line = lines.next().unwrap();
-                let line = match line.contains(first) {
-                    true => line,
-                    false => lines.next().unwrap(),
+                let line = if line.contains(first) {
+                    line
+                } else {
+                    lines.next().unwrap()
                 };
                 assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
             }
@@ -202,15 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn versions() {
+    fn shows_legacy_version_under_legacy_name() {
         let tool = &TOOLS[0];
         let legacy = format!("{} version: {}\n", tool.legacy_name, tool.wire_version);
         assert_eq!(tool_version(tool, tool.legacy_name), legacy);
-        let ours = format!(
+        let own = format!(
             "cxidiag {0} version: {1}\n",
             tool.name,
             env!("CARGO_PKG_VERSION")
         );
-        assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), ours);
+        assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), own);
     }
 }

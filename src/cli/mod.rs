@@ -1,12 +1,14 @@
-//! Options: argument list of one tool -> what was typed; help from the same source.
+//! The command line: arguments of one tool -> what was typed, and what each tool takes.
 //!
-//! Syntax as the legacy tools have it (tools.md 2.1): options and address in any order, long
-//! options may be abbreviated as long as they are unambiguous among those of the legacy tool, or else among all, `--` ends the options, the last of
-//! several equal options counts, `--help` and `--version` act when they are reached. Numbers are
-//! strict (defect T24). Whatever is wrong is told in one line.
+//! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
+//! ends the options; the last of several equal options counts; `--help` and `--version` act when
+//! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
+//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line.
 
 pub mod help;
 pub mod options;
+pub mod usage;
+pub mod values;
 
 use std::ffi::{OsStr, OsString};
 
@@ -20,9 +22,10 @@ use crate::error::invalid;
 use crate::plan::outputs::Outputs;
 use crate::plan::typed::Typed;
 use crate::tool::Tool;
-use options::{Governs, LEFT_OUT, OptionDef};
+use options::{Governs, OptionDef};
+use values::LEFT_OUT;
 
-/// What the user wants of a tool.
+/// What the arguments of a tool ask for.
 #[derive(Debug)]
 pub enum Request {
     /// Its help text.
@@ -64,7 +67,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
                 ErrorKind::DisplayHelp => Ok(Request::Help),
                 ErrorKind::DisplayVersion => Ok(Request::Version),
                 _ => Err(Refusal {
-                    failure: Failure::usage(complaint(&error, tool)),
+                    failure: Failure::usage(error_line(&error, tool)),
                     outputs: Box::new(outputs_of_each(tool, &arguments)),
                 }),
             };
@@ -98,7 +101,7 @@ fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<
             None => vec![OsStr::new("")],
         };
         // The last value counts, unless each adds to those before it.
-        if !options::ADDING.contains(&option.id) {
+        if !option.repeats {
             values.drain(..values.len() - 1);
         }
         for value in values {
@@ -172,13 +175,13 @@ fn argument(option: &'static OptionDef) -> Arg {
         None => argument,
     };
     match option.value {
-        Some(_) if option.value_is_optional() => argument
+        Some(value) if value.is_optional => argument
             .action(ArgAction::Append)
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value(LEFT_OUT)
             .value_parser(ValueParser::os_string()),
-        // The value may be anything: `-n -3` is to be refused as a number, not as an option.
+        // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
         Some(_) => argument
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
@@ -187,16 +190,15 @@ fn argument(option: &'static OptionDef) -> Arg {
     }
 }
 
-/// The abbreviations of a legacy option by which the legacy tool knows it. clap knows these words
-/// before it looks for what a word could be the beginning of.
+/// Returns the abbreviations that the legacy tool accepts for an option. As aliases they take
+/// precedence over clap's inference among all options.
 fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
-    let is_own = |option: &OptionDef| options::OWN.contains(&option.id);
-    if is_own(option) {
+    if !option.legacy {
         return Vec::new();
     }
-    let legacy = options::of(tool).filter(|option| !is_own(option));
-    let legacy = legacy.map(|option| option.long);
-    let others: Vec<&str> = legacy
+    let others: Vec<&str> = options::of(tool)
+        .filter(|option| option.legacy)
+        .map(|option| option.long)
         .chain(["help", "version"])
         .filter(|long| *long != option.long)
         .collect();
@@ -220,8 +222,8 @@ fn unexpected(argument: impl std::fmt::Display) -> String {
     format!("unexpected argument '{argument}': one server address at most (see --help)")
 }
 
-/// clap's finding in one line of ours.
-fn complaint(error: &clap::Error, tool: &Tool) -> String {
+/// Returns clap's error as one line.
+fn error_line(error: &clap::Error, tool: &Tool) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
@@ -255,7 +257,7 @@ fn complaint(error: &clap::Error, tool: &Tool) -> String {
     }
 }
 
-/// The long options that `abbreviation` could stand for.
+/// Returns the long options that begin with `abbreviation`.
 fn candidates(abbreviation: &str, tool: &Tool) -> Vec<String> {
     let Some(start) = abbreviation.strip_prefix("--") else {
         return Vec::new();

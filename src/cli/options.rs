@@ -1,34 +1,35 @@
-//! The options: each one defined here, once, with its syntax, its help and its meaning.
+//! The options of the tools: one block each, with syntax, help, manual and meaning.
 //!
-//! A tool lists the options that it takes (`Tool::options`). Parser and help text follow from
-//! these definitions; a rule that concerns several options is in `plan`.
+//! A tool lists the options that it takes (`Tool::options`). Parser, help text, manual pages and
+//! completion are made from these definitions. Rules across several options are in `plan`.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
-use cxi::HugePage;
+use cxi::gpu::GpuType;
 
+use super::usage::{Completion, Entry, Value};
+use super::values::{
+    HUGE_PAGES, LEFT_OUT, file, gpu_index, huge_page, names, place, set_atomic, set_lists, sizes,
+    text, words,
+};
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::gpu;
-use crate::number::{decimal, within};
+use crate::number::within;
 use crate::plan::expect;
-use crate::plan::outputs::Place;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID};
-use crate::run_options::{
-    ListOptions, MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, is_range, is_size,
-};
+use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES};
 use crate::tool::{Opt, Tool};
 
-/// Whose option it is when two processes measure together.
+/// What an option governs when two processes measure together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Governs {
     /// The process that it is given to.
     ThisProcess,
-    /// The run, on both sides. It comes from the client; a server ignores it.
+    /// The run, on both sides. The client's option applies; a server ignores its own.
     Run,
-    /// What is made of the results, which are the client's; a server ignores it.
+    /// The output of the results, which the client has; a server ignores it.
     Results,
 }
 
@@ -41,48 +42,39 @@ pub struct OptionDef {
     pub short: Option<char>,
     /// Long form, without the dashes.
     pub long: &'static str,
-    /// Name of its value in the help text, in brackets where the value may be left out; an option
-    /// without a name is a switch.
-    pub value: Option<&'static str>,
-    /// Whose option it is.
+    /// Its value; a switch has none.
+    pub value: Option<Value>,
+    /// What it governs.
     pub governs: Governs,
+    /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
+    /// option that the legacy tools lack.
+    pub legacy: bool,
+    /// Whether each given value counts, and not only the last one.
+    pub repeats: bool,
     /// Help text, in lines.
     pub help: fn(&Tool) -> String,
-    /// Takes over a value (empty for a switch, [`LEFT_OUT`] for a value that was left out), or says
-    /// what is allowed.
+    /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
+    pub manual: fn(&Tool) -> &'static str,
+    /// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
+    /// allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
-/// The value of an option whose value was left out: `--json` is `--json=-`.
-pub const LEFT_OUT: &str = "-";
-
 impl OptionDef {
-    /// Whether its value may be left out.
-    pub fn value_is_optional(&self) -> bool {
-        self.value.is_some_and(|name| name.starts_with('['))
+    /// Returns the option as help, manual and completion of `tool` show it.
+    pub fn entry(&self, tool: &Tool) -> Entry {
+        Entry {
+            short: self.short,
+            long: self.long,
+            value: self.value,
+            help: (self.help)(tool),
+            manual: (self.manual)(tool),
+        }
     }
 }
 
-/// Options that the legacy tools do not have. An abbreviation that stands for an option of theirs
-/// is never taken for one of these.
-pub static OWN: &[Opt] = &[
-    Opt::Percentiles,
-    Opt::Json,
-    Opt::Csv,
-    Opt::HdrLog,
-    Opt::Expect,
-    Opt::Quiet,
-    Opt::Bind,
-    Opt::Persist,
-    Opt::ConnectTimeout,
-    Opt::Wait,
-    Opt::Loopback,
-    Opt::Cpu,
-    Opt::Libcxi,
-];
-
-/// Options of which each one given counts.
-pub static ADDING: &[Opt] = &[Opt::Expect];
+/// Longest wait that a user can ask for, in seconds: a week.
+const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
 pub static OPTIONS: [OptionDef; 39] = [
@@ -90,13 +82,16 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Device,
         short: Some('d'),
         long: "device",
-        value: Some("DEV"),
+        value: Some(Value::new("DEV", Completion::Devices)),
         governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
         help: |_| {
             format!(
                 "Device: cxiN, or softN for the built-in software\nNIC (default: {DEFAULT_DEVICE})"
             )
         },
+        manual: |_| "The NIC to use: cxiN for a Cassini NIC, softN for a software NIC.",
         set: |typed, value| {
             typed.device = Some(text(value)?.parse()?);
             Ok(())
@@ -106,9 +101,16 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::SvcId,
         short: Some('v'),
         long: "svc-id",
-        value: Some("SVC_ID"),
+        value: Some(Value::new("SVC_ID", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
         help: |_| format!("CXI service to work under (default: {DEFAULT_SVC_ID})"),
+        manual: |_| {
+            "The CXI service to work under, which determines the VNI and the resources of the NIC \
+             that the user may have. Users without privileges need a service that admits them. \
+             Both sides need services with the same VNI."
+        },
         set: |typed, value| {
             typed.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
             Ok(())
@@ -118,12 +120,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Port,
         short: Some('p'),
         long: "port",
-        value: Some("PORT"),
+        value: Some(Value::new("PORT", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
         help: |_| {
             format!(
                 "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
             )
+        },
+        manual: |_| {
+            "The TCP port of the control connection: the server listens on it, and the client \
+             connects to it. With 0 the server takes any free port and prints its number."
         },
         set: |typed, value| {
             let port = within(text(value)?, 0..=65535)
@@ -136,9 +144,19 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Iters,
         short: Some('n'),
         long: "iters",
-        value: Some("ITERS"),
+        value: Some(Value::new("ITERS", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| format!("Iterations per size (default: {})", tool.defaults.iters),
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "The number of measured iterations for each size. One iteration issues a list of \
+                 *LIST_SIZE* operations together and waits until all of them are acknowledged."
+            } else {
+                "The number of measured operations for each size."
+            }
+        },
         set: |typed, value| {
             typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
             Ok(())
@@ -148,9 +166,12 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Duration,
         short: Some('D'),
         long: "duration",
-        value: Some("SEC"),
+        value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |_| "Seconds per size, instead of iterations".into(),
+        manual: |_| "Measure each size for this number of seconds instead of iterations.",
         set: |typed, value| {
             typed.run.duration_s = Some(within(text(value)?, 1..=u32::MAX.into())? as u32);
             Ok(())
@@ -160,14 +181,17 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Warmup,
         short: None,
         long: "warmup",
-        value: Some("WARMUP"),
+        value: Some(Value::new("WARMUP", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             format!(
                 "Unmeasured iterations before each size (default: {})",
                 tool.defaults.warmup
             )
         },
+        manual: |_| "The number of operations before the measured ones, for each size.",
         set: |typed, value| {
             typed.run.warmup = within(text(value)?, 0..=u64::MAX)?;
             Ok(())
@@ -177,13 +201,20 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::LatencyGap,
         short: None,
         long: "latency-gap",
-        value: Some("USEC"),
+        value: Some(Value::new("USEC", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             format!(
-                "Microseconds to wait after each iteration\n(default: {})",
+                "Gap after each iteration in microseconds\n(default: {})",
                 tool.defaults.gap_us
             )
+        },
+        manual: |_| {
+            "The time to wait after each operation, in microseconds. It is not part of the \
+             measured latency. With 0, each operation follows the previous one at once. A NIC or \
+             a CPU that saves power when it is idle shows higher latencies with a gap."
         },
         set: |typed, value| {
             typed.run.gap_us = within(text(value)?, 0..=MAX_GAP_US)?;
@@ -194,8 +225,10 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Size,
         short: Some('s'),
         long: "size",
-        value: Some("MIN[:MAX]"),
+        value: Some(Value::new("MIN[:MAX]", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             format!(
                 "{} size in bytes (default: {}), or a range that\n\
@@ -203,6 +236,10 @@ pub static OPTIONS: [OptionDef; 39] = [
                  (such as 1:8192); at most {MAX_SIZE}",
                 tool.operation, tool.defaults.min_size
             )
+        },
+        manual: |_| {
+            "The size in bytes, from 1 to 4294967295 (4 GiB - 1). With *MIN*:*MAX*, both powers \
+             of two, the tool measures each power of two from *MIN* to *MAX*."
         },
         set: |typed, value| {
             let (min, max) = sizes(text(value)?).ok_or(SIZES)?;
@@ -217,12 +254,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "unrestricted",
         value: None,
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let operations = match tool.defaults.atomic {
                 Some(_) => "AMOs".into(),
                 None => tool.operations.to_lowercase(),
             };
             format!("Use unrestricted (ordered) {operations}")
+        },
+        manual: |_| {
+            "Use unrestricted operations instead of restricted ones. The NICs deliver \
+             unrestricted operations in order and keep state for them."
         },
         set: |typed, _| {
             typed.run.unrestricted = true;
@@ -235,7 +278,19 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "no-idc",
         value: None,
         governs: Governs::Run,
-        help: |_| "Use no Immediate Data Commands, only DMA".into(),
+        legacy: true,
+        repeats: false,
+        help: |_| "Use DMA only, no Immediate Data Commands".into(),
+        manual: |tool| {
+            if tool.takes(Opt::AtomicOp) {
+                "Do not put the operands into the command itself (Immediate Data Command): the \
+                 NIC reads the first operand from memory."
+            } else {
+                "Never put the data into the command itself (Immediate Data Command): the NIC \
+                 reads all data from memory. Without this option, data of up to 192 bytes is part \
+                 of the command, up to 224 bytes in restricted writes."
+            }
+        },
         set: |typed, _| {
             typed.run.use_idc = false;
             Ok(())
@@ -247,7 +302,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "no-ll",
         value: None,
         governs: Governs::Run,
-        help: |_| "Issue commands by doorbell, not by the low-latency\npath".into(),
+        legacy: true,
+        repeats: false,
+        help: |_| "Issue commands with the doorbell, not through the\nlow-latency path".into(),
+        manual: |_| {
+            "Issue commands with the doorbell of the queue. Without this option, commands that \
+             are small enough are written to the NIC through the low-latency path."
+        },
         set: |typed, _| {
             typed.run.use_ll = false;
             Ok(())
@@ -259,7 +320,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "report-all",
         value: None,
         governs: Governs::Run,
-        help: |_| "Print each measured latency; ignored together with\n--duration".into(),
+        legacy: true,
+        repeats: false,
+        help: |_| "Print each sample; ignored with --duration".into(),
+        manual: |_| {
+            "Print each measured latency with its number, before the table. Ignored with \
+             `--duration`."
+        },
         set: |typed, _| {
             typed.run.report_all = true;
             Ok(())
@@ -269,11 +336,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::AtomicOp,
         short: Some('A'),
         long: "atomic-op",
-        value: Some("OP"),
+        value: Some(Value::new("OP", Completion::Words(|| words(&atomic::OPS)))),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = atomic_default(tool, |atomic| atomic.op.to_string());
             format!("Atomic operation (default: {default}); see below")
+        },
+        manual: |_| {
+            "The operation, in capital or small letters. Integers support all operations; FLOAT \
+             and DOUBLE support MIN, MAX, SUM, SWAP and CSWAP; FLOAT_COMPLEX and DOUBLE_COMPLEX \
+             support SUM, SWAP, and CSWAP with EQ or NE; UINT128 supports CSWAP with EQ."
         },
         set: |typed, value| {
             let op = atomic::named(&atomic::OPS, text(value)?)?;
@@ -284,11 +358,20 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::CswapOp,
         short: Some('C'),
         long: "cswap-op",
-        value: Some("CMP"),
+        value: Some(Value::new(
+            "CMP",
+            Completion::Words(|| words(&atomic::CSWAP_OPS)),
+        )),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
             format!("Comparison of CSWAP (default: {default})")
+        },
+        manual: |_| {
+            "How CSWAP compares operand 2 with the value at the target. With LE, for example, the \
+             value is replaced if operand 2 is less than or equal to it."
         },
         set: |typed, value| {
             let cswap = atomic::named(&atomic::CSWAP_OPS, text(value)?)?;
@@ -299,11 +382,20 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::AtomicType,
         short: Some('T'),
         long: "atomic-type",
-        value: Some("TYPE"),
+        value: Some(Value::new(
+            "TYPE",
+            Completion::Words(|| words(&atomic::TYPES)),
+        )),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = atomic_default(tool, |atomic| atomic.ty.to_string());
             format!("Atomic type (default: {default})")
+        },
+        manual: |_| {
+            "The type of the value and of the operands, which determines the size of the \
+             operation."
         },
         set: |typed, value| {
             let ty = atomic::named(&atomic::TYPES, text(value)?)?;
@@ -316,8 +408,12 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "fetching",
         value: None,
         governs: Governs::Run,
-        help: |_| {
-            "Use fetching operations: the target's value before\nthe operation comes back".into()
+        legacy: true,
+        repeats: false,
+        help: |_| "Use fetching operations, which return the previous\nvalue of the target".into(),
+        manual: |_| {
+            "Use fetching operations, which return the previous value of the target. The measured \
+             time ends when that value has arrived."
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.fetching = true),
     },
@@ -327,8 +423,14 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "matching",
         value: None,
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |_| {
             "Use matching list entries at the target; implies\n--unrestricted and --no-idc".into()
+        },
+        manual: |_| {
+            "Let the target find the memory by match bits. Implies `--unrestricted` and \
+             `--no-idc`."
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
     },
@@ -336,13 +438,20 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::ListSize,
         short: Some('l'),
         long: "list-size",
-        value: Some("LIST_SIZE"),
+        value: Some(Value::new("LIST_SIZE", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
             format!(
-                "Operations per iteration, rung for together\n(default: {default}); at most {MAX_LIST_SIZE}"
+                "Operations per iteration, issued with one doorbell\n\
+                 (default: {default}); at most {MAX_LIST_SIZE}"
             )
+        },
+        manual: |_| {
+            "The number of operations in one iteration. All their commands are written into the \
+             transmit queue and issued with one doorbell. At most 16382."
         },
         set: |typed, value| {
             let list_size = within(text(value)?, 1..=MAX_LIST_SIZE.into())? as u16;
@@ -355,20 +464,35 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "bidirectional",
         value: None,
         governs: Governs::Run,
-        help: |_| "Measure both directions at a time".into(),
+        legacy: true,
+        repeats: false,
+        help: |_| "Measure both directions at the same time".into(),
+        manual: |_| {
+            "Measure both directions at the same time. Each side sends lists and replies to those \
+             of the other side. The bandwidths of both sides are added, and both sides print the \
+             sum. `--duration` suits this option better than a number of iterations."
+        },
         set: |typed, _| set_lists(typed, |lists| lists.bidirectional = true),
     },
     OptionDef {
         id: Opt::BufSz,
         short: None,
         long: "buf-sz",
-        value: Some("BUF_SIZE"),
+        value: Some(Value::new("BUF_SIZE", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
             format!(
-                "Largest buffer in bytes, wrapped around in where a\nlist does not fit (default: {default})"
+                "Largest buffer in bytes; longer lists reuse it from\n\
+                 the start (default: {default})"
             )
+        },
+        manual: |_| {
+            "The largest buffer to send from and to receive into, in bytes. The buffer is smaller \
+             if all operations of a list, each aligned to *BUF_ALIGN*, fit into less. Longer \
+             lists reuse the buffer from the start."
         },
         set: |typed, value| {
             let max_buffer = within(text(value)?, 1..=u64::MAX)?;
@@ -379,12 +503,15 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::BufAlign,
         short: None,
         long: "buf-align",
-        value: Some("BUF_ALIGN"),
+        value: Some(Value::new("BUF_ALIGN", Completion::Nothing)),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
             format!("Spacing of operations in the buffers in bytes\n(default: {default})")
         },
+        manual: |_| "The alignment of the operations within the buffers, in bytes.",
         set: |typed, value| {
             let alignment = within(text(value)?, 1..=MAX_ALIGNMENT)?;
             set_lists(typed, |lists| lists.alignment = alignment)
@@ -396,7 +523,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "rdzv",
         value: None,
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |_| "Use rendezvous transfers; implies --no-idc".into(),
+        manual: |_| {
+            "Use rendezvous transfers: the target's NIC learns of the message and fetches its \
+             data. Implies `--no-idc`."
+        },
         set: |typed, _| {
             typed.run.rdzv = true;
             Ok(())
@@ -408,7 +541,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "percentiles",
         value: None,
         governs: Governs::Results,
+        legacy: false,
+        repeats: false,
         help: |_| "Print percentiles after the table".into(),
+        manual: |_| {
+            "Print percentiles of the latencies after the table: 50, 90, 99, 99.9 and 99.99 \
+             percent. A star marks a percentile with fewer than ten samples above it."
+        },
         set: |typed, _| {
             typed.outputs.percentiles = true;
             Ok(())
@@ -418,11 +557,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Json,
         short: None,
         long: "json",
-        value: Some("[FILE]"),
+        value: Some(Value::optional("FILE", Completion::Files)),
         governs: Governs::Results,
+        legacy: false,
+        repeats: false,
         help: |_| {
-            "Write the results as JSON to FILE; without FILE\nto standard output, and the text to standard error"
+            "Write the results as JSON to FILE; without FILE, to\n\
+             standard output, and the text to standard error"
                 .into()
+        },
+        manual: |_| {
+            "Write the results as one JSON document to *FILE*. Without *FILE*, the document goes \
+             to standard output, and the text to standard error."
         },
         set: |typed, value| {
             typed.outputs.json = Some(place(value)?);
@@ -433,9 +579,15 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Csv,
         short: None,
         long: "csv",
-        value: Some("[FILE]"),
+        value: Some(Value::optional("FILE", Completion::Files)),
         governs: Governs::Results,
-        help: |_| "The same as comma-separated values".into(),
+        legacy: false,
+        repeats: false,
+        help: |_| "Write the results as comma-separated values; FILE\nas for --json".into(),
+        manual: |_| {
+            "Write the results as a table of comma-separated values to *FILE*. Without *FILE*, \
+             the table goes to standard output, and the text to standard error."
+        },
         set: |typed, value| {
             typed.outputs.csv = Some(place(value)?);
             Ok(())
@@ -445,15 +597,22 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::HdrLog,
         short: None,
         long: "hdr-log",
-        value: Some("FILE"),
+        value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::Results,
+        legacy: false,
+        repeats: false,
         help: |_| {
-            "Write the distribution of the latencies to FILE as\nan HdrHistogram log (V2)".into()
+            "Write the distribution of the latencies to FILE as\nan HdrHistogram log (version 2)"
+                .into()
+        },
+        manual: |_| {
+            "Write the distribution of the latencies to *FILE*, as a log of histograms (version \
+             2) that the tools of HdrHistogram read."
         },
         set: |typed, value| {
             if value == LEFT_OUT {
                 return Err(
-                    "expected the name of a file: it is no format for standard output".into(),
+                    "expected the name of a file: this format cannot go to standard output".into(),
                 );
             }
             typed.outputs.hdr_log = Some(file(value)?);
@@ -464,20 +623,34 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Expect,
         short: None,
         long: "expect",
-        value: Some("LIST"),
+        value: Some(Value::new("LIST", Completion::Nothing)),
         governs: Governs::Results,
+        legacy: false,
+        repeats: true,
         help: |tool| {
-            let (example, figures) = match tool.defaults.lists {
+            let (example, metrics) = match tool.defaults.lists {
                 Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
                 None => ("p99<4us,mean<2.2us", "min, max,\nmean, stddev, pN"),
             };
             format!(
-                "Judge the figures of each size, such as\n\"{example}\"; exit status 3 if one\n\
-                 is not as expected; there are {figures}"
+                "Check each size against bounds such as\n\"{example}\"; exit status 3 if any\n\
+                 fails. Metrics: {metrics}"
             )
         },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Check the metrics of each size, and exit with status 3 if any check fails. \
+                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
+                 a number, and a unit. The metrics are bw, in MB/s or GB/s, and rate, in pkt/s, \
+                 kpkt/s or Mpkt/s. All lists that are given apply."
+            } else {
+                "Check the metrics of each size, and exit with status 3 if any check fails. \
+                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
+                 a number, and a unit. The metrics are min, max, mean, stddev and percentiles \
+                 such as p99, in ns, us, ms or s. All lists that are given apply."
+            }
+        },
         set: |typed, value| {
-            // Each of several is to be met.
             typed
                 .outputs
                 .expectations
@@ -491,9 +664,15 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "quiet",
         value: None,
         governs: Governs::Results,
+        legacy: false,
+        repeats: false,
         help: |_| {
-            "Show no progress on a terminal, and no text where\nanother format has standard output"
+            "Show no progress on a terminal, and no text if\nanother format has standard output"
                 .into()
+        },
+        manual: |_| {
+            "Show no progress on a terminal, and no text if another format has standard \
+             output."
         },
         set: |typed, _| {
             typed.outputs.quiet = true;
@@ -504,20 +683,28 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::TxGpu,
         short: Some('t'),
         long: "tx-gpu",
-        value: Some("GPU"),
+        value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
         help: |tool| {
-            let implied = match tool.takes(Opt::NoIdc) {
-                true => "; implies --no-idc",
-                false => "",
+            let implied = if tool.takes(Opt::NoIdc) {
+                "; implies --no-idc"
+            } else {
+                ""
             };
             format!(
                 "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
             )
         },
+        manual: |_| {
+            "Put the transmit buffer of this side into the memory of a GPU; 0 is the first GPU of \
+             its type. The other side chooses its own buffers. Data in GPU memory is never part \
+             of the command itself."
+        },
         set: |typed, value| {
             typed.gpus.tx = Some(gpu_index(value)?);
-            // The CPU, which would put the data into the command, cannot read it.
+            // The CPU cannot read GPU memory, and so cannot put the data into the command.
             typed.run.use_idc = false;
             Ok(())
         },
@@ -526,9 +713,15 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::RxGpu,
         short: Some('r'),
         long: "rx-gpu",
-        value: Some("GPU"),
+        value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
         help: |_| "GPU that holds the receive buffer of this side\n(default: system memory)".into(),
+        manual: |_| {
+            "Put the receive buffer of this side into the memory of a GPU; 0 is the first GPU of \
+             its type."
+        },
         set: |typed, value| {
             typed.gpus.rx = Some(gpu_index(value)?);
             Ok(())
@@ -538,9 +731,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::GpuType,
         short: Some('g'),
         long: "gpu-type",
-        value: Some("TYPE"),
+        value: Some(Value::new(
+            "TYPE",
+            Completion::Words(|| names(&GpuType::ALL)),
+        )),
         governs: Governs::ThisProcess,
-        help: |_| "AMD, NVIDIA or INTEL (default: what is found)".into(),
+        legacy: true,
+        repeats: false,
+        help: |_| "AMD, NVIDIA or INTEL (default: first type found)".into(),
+        manual: |_| {
+            "The type of the GPUs. Without this option, it is the first of AMD, NVIDIA and INTEL \
+             for which the machine has a GPU and the runtime (HIP, CUDA, Level Zero)."
+        },
         set: |typed, value| {
             typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
             Ok(())
@@ -550,9 +752,16 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::UseHp,
         short: None,
         long: "use-hp",
-        value: Some("SIZE"),
+        value: Some(Value::new("SIZE", Completion::Words(|| names(&HUGE_PAGES)))),
         governs: Governs::Run,
+        legacy: true,
+        repeats: false,
         help: |_| "Huge pages for the data buffers: 2M or 1G\n(default: ordinary pages)".into(),
+        manual: |_| {
+            "Use huge pages of this size for the data buffers of both sides. They must have been \
+             reserved on both nodes; before anything is allocated, the tool compares the number \
+             of pages that it needs with the number that is free."
+        },
         set: |typed, value| {
             typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
             Ok(())
@@ -562,13 +771,23 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Cpu,
         short: None,
         long: "cpu",
-        value: Some("LIST|auto"),
+        value: Some(Value::new(
+            "LIST|auto",
+            Completion::Words(|| vec!["auto".into()]),
+        )),
         governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
         help: |_| {
-            "Run on these CPUs (such as 2 or 0-3,8) and have the\n\
-             buffers on their NUMA node; auto: one near the NIC\n\
-             (default: any)"
+            "Run on these CPUs (such as 2 or 0-3,8), with the\n\
+             buffers on their NUMA node; auto: a CPU near the\nNIC (default: any)"
                 .into()
+        },
+        manual: |_| {
+            "The CPUs on which the measuring thread of this side may run, which also determine \
+             the NUMA node of its buffers. With *auto*, it runs on one CPU of the node that the \
+             NIC is plugged into, and not on CPU 0 if there is another. Without this option the \
+             kernel chooses, and a hint says when it chose another node."
         },
         set: |typed, value| {
             typed.cpus = text(value)?.parse()?;
@@ -581,7 +800,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "loopback",
         value: None,
         governs: Governs::ThisProcess,
-        help: |_| "Run server and client here, in one command".into(),
+        legacy: false,
+        repeats: false,
+        help: |_| "Run server and client on this machine, in one\ncommand".into(),
+        manual: |_| {
+            "Run server and client in one command, on one machine and one NIC. No address may be \
+             given."
+        },
         set: |typed, _| {
             typed.loopback = true;
             Ok(())
@@ -591,12 +816,15 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Bind,
         short: None,
         long: "bind",
-        value: Some("ADDR"),
+        value: Some(Value::new("ADDR", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
         help: |_| {
             "Server: address or name of this machine to listen\non (default: all, IPv4 and IPv6)"
                 .into()
         },
+        manual: |_| "For a server: the address, or a name of this machine, to listen on.",
         set: |typed, value| {
             let host = text(value)?;
             if host.is_empty() {
@@ -612,7 +840,13 @@ pub static OPTIONS: [OptionDef; 39] = [
         long: "persist",
         value: None,
         governs: Governs::ThisProcess,
-        help: |_| "Server: serve one client after another, until\ntold to stop".into(),
+        legacy: false,
+        repeats: false,
+        help: |_| "Server: serve one client after another, until\ninterrupted".into(),
+        manual: |_| {
+            "For a server: serve one client after another, until a signal ends it. A failed run \
+             is reported and does not end the server."
+        },
         set: |typed, _| {
             typed.persist = true;
             Ok(())
@@ -622,13 +856,20 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::ConnectTimeout,
         short: None,
         long: "connect-timeout",
-        value: Some("SEC"),
+        value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
         help: |_| {
             let default = DEFAULT_CONNECT_LIMIT.as_secs();
             format!(
-                "Client: seconds for each address of the server\nto accept the connection (default: {default})"
+                "Client: seconds to wait for a connection to each\n\
+                 address of the server (default: {default})"
             )
+        },
+        manual: |_| {
+            "For a client: the number of seconds to wait for each address of the server to accept \
+             the connection."
         },
         set: |typed, value| {
             typed.connect_timeout = Some(within(text(value)?, 1..=MAX_SECONDS)? as u32);
@@ -639,10 +880,18 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Wait,
         short: None,
         long: "wait",
-        value: Some("SEC"),
+        value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
         help: |_| {
-            "Client: seconds to go on trying where no server\nlistens, or it serves another client (default: 0)".into()
+            "Client: seconds to keep trying if no server listens\n\
+             or the server is busy (default: 0)"
+                .into()
+        },
+        manual: |_| {
+            "For a client: the number of seconds to keep trying if no server listens yet or the \
+             server is busy with another client."
         },
         set: |typed, value| {
             typed.wait = Some(within(text(value)?, 0..=MAX_SECONDS)? as u32);
@@ -653,13 +902,16 @@ pub static OPTIONS: [OptionDef; 39] = [
         id: Opt::Libcxi,
         short: None,
         long: "libcxi",
-        value: Some("PATH"),
+        value: Some(Value::new("PATH", Completion::Files)),
         governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
         help: |_| {
             format!(
                 "Library to load for cxiN devices (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
             )
         },
+        manual: |_| "The library to load for cxiN devices.",
         set: |typed, value| {
             if value.is_empty() {
                 return Err("expected the path of a library".into());
@@ -670,129 +922,17 @@ pub static OPTIONS: [OptionDef; 39] = [
     },
 ];
 
-/// The definition of an option.
+/// Returns the definition of an option.
 pub fn definition(id: Opt) -> &'static OptionDef {
     let defined = OPTIONS.iter().find(|option| option.id == id);
     defined.expect("each option is defined; a test counts them")
 }
 
-/// The options of `tool`, in the order of its help text.
+/// Returns the options of `tool`, in the order of its help text.
 pub fn of(tool: &Tool) -> impl Iterator<Item = &'static OptionDef> {
     tool.options().map(definition)
 }
 
-/// Longest wait that can be asked for: a week.
-const MAX_SECONDS: u64 = 7 * 24 * 3600;
-
-/// Where a document is to go: a file, or standard output where its name was left out.
-pub fn place(value: &OsStr) -> Result<Place, String> {
-    if value == LEFT_OUT {
-        return Ok(Place::Stdout);
-    }
-    file(value).map(Place::File)
-}
-
-fn file(value: &OsStr) -> Result<PathBuf, String> {
-    match value.is_empty() {
-        true => Err("expected the name of a file".into()),
-        false => Ok(value.into()),
-    }
-}
-
-fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
-    if let Some(atomic) = &mut typed.run.atomic {
-        set(atomic);
-    }
-    Ok(())
-}
-
-fn set_lists(typed: &mut Typed, set: impl FnOnce(&mut ListOptions)) -> Result<(), String> {
-    if let Some(lists) = &mut typed.run.lists {
-        set(lists);
-    }
-    Ok(())
-}
-
 fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
     tool.defaults.atomic.map(text).unwrap_or_default()
-}
-
-fn text(value: &OsStr) -> Result<&str, String> {
-    value.to_str().ok_or_else(|| "expected plain text".into())
-}
-
-/// The number of a GPU, which has eight bits on the control connection (wire.md 4.2).
-fn gpu_index(value: &OsStr) -> Result<u8, String> {
-    within(text(value)?, 0..=u8::MAX.into()).map(|index| index as u8)
-}
-
-/// Names of sizes, in any case.
-fn huge_page(text: &str) -> Option<HugePage> {
-    let sizes = [HugePage::Mib2, HugePage::Gib1];
-    let is_named = |size: &HugePage| size.to_string().eq_ignore_ascii_case(text);
-    sizes.into_iter().find(is_named)
-}
-
-/// `MIN` or `MIN:MAX`.
-fn sizes(text: &str) -> Option<(u64, u64)> {
-    match text.split_once(':') {
-        None => {
-            let size = decimal(text).filter(|size| is_size(*size))?;
-            Some((size, size))
-        }
-        Some((min, max)) => {
-            let (min, max) = (decimal(min)?, decimal(max)?);
-            is_range(min, max).then_some((min, max))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn sizes_and_ranges() {
-        assert_eq!(sizes("8"), Some((8, 8)));
-        assert_eq!(sizes("7"), Some((7, 7)));
-        assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
-        assert_eq!(sizes("1:8192"), Some((1, 8192)));
-        assert_eq!(sizes("64:64"), Some((64, 64)));
-    }
-
-    #[test]
-    fn t24_malformed_sizes() {
-        for text in [
-            "",
-            "0",
-            "8x",
-            "3:7",
-            "8:4",
-            "4294967296",
-            "1:4294967296",
-            "0:8",
-            "1:",
-            ":8",
-            ":",
-            "1:2:4",
-            "1:abc",
-            "1: 8",
-            "-8",
-            "8:12",
-            "6:6",
-        ] {
-            assert_eq!(sizes(text), None, "{text:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn sizes_survive_anything(text in "[0-9:x -]{0,24}") {
-            if let Some((min, max)) = sizes(&text) {
-                prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
-            }
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, value_parser};
 
-use crate::cli::help::entry;
+use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::error::invalid;
 use crate::error::{Failure, cause};
 use crate::interrupt;
@@ -21,23 +21,48 @@ use crate::tools::TOOLS;
 /// Default of `--max-regress`, in percent.
 const MAX_REGRESS: f64 = 5.0;
 
-/// Returns the help of the command.
-pub fn help() -> String {
-    let mut text = String::from(
-        "Compare the results of two runs\n\nUsage:\n  cxidiag compare BASE NEW [OPTIONS]\n\n\
-         BASE and NEW are files that a tool wrote with --json=FILE.\n\nOptions:\n",
-    );
-    text += &entry(
-        "    --max-regress=PERCENT",
-        &format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
-    );
-    text += &entry(
-        "    --figure=FIGURE",
-        "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate",
-    );
-    text += &entry("-h, --help", "Print this help and exit");
-    text += "\nExit status 3 if a size has regressed: its metric is worse in NEW by more than\nPERCENT, or NEW did not measure it completely.\n";
-    text
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        about: "Compare the results of two runs",
+        synopsis: vec![("cxidiag compare BASE NEW [OPTIONS]".into(), "")],
+        arguments: Completion::Files,
+        about_arguments: "BASE and NEW are files that a tool wrote with --json=FILE.",
+        options: vec![
+            Entry {
+                short: None,
+                long: "max-regress",
+                value: Some(Value::new("PERCENT", Completion::Nothing)),
+                help: format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
+                manual: "How much worse the metric may be, in percent of that of *BASE*.",
+            },
+            Entry {
+                short: None,
+                long: "figure",
+                value: Some(Value::new("FIGURE", Completion::Words(figures))),
+                help: "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): \
+                       min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate"
+                    .into(),
+                manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
+                         p99.99 of latencies, bw or rate of bandwidths.",
+            },
+            Entry::help(),
+        ],
+        remarks: vec![
+            "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
+             PERCENT, or NEW did not measure it completely.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Returns the metrics that can decide, as the help text lists them.
+fn figures() -> Vec<String> {
+    [
+        "min", "max", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "bw", "rate",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Runs the command with the arguments after its name.
@@ -47,7 +72,7 @@ pub fn help() -> String {
 /// Invalid arguments, a file that cannot be read, results of different tools, or a regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&help());
+        return crate::report::print(&usage().to_string());
     };
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
     if base.tool != new.tool {

@@ -9,8 +9,8 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, value_parser};
 
 use crate::backend;
-use crate::cli::help::entry;
-use crate::cli::options::{LEFT_OUT, place};
+use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::values::{LEFT_OUT, place};
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::Failure;
 use crate::error::invalid;
@@ -20,29 +20,44 @@ use crate::plan::outputs::Place;
 use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
 
-/// Returns the help of the command.
-pub fn help() -> String {
-    let mut text = String::from(
-        "List the NICs of this machine, and who may use them\n\n\
-         Usage:\n  cxidiag devices [DEVICE...] [OPTIONS]\n\n\
-         DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, all\n\
-         NICs are listed, one to a line.\n\nOptions:\n",
-    );
-    text += &entry(
-        "    --verbose",
-        "Print all that is known of each NIC, as for DEVICE",
-    );
-    text += &entry(
-        "    --json[=FILE]",
-        "Print one JSON document instead of the text, or\nwrite it to FILE",
-    );
-    text += &entry(
-        "    --libcxi=PATH",
-        &format!("Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"),
-    );
-    text += &entry("-h, --help", "Print this help and exit");
-    text += "\nExit status 1 if a NIC cannot be opened.\n";
-    text
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        about: "List the NICs of this machine, and who may use them",
+        synopsis: vec![("cxidiag devices [DEVICE...] [OPTIONS]".into(), "")],
+        arguments: Completion::Devices,
+        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without \
+                          DEVICE, all\nNICs are listed, one to a line.",
+        options: vec![
+            Entry {
+                short: None,
+                long: "verbose",
+                value: None,
+                help: "Print all that is known of each NIC, as for DEVICE".into(),
+                manual: "Print all that is known of each NIC, also without *DEVICE*.",
+            },
+            Entry {
+                short: None,
+                long: "json",
+                value: Some(Value::optional("FILE", Completion::Files)),
+                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
+                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
+                         the document goes to standard output, in place of the text.",
+            },
+            Entry {
+                short: None,
+                long: "libcxi",
+                value: Some(Value::new("PATH", Completion::Files)),
+                help: format!(
+                    "Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
+                ),
+                manual: "The library to load for cxiN devices.",
+            },
+            Entry::help(),
+        ],
+        remarks: vec!["Exit status 1 if a NIC cannot be opened."],
+        ..Usage::default()
+    }
 }
 
 /// Runs the command with the arguments after its name.
@@ -52,7 +67,7 @@ pub fn help() -> String {
 /// Invalid arguments, a file that cannot be written, or a NIC that cannot be opened.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&help());
+        return crate::report::print(&usage().to_string());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let machine = Machine::this();

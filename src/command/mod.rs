@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
+use crate::cli::usage::Usage;
 use crate::error::Failure;
 use crate::tool::PROGRAM;
 
@@ -17,8 +18,8 @@ pub struct Command {
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
-    /// Its help text.
-    pub help: fn() -> String,
+    /// What it takes.
+    pub usage: fn() -> Usage,
     /// Runs it with the arguments after its name.
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
 }
@@ -60,13 +61,13 @@ pub static COMMANDS: &[Command] = &[
     Command {
         name: "devices",
         about: "List the NICs of this machine",
-        help: devices::help,
+        usage: devices::usage,
         run: devices::run,
     },
     Command {
         name: "compare",
         about: "Compare the results of two runs",
-        help: compare::help,
+        usage: compare::usage,
         run: compare::run,
     },
 ];

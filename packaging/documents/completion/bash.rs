@@ -1,20 +1,22 @@
 //! Completion for bash: one function for all names.
 
+use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, Values, values};
-use crate::documents::usage::{Entry, Usage};
-use crate::documents::{Arguments, Subcommand};
+use super::SOFTWARE_NICS;
+use crate::documents::Subcommand;
 
-/// The script.
+/// Returns the script.
 pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let mut text = format!(
-        "# Completion of {PROGRAM} for bash.\n\n_{PROGRAM}() {{\n    local tool=${{1##*/}} current=$2 option=$3 \
+        "# Completion of {PROGRAM} for bash.\n\n_{PROGRAM}() {{\n    \
+         local tool=${{1##*/}} current=$2 option=$3 \
          options with_value devices files words=() arguments\n    COMPREPLY=()\n"
     );
     text += &format!(
         "    if [[ $tool == {PROGRAM} ]]; then\n        if ((COMP_CWORD == 1)); then\n            \
-         mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\")\n            return\n        fi\n        \
+         mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\")\n            \
+         return\n        fi\n        \
          tool=${{COMP_WORDS[1]}}\n    fi\n",
         first_words(program)
     );
@@ -22,33 +24,29 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     for tool in all {
         let names: Vec<&str> = [tool.name].into_iter().chain(tool.legacy_name).collect();
         text += &format!("    {})\n", names.join(" | "));
-        text += &format!("        options=\"{}\"\n", forms(tool, |_| true));
-        text += &format!(
-            "        with_value=\"{}\"\n",
-            forms(tool, |entry| entry.value.is_some()
-                && !entry.value_is_optional)
-        );
-        text += &format!(
-            "        devices=\"{}\"\n",
-            forms(tool, |entry| values(&tool.usage, entry) == Values::Devices)
-        );
-        text += &format!(
-            "        files=\"{}\"\n",
-            forms(tool, |entry| values(&tool.usage, entry) == Values::Files)
-        );
+        let lists = [
+            ("options", forms(tool, |_| true)),
+            ("with_value", forms(tool, takes_next_word)),
+            ("devices", forms(tool, completes_devices)),
+            ("files", forms(tool, completes_files)),
+        ];
+        for (name, forms) in lists {
+            text += &format!("        {name}=\"{forms}\"\n");
+        }
         for entry in &tool.usage.options {
-            if let Values::Words(words) = values(&tool.usage, entry) {
+            if let Some(Completion::Words(words)) = completion(entry) {
                 text += &format!(
                     "        words+=(\"{}: {}\")\n",
                     forms_of(entry).join(" "),
-                    words.join(" ")
+                    words().join(" ")
                 );
             }
         }
-        let arguments = match tool.arguments {
-            Arguments::Host => "hostname",
-            Arguments::Devices => "device",
-            Arguments::Files => "file",
+        let arguments = match tool.usage.arguments {
+            Completion::Devices => "device",
+            Completion::Files => "file",
+            Completion::Hosts => "hostname",
+            Completion::Words(_) | Completion::Nothing => "",
         };
         text += &format!("        arguments={arguments}\n        ;;\n");
     }
@@ -62,8 +60,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     text
 }
 
-/// What completes an option, its value, or an argument, once the tool is known. The shell makes words of their own of
-/// `=` signs.
+/// Completes an option, its value, or an argument of the tool. Bash passes `=` as a separate word.
 const BODY: &str = r#"
     if [[ $current == = ]]; then
         current=
@@ -94,26 +91,40 @@ const BODY: &str = r#"
     fi
 "#;
 
-/// What may come first: subcommands and options of the program.
+/// Returns the words that may come first: subcommands and options of the program.
 fn first_words(program: &Usage) -> String {
-    let options = program
-        .options
-        .iter()
-        .map(|entry| format!("--{}", entry.long));
-    let names = program.subcommands.iter().map(|(name, _)| name.clone());
+    let lists = program.subcommands.iter();
+    let names = lists.flat_map(|(_, list)| list.iter().map(|own| own.name.to_owned()));
+    let options = program.options.iter();
+    let options = options.map(|entry| format!("--{}", entry.long));
     names.chain(options).collect::<Vec<_>>().join(" ")
 }
 
-/// The forms of those options of a tool that `is_wanted`.
+fn completion(entry: &Entry) -> Option<Completion> {
+    entry.value.map(|value| value.completion)
+}
+
+fn takes_next_word(entry: &Entry) -> bool {
+    entry.value.is_some_and(|value| !value.is_optional)
+}
+
+fn completes_devices(entry: &Entry) -> bool {
+    matches!(completion(entry), Some(Completion::Devices))
+}
+
+fn completes_files(entry: &Entry) -> bool {
+    matches!(completion(entry), Some(Completion::Files))
+}
+
+/// Returns the forms of the options of `tool` for which `is_wanted` holds.
 fn forms(tool: &Subcommand, is_wanted: impl Fn(&Entry) -> bool) -> String {
     let wanted = tool.usage.options.iter().filter(|entry| is_wanted(entry));
     wanted.flat_map(forms_of).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the short and the long form of an option.
 fn forms_of(entry: &Entry) -> Vec<String> {
     let short = entry.short.map(|letter| format!("-{letter}"));
-    short
-        .into_iter()
-        .chain([format!("--{}", entry.long)])
-        .collect()
+    let long = format!("--{}", entry.long);
+    short.into_iter().chain([long]).collect()
 }

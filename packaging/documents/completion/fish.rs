@@ -1,22 +1,23 @@
 //! Completion for fish: one line for each option.
 
+use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, Values, values};
-use crate::documents::usage::{Entry, Usage, summary};
-use crate::documents::{Arguments, Subcommand};
+use super::{SOFTWARE_NICS, summary};
+use crate::documents::Subcommand;
 
-/// The script for the program.
+/// Returns the script for the program.
 pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let mut text = format!("# Completion of {PROGRAM} for fish.\n\ncomplete -c {PROGRAM} -f\n");
-    for (name, about) in &program.subcommands {
+    for subcommand in program.subcommands.iter().flat_map(|(_, list)| list) {
         text += &format!(
-            "complete -c {PROGRAM} -n __fish_use_subcommand -a {name} -d '{}'\n",
-            quoted(summary(about))
+            "complete -c {PROGRAM} -n __fish_use_subcommand -a {} -d '{}'\n",
+            subcommand.name,
+            quoted(subcommand.about)
         );
     }
     for entry in &program.options {
-        let option = option(program, entry);
+        let option = option(entry);
         text += &format!("complete -c {PROGRAM} -n __fish_use_subcommand {option}\n");
     }
     for tool in all {
@@ -27,51 +28,53 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     text
 }
 
-/// The script for a legacy name.
+/// Returns the script for a legacy name.
 pub fn legacy_script(name: &str, tool: &Subcommand) -> String {
     format!("# Completion of {name} for fish.\n\ncomplete -c {name} -f\n")
         + &tool_lines(name, "", tool)
 }
 
 fn tool_lines(name: &str, condition: &str, tool: &Subcommand) -> String {
-    let mut text = match tool.arguments {
-        Arguments::Host => format!("complete -c {name}{condition} -a '(__fish_print_hostnames)'\n"),
-        Arguments::Devices => format!("complete -c {name}{condition} -a '{}'\n", devices()),
-        Arguments::Files => format!("complete -c {name}{condition} -F\n"),
+    let arguments = match tool.usage.arguments {
+        Completion::Devices => format!(" -a '{}'", devices()),
+        Completion::Files => " -F".to_owned(),
+        Completion::Hosts => " -a '(__fish_print_hostnames)'".to_owned(),
+        Completion::Words(_) | Completion::Nothing => String::new(),
     };
+    let mut text = format!("complete -c {name}{condition}{arguments}\n");
     for entry in &tool.usage.options {
-        text += &format!(
-            "complete -c {name}{condition} {}\n",
-            option(&tool.usage, entry)
-        );
+        text += &format!("complete -c {name}{condition} {}\n", option(entry));
     }
     text
 }
 
-/// Devices, in words that fish expands.
+/// Returns the devices, as words that fish expands.
 fn devices() -> String {
     let software = SOFTWARE_NICS.join(" ");
     format!("{software} (ls /sys/class/cxi 2>/dev/null)")
 }
 
-fn option(usage: &Usage, entry: &Entry) -> String {
+/// Returns the arguments of `complete` for an option.
+fn option(entry: &Entry) -> String {
     let short = entry
         .short
         .map_or(String::new(), |letter| format!("-s {letter} "));
-    let value = match (&entry.value, values(usage, entry)) {
-        (None, _) => String::new(),
-        (Some(_), Values::Files) if entry.value_is_optional => String::new(),
-        (Some(_), Values::Files) => " -r -F".to_owned(),
-        (Some(_), Values::Devices) => {
-            format!(" -x -a '{}'", devices())
-        }
-        (Some(_), Values::Words(words)) => format!(" -x -a '{}'", words.join(" ")),
-        (Some(_), Values::Free) => " -x".to_owned(),
+    let value = match entry.value {
+        None => String::new(),
+        // fish cannot complete a value that may be omitted.
+        Some(value) if value.is_optional => String::new(),
+        Some(value) => match value.completion {
+            Completion::Devices => format!(" -x -a '{}'", devices()),
+            Completion::Files => " -r -F".to_owned(),
+            Completion::Hosts => " -x -a '(__fish_print_hostnames)'".to_owned(),
+            Completion::Words(words) => format!(" -x -a '{}'", words().join(" ")),
+            Completion::Nothing => " -x".to_owned(),
+        },
     };
     format!(
         "{short}-l {}{value} -d '{}'",
         entry.long,
-        quoted(summary(&entry.help))
+        quoted(&summary(&entry.help))
     )
 }
 

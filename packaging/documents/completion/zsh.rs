@@ -1,12 +1,12 @@
 //! Completion for zsh: `_arguments` does the work.
 
+use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, Values, values};
-use crate::documents::usage::{Entry, Usage, summary};
-use crate::documents::{Arguments, Subcommand};
+use super::{SOFTWARE_NICS, summary};
+use crate::documents::Subcommand;
 
-/// The script.
+/// Returns the script.
 pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let legacy: Vec<&str> = all.iter().filter_map(|tool| tool.legacy_name).collect();
     let mut text = format!(
@@ -14,7 +14,8 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         legacy.join(" ")
     );
     text += &format!(
-        "_{PROGRAM}_devices() {{\n    local -a devices=({} /sys/class/cxi/*(N:t))\n    compadd -a devices\n}}\n\n",
+        "_{PROGRAM}_devices() {{\n    local -a devices=({} /sys/class/cxi/*(N:t))\n    \
+         compadd -a devices\n}}\n\n",
         SOFTWARE_NICS.join(" ")
     );
     text += &format!("_{PROGRAM}_tool() {{\n    case $1 in\n");
@@ -22,55 +23,60 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         let names: Vec<&str> = [tool.name].into_iter().chain(tool.legacy_name).collect();
         text += &format!("    {})\n        _arguments -s -S", names.join(" | "));
         for entry in &tool.usage.options {
-            text += &format!(" \\\n            {}", specification(&tool.usage, entry));
+            text += &format!(" \\\n            {}", specification(entry));
         }
-        let devices = format!(" \\\n            '*:device:_{PROGRAM}_devices'\n");
-        text += match tool.arguments {
-            Arguments::Host => " \\\n            ':server:_hosts'\n",
-            Arguments::Devices => &devices,
-            Arguments::Files => " \\\n            '*:file:_files'\n",
+        let arguments = match tool.usage.arguments {
+            Completion::Devices => "'*:device:",
+            Completion::Files => "'*:file:",
+            Completion::Hosts => "':server:",
+            Completion::Words(_) | Completion::Nothing => "'*: :",
         };
+        let action = action(tool.usage.arguments);
+        text += &format!(" \\\n            {arguments}{action}'\n");
         text += "        ;;\n";
     }
     text += "    esac\n}\n\n";
     text += &format!(
-        "if [[ $service != {PROGRAM} ]]; then\n    _{PROGRAM}_tool $service\nelif ((CURRENT == 2)); then\n    \
+        "if [[ $service != {PROGRAM} ]]; then\n    _{PROGRAM}_tool $service\n\
+         elif ((CURRENT == 2)); then\n    \
          local -a commands=(\n"
     );
-    for (name, about) in &program.subcommands {
-        text += &format!("        '{name}:{}'\n", quoted(summary(about)));
+    for subcommand in program.subcommands.iter().flat_map(|(_, list)| list) {
+        let about = quoted(subcommand.about);
+        text += &format!("        '{}:{about}'\n", subcommand.name);
     }
     text += "    )\n    local -a options=(\n";
     for entry in &program.options {
         text += &format!(
             "        '--{}:{}'\n",
             entry.long,
-            quoted(summary(&entry.help))
+            quoted(&summary(&entry.help))
         );
     }
-    text += "    )\n    _describe -t commands command commands\n    _describe -o -t options option options\nelse\n    \
+    text += "    )\n    _describe -t commands command commands\n    \
+             _describe -o -t options option options\nelse\n    \
              shift words\n    ((CURRENT--))\n";
     text += &format!("    _{PROGRAM}_tool $words[1]\nfi\n");
     text
 }
 
-/// One option, as `_arguments` has it.
-fn specification(usage: &Usage, entry: &Entry) -> String {
-    let summary = quoted(summary(&entry.help))
+/// Returns the specification of an option for `_arguments`.
+fn specification(entry: &Entry) -> String {
+    let summary = quoted(&summary(&entry.help))
         .replace('[', "\\[")
         .replace(']', "\\]");
-    let long = &entry.long;
-    let action = match values(usage, entry) {
-        Values::Devices => format!("_{PROGRAM}_devices"),
-        Values::Files => "_files".to_owned(),
-        Values::Words(words) => format!("({})", words.join(" ")),
-        Values::Free => " ".to_owned(),
-    };
-    let (sign, value) = match &entry.value {
+    let long = entry.long;
+    let (sign, value) = match entry.value {
         None => ("", String::new()),
-        // Two signs at the end: the value, if there is one, stands in the same word.
-        Some(name) if entry.value_is_optional => ("=-", format!("::{}:{action}", quoted(name))),
-        Some(name) => ("=", format!(":{}:{action}", quoted(name))),
+        Some(value) => {
+            let completed = format!("{}:{}", quoted(value.name), action(value.completion));
+            if value.is_optional {
+                // `=-` and `::`: the value may be omitted, and is part of the same word.
+                ("=-", format!("::{completed}"))
+            } else {
+                ("=", format!(":{completed}"))
+            }
+        }
     };
     match entry.short {
         None => format!("'--{long}{sign}[{summary}]{value}'"),
@@ -78,6 +84,17 @@ fn specification(usage: &Usage, entry: &Entry) -> String {
             let plus = if entry.value.is_some() { "+" } else { "" };
             format!("'(-{letter} --{long})'{{-{letter}{plus},--{long}{sign}}}'[{summary}]{value}'")
         }
+    }
+}
+
+/// Returns the action of `_arguments` that offers values.
+fn action(completion: Completion) -> String {
+    match completion {
+        Completion::Devices => format!("_{PROGRAM}_devices"),
+        Completion::Files => "_files".to_owned(),
+        Completion::Hosts => "_hosts".to_owned(),
+        Completion::Words(words) => format!("({})", words().join(" ")),
+        Completion::Nothing => " ".to_owned(),
     }
 }
 

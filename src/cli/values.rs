@@ -1,0 +1,150 @@
+//! The values of options: from what was typed to what is set.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use cxi::HugePage;
+
+use crate::atomic::Atomic;
+use crate::number::{decimal, within};
+use crate::plan::outputs::Place;
+use crate::plan::typed::Typed;
+use crate::run_options::{ListOptions, is_range, is_size};
+
+/// The value of an option whose value was omitted: `--json` is `--json=-`.
+pub const LEFT_OUT: &str = "-";
+
+/// Sizes of huge pages.
+pub(super) const HUGE_PAGES: [HugePage; 2] = [HugePage::Mib2, HugePage::Gib1];
+
+/// Returns where a document goes: to a file, or to standard output if the name was omitted.
+///
+/// # Errors
+///
+/// What is allowed, if the name is empty.
+pub fn place(value: &OsStr) -> Result<Place, String> {
+    if value == LEFT_OUT {
+        return Ok(Place::Stdout);
+    }
+    file(value).map(Place::File)
+}
+
+/// Returns the path of a file.
+pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
+    if value.is_empty() {
+        return Err("expected the name of a file".into());
+    }
+    Ok(value.into())
+}
+
+/// Sets an option of atomic operations.
+pub(super) fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
+    if let Some(atomic) = &mut typed.run.atomic {
+        set(atomic);
+    }
+    Ok(())
+}
+
+/// Sets an option of lists.
+pub(super) fn set_lists(
+    typed: &mut Typed,
+    set: impl FnOnce(&mut ListOptions),
+) -> Result<(), String> {
+    if let Some(lists) = &mut typed.run.lists {
+        set(lists);
+    }
+    Ok(())
+}
+
+/// Returns a value as text.
+pub(super) fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "expected plain text".into())
+}
+
+/// Returns the number of a GPU, which has eight bits on the control connection (wire.md 4.2).
+pub(super) fn gpu_index(value: &OsStr) -> Result<u8, String> {
+    within(text(value)?, 0..=u8::MAX.into()).map(|index| index as u8)
+}
+
+/// Returns the size of huge pages with this name, in capital or small letters.
+pub(super) fn huge_page(text: &str) -> Option<HugePage> {
+    HUGE_PAGES
+        .into_iter()
+        .find(|size| size.to_string().eq_ignore_ascii_case(text))
+}
+
+/// Returns the least and the greatest size of `MIN` or `MIN:MAX`.
+pub(super) fn sizes(text: &str) -> Option<(u64, u64)> {
+    match text.split_once(':') {
+        None => {
+            let size = decimal(text).filter(|size| is_size(*size))?;
+            Some((size, size))
+        }
+        Some((min, max)) => {
+            let (min, max) = (decimal(min)?, decimal(max)?);
+            is_range(min, max).then_some((min, max))
+        }
+    }
+}
+
+/// Returns the names of values.
+pub(super) fn names(values: &[impl Display]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
+}
+
+/// Returns the names in a table of atomic operations, comparisons or types.
+pub(super) fn words<T>(table: &[(&'static str, T)]) -> Vec<String> {
+    table.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::run_options::MAX_SIZE;
+
+    #[test]
+    fn reads_sizes_and_ranges() {
+        assert_eq!(sizes("8"), Some((8, 8)));
+        assert_eq!(sizes("7"), Some((7, 7)));
+        assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
+        assert_eq!(sizes("1:8192"), Some((1, 8192)));
+        assert_eq!(sizes("64:64"), Some((64, 64)));
+    }
+
+    #[test]
+    fn t24_rejects_malformed_sizes() {
+        for text in [
+            "",
+            "0",
+            "8x",
+            "3:7",
+            "8:4",
+            "4294967296",
+            "1:4294967296",
+            "0:8",
+            "1:",
+            ":8",
+            ":",
+            "1:2:4",
+            "1:abc",
+            "1: 8",
+            "-8",
+            "8:12",
+            "6:6",
+        ] {
+            assert_eq!(sizes(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reads_only_valid_sizes_from_random_text(text in "[0-9:x -]{0,24}") {
+            if let Some((min, max)) = sizes(&text) {
+                prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
+            }
+        }
+    }
+}
