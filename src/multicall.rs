@@ -129,7 +129,7 @@ mod tests {
 
     fn refusal(argv: &[&str]) -> (String, String) {
         let (program, failure) = call(argv).unwrap_err();
-        (program, failure.message)
+        (program, failure.message())
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub enum Situation {
     /// An operation is not answered at all.
     NoAnswer,
     /// The control connection is refused.
-    NobodyListens,
+    ConnectionRefused,
     /// The control connection is not answered.
     NoConnection,
     /// The host name has no address.
@@ -101,7 +101,7 @@ impl fmt::Display for Situation {
             ServiceWithoutVni => "the service has no VNI",
             NoRetryHandler => "the retry handler is not running",
             NoAnswer => "no answer to an operation",
-            NobodyListens => "nobody listens",
+            ConnectionRefused => "nobody listens",
             NoConnection => "no answer to a connection",
             UnknownHost => "the host name cannot be resolved",
             PortInUse => "the port is in use",
@@ -471,7 +471,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "check the links of both NICs, the switch, and whether the peer's node still runs",
     ),
     row(
-        Found(NobodyListens),
+        Found(ConnectionRefused),
         "the server is not started yet, has ended, or listens on another port",
         "start the server first, and give both sides the same --port; --wait=SEC waits for a server that starts, or serves another client",
     ),

@@ -12,7 +12,7 @@ use super::common::{
     Command, Completion, Entry, IdcContext, Initiator, Match, OneEnd, Operands, Reports, Target,
     defaults, initial_target, measure,
 };
-use crate::advice;
+use crate::advice::Explain;
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
@@ -250,7 +250,7 @@ impl DmaAmo {
     #[inline]
     fn set_operands(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
         let copied = buffer.copy_in(0, &self.operands.first.to_le_bytes());
-        copied.map_err(|error| advice::refused("set the operand", error))?;
+        copied.explain("cannot set the operand")?;
         let second = words(self.operands.second);
         self.command
             .set_op2_word1(second[0])

@@ -15,13 +15,13 @@ use cxi::{
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, PERIOD, map, numbered, refused};
+use super::common::memory::{self, PERIOD, map, numbered};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, PORTAL_INDEX, Portals, Reports, TriggeredCounter, defaults,
     portals,
 };
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
@@ -263,7 +263,7 @@ impl Benchmark for Bench {
         receiver
             .buffer
             .close()
-            .map_err(refused("release the receiving buffer"))?;
+            .explain("cannot release the receiving buffer")?;
         sender.close()
     }
 }

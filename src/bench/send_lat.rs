@@ -14,15 +14,15 @@ use cxi::{
 };
 
 use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor};
-use super::common::memory::{self, map, refused};
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, defaults, portals,
 };
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
@@ -253,7 +253,7 @@ impl Receiver {
         self.portals.close()?;
         self.buffer
             .close()
-            .map_err(refused("release the receiving buffer"))
+            .explain("cannot release the receiving buffer")
     }
 }
 
@@ -339,7 +339,9 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
             ..
         } = &mut *self.resources;
         let mut batch = initiator.transmit.batch();
-        self.sending.emit(&mut batch).map_err(not_issued)?;
+        self.sending
+            .emit(&mut batch)
+            .nic("cannot issue a message")?;
         if LOW_LATENCY {
             batch.commit_low_latency();
         } else {
@@ -515,11 +517,6 @@ fn message(event: &Event<'_>) -> Message {
 fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
     let (seen, code) = (event.event_type(), event.return_code());
     advice::unexpected("sending a message", seen, expected, code)
-}
-
-#[cold]
-fn not_issued(error: EmitError) -> Failure {
-    Failure::nic(format!("cannot issue a message: {error}"))
 }
 
 #[cfg(test)]

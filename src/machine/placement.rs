@@ -8,7 +8,7 @@ use std::str::FromStr;
 use cxi::placement::{self as thread, Confined, Preferred};
 
 use super::{Machine, list, shown};
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::device::DeviceName;
 use crate::error::{Failure, invalid};
 
@@ -71,7 +71,7 @@ impl Placement {
         let cpus = match cpus {
             Cpus::Any => return Ok(Self::default()),
             Cpus::Auto => {
-                let allowed = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+                let allowed = thread::cpus().explain(ASK)?;
                 let node = machine.node_of_device(&device.to_string());
                 let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
                 vec![best(&near, &allowed, second)]
@@ -103,9 +103,9 @@ impl Placement {
             return Ok(Taken::default());
         }
         let what = format!("run on {}", self.name());
-        let confined = Confined::to(&self.cpus).map_err(|error| advice::refused(&what, error))?;
+        let confined = Confined::to(&self.cpus).explain(format_args!("cannot {what}"))?;
         // The kernel leaves out what the control group excludes, and says nothing.
-        let granted = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+        let granted = thread::cpus().explain(ASK)?;
         if granted != self.cpus {
             return Err(advice::found(
                 advice::Situation::CpuForbidden,
@@ -138,7 +138,7 @@ impl Placement {
 }
 
 /// For messages: completes "cannot ...".
-const ASK: &str = "ask for the CPUs of this process";
+const ASK: &str = "cannot read the CPUs that this process may use";
 
 /// The CPU to take: one of those `near` the NIC, if any is allowed; CPU 0 last.
 fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
@@ -246,13 +246,12 @@ mod tests {
 
     #[test]
     fn memory_lies_where_all_cpus_are() {
-        assert_eq!(chosen(&[]), Ok(Placement::default()));
-        let place = |cpus: &[u32], node| {
-            Ok(Placement {
-                cpus: cpus.into(),
-                node,
-            })
+        let place = |cpus: &[u32], node| Placement {
+            cpus: cpus.into(),
+            node,
         };
+        let chosen = |arguments: &[&str]| chosen(arguments).unwrap();
+        assert_eq!(chosen(&[]), Placement::default());
         assert_eq!(chosen(&["--cpu=2-3"]), place(&[2, 3], Some(0)));
         assert_eq!(chosen(&["--cpu=0,5"]), place(&[0, 5], Some(1)));
         assert_eq!(chosen(&["--cpu=3-4"]), place(&[3, 4], None));
@@ -268,8 +267,8 @@ mod tests {
         let failure = chosen(&["--cpu=9-10"]).unwrap_err();
         assert_eq!(failure.kind, Kind::Usage);
         assert_eq!(
-            failure.message,
-            "invalid value '9-10' for --cpu: CPU 10 does not run here, 0-9 do"
+            failure.message(),
+            "invalid value '9-10' for --cpu: CPU 10 is not online (online: 0-9)"
         );
     }
 

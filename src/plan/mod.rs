@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn refusal(arguments: &[&str]) -> String {
-        planned(arguments).unwrap_err().message
+        planned(arguments).unwrap_err().message()
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
             Some("--libcxi=/typed".into())
         );
         assert!(named("soft0", None).is_ok());
-        let message = named("soft0", Some("/typed")).unwrap_err().message;
+        let message = named("soft0", Some("/typed")).unwrap_err().message();
         assert!(
             message.contains("/typed") && message.contains("soft0"),
             "{message}"

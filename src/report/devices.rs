@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::outcome::Problem;
 use super::text::line;
-use crate::advice;
+use crate::advice::Explain;
 use crate::backend::Found;
 use crate::device::DeviceKind;
 use crate::error::Failure;
@@ -167,13 +167,11 @@ fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), 
         driver: info.driver.clone(),
         is_virtual_function: info.is_virtual_function,
     });
-    let services = device
-        .services()
-        .map_err(|error| advice::refused("list the services", error))?;
+    let services = device.services().explain("cannot list the services")?;
     for service in services.into_iter().flatten() {
         let in_use = device
             .in_use(service.id)
-            .map_err(|error| advice::refused("read the use of a service", error))?;
+            .explain("cannot read the use of a service")?;
         entry.services.push(service_entry(&service, in_use, rights));
     }
     Ok(())

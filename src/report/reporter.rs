@@ -339,7 +339,8 @@ impl Reporter {
         self.progress = None;
         self.judge_the_rest();
         let result = result.and_then(|()| all_met(&self.outcome.expectations));
-        self.outcome.close(&result, self.started.elapsed());
+        self.outcome
+            .close(result.as_ref().copied(), self.started.elapsed());
         // A document that cannot be written is told unless worse has happened before.
         let Documents { json, csv, hdr_log } = std::mem::take(&mut self.documents);
         let written = [
@@ -397,7 +398,7 @@ pub fn refused(tool: &Tool, arguments: &[std::ffi::OsString], failure: &Failure)
             .any(|typed| *typed == *dashed || *typed == *to_stdout)
     };
     let mut outcome = Outcome::bare(tool);
-    outcome.close(&Err(failure.clone()), Duration::ZERO);
+    outcome.close(Err(failure), Duration::ZERO);
     let document = match (asks("json"), asks("csv")) {
         (true, _) => json::document(&outcome),
         (false, true) => csv::document(&outcome),
@@ -409,7 +410,7 @@ pub fn refused(tool: &Tool, arguments: &[std::ffi::OsString], failure: &Failure)
 
 impl Outcome {
     /// Enters how the run has ended.
-    fn close(&mut self, result: &Result<(), Failure>, elapsed: Duration) {
+    fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
         self.elapsed_ms = elapsed.as_millis() as u64;
         let Err(failure) = result else {
             self.status = Status::Complete;

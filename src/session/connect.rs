@@ -111,24 +111,27 @@ impl<'a> Search<'a> {
             .iter()
             .map(|(address, error)| format!("{}: {}", address.ip(), cause(error)))
             .collect();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!(" (nor at {})", others.join(", ")),
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!(" (other addresses: {})", others.join(", "))
         };
-        match error.kind() {
-            ErrorKind::ConnectionRefused => {
-                Failure::environment(format!("nobody listens at {place}{others}"))
-                    .with_hint(remedy(Situation::NobodyListens))
-            }
+        let (reason, situation) = match error.kind() {
+            ErrorKind::ConnectionRefused => (
+                "connection refused".to_owned(),
+                Some(Situation::ConnectionRefused),
+            ),
             ErrorKind::TimedOut => {
                 let limit = self.reaching.limit.as_secs();
-                Failure::environment(format!("no answer from {place} within {limit} s{others}"))
-                    .with_hint(remedy(Situation::NoConnection))
+                let reason = format!("no answer within {limit} s");
+                (reason, Some(Situation::NoConnection))
             }
-            _ => Failure::environment(format!(
-                "cannot connect to {place}: {}{others}",
-                cause(error)
-            )),
+            _ => (cause(error), None),
+        };
+        let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"));
+        match situation {
+            Some(situation) => failure.with_hint(remedy(situation)),
+            None => failure,
         }
     }
 }
@@ -157,9 +160,10 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
-        match host.contains(':') {
-            true => failure.with_hint("the address stands alone: give the port with --port"),
-            false => failure.with_hint(remedy(Situation::UnknownHost)),
+        if host.contains(':') {
+            failure.with_hint("give the port with --port, not in the address")
+        } else {
+            failure.with_hint(remedy(Situation::UnknownHost))
         }
     })
 }

@@ -17,7 +17,7 @@ use rustix::net::sockopt;
 use super::ANSWER_LIMIT;
 use super::wire::{self, INTERRUPT_NOTICE, Incoming, MAX_PAYLOAD, TooLong, message};
 use crate::advice::{Situation, remedy};
-use crate::error::{Failure, cause};
+use crate::error::{Failure, Kind};
 use crate::{interrupt, limit};
 
 /// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
@@ -70,7 +70,7 @@ impl LinkError {
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
             Self::Refusal(reason) => {
-                Failure::peer(format!("the peer ({peer}) cannot take part: {reason}"))
+                Failure::peer(reason).context(format_args!("the peer ({peer}) cannot run"))
             }
             Self::InterruptNotice => {
                 Failure::peer(format!("the peer ({peer}) was interrupted {doing}"))
@@ -85,12 +85,11 @@ impl LinkError {
                 .with_hint(remedy(Situation::PeerEnded))
             }
             Self::TooLong { length, most } => Failure::environment(format!(
-                "the peer ({peer}) announced {length} bytes {doing}, where {most} are the most"
+                "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
             ))
             .with_hint(remedy(Situation::NoDiagnostic)),
-            Self::Io(error) => Failure::environment(format!(
-                "the connection to the peer ({peer}) failed {doing}: {}",
-                cause(&error)
+            Self::Io(error) => Failure::new(Kind::Environment, error).context(format_args!(
+                "the connection to the peer ({peer}) failed {doing}"
             )),
         }
     }
@@ -300,7 +299,7 @@ impl Connection {
     pub fn refusal(&self) -> LinkError {
         match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
             Ok(reason) => {
-                let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
+                let reason = wire::parse_string(&reason).unwrap_or("no reason given");
                 LinkError::Refusal(reason.to_owned())
             }
             Err(error) => error,

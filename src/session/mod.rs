@@ -311,7 +311,7 @@ impl Session {
         let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
         if is_own && self.owes_interrupt_notice.get() {
             self.finish();
-            self.connection.refuse(&failure.message);
+            self.connection.refuse(&failure.message());
         }
         failure
     }

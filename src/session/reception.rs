@@ -17,7 +17,7 @@ use super::listener::Listener;
 use super::refusal_log::RefusalLog;
 use super::wire::{Incoming, MAX_PAYLOAD, TooLong, message};
 use super::{ANSWER_LIMIT, Agreed};
-use crate::error::{Failure, cause};
+use crate::error::{Context, Failure, cause};
 use crate::interrupt;
 use crate::phase::enter;
 
@@ -87,11 +87,10 @@ fn admit<'a>(
                     | Errno::BADF
                     | Errno::INVAL),
                 ) => {
-                    return Err(Failure::environment(format!(
-                        "cannot accept a connection on TCP port {}: {}",
-                        listener.port(),
-                        cause(&fatal.into())
-                    )));
+                    return Err(fatal).environment(format_args!(
+                        "cannot accept a connection on TCP port {}",
+                        listener.port()
+                    ));
                 }
                 // Linux reports here what went wrong with the connection that would have come.
                 _ => {}

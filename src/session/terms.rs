@@ -159,7 +159,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         lists: tool.defaults.lists.map(|_| lists),
     }
     .checked()
-    .map_err(|rule| rule.as_heard())
+    .map_err(|rule| rule.from_peer())
 }
 
 #[cfg(test)]

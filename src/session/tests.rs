@@ -251,7 +251,7 @@ fn different_tools_both_say_so() {
         against_server(|mut script| drop(script.follow(&string("cxi_read_lat")))).unwrap_err();
     assert!(
         failure
-            .message
+            .message()
             .contains("cxi_write_lat here, cxi_read_lat at the peer"),
         "{failure}"
     );
@@ -265,7 +265,7 @@ fn different_versions_are_both_shown() {
     })
     .unwrap_err();
     assert!(
-        failure.message.contains("2.4.0 here, 2.2.0 at the peer"),
+        failure.message().contains("2.4.0 here, 2.2.0 at the peer"),
         "{failure}"
     );
     assert!(failure.hint.unwrap().contains("SHS 12.0"));
@@ -275,7 +275,7 @@ fn different_versions_are_both_shown() {
 fn t15_different_vnis_are_refused_on_both_sides() {
     let (server, port) = noting_server(&[], SERVER);
     let ours = client(port, &[], LocalAddress { vni: 11, ..CLIENT }).unwrap_err();
-    assert!(ours.message.contains("11 here, 10 at the peer"), "{ours}");
+    assert!(ours.message().contains("11 here, 10 at the peer"), "{ours}");
     assert!(client(port, &[], CLIENT).is_ok());
     let (met, notes) = server.join().unwrap();
     assert!(met.is_ok());
@@ -291,7 +291,7 @@ fn apart(version: &'static str, address: FabricAddress) -> String {
         script.follow(&encode_address(address));
     })
     .unwrap_err();
-    failure.message
+    failure.message()
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn two_machines_do_not_share_the_address_of_a_nic() {
         }
         match handshake.accept(&encode_address(address)) {
             Ok(agreed) => agreed.map(|_| String::new()),
-            Err(Refusal::Failed(failure)) => Some(failure.message),
+            Err(Refusal::Failed(failure)) => Some(failure.message()),
             Err(Refusal::Stranger(reason)) => panic!("{reason}"),
         }
     };
@@ -364,7 +364,7 @@ fn t27_what_a_server_sends_is_checked() {
     })
     .unwrap_err();
     assert!(
-        failure.message.contains("GPU type is none that exists"),
+        failure.message().contains("GPU type is none that exists"),
         "{failure}"
     );
     for address in [
@@ -396,7 +396,7 @@ fn options_and_addresses_have_their_sizes() {
     })
     .unwrap_err();
     assert!(
-        failure.message.contains("7 bytes as its address"),
+        failure.message().contains("7 bytes as its address"),
         "{failure}"
     );
 }
@@ -418,7 +418,7 @@ fn a_server_that_hangs_up_is_told_apart_from_one_that_is_none() {
     let failure = against_server(drop).unwrap_err();
     assert!(
         failure
-            .message
+            .message()
             .contains("closed the connection without naming itself"),
         "{failure}"
     );
@@ -427,13 +427,13 @@ fn a_server_that_hangs_up_is_told_apart_from_one_that_is_none() {
         script.0.write_all(b"SSH-2.0-OpenSSH\r\n").unwrap();
     })
     .unwrap_err();
-    assert!(failure.message.contains("another protocol"), "{failure}");
+    assert!(failure.message().contains("another protocol"), "{failure}");
     let failure = against_server(|mut script| {
         script.follow(&string("cxi_write_lat"));
     })
     .unwrap_err();
     assert!(
-        failure.message.contains("closed the connection"),
+        failure.message().contains("closed the connection"),
         "{failure}"
     );
     assert!(failure.is_of_peer());
@@ -458,7 +458,7 @@ fn a_barrier_has_a_limit_only_if_it_is_given() {
     let failure = client
         .barrier("Post-run", Duration::from_millis(1))
         .unwrap_err();
-    assert!(failure.message.contains("Post-run"), "{failure}");
+    assert!(failure.message().contains("Post-run"), "{failure}");
     assert!(!failure.is_of_peer());
 }
 
@@ -470,7 +470,7 @@ fn a_peer_that_vanishes_ends_a_barrier_without_limit() {
     let failure = waiting.join().unwrap();
     assert!(failure.is_of_peer());
     assert!(
-        failure.message.contains(HOST) && failure.message.contains("failed or was killed"),
+        failure.message().contains(HOST) && failure.message().contains("failed or was killed"),
         "{failure}"
     );
 }
@@ -487,7 +487,7 @@ fn a_barrier_with_a_payload_is_none() {
         extra = Some(script);
     });
     let failure = met.unwrap().0.ready().unwrap_err();
-    assert!(failure.message.contains("announced 1 bytes"), "{failure}");
+    assert!(failure.message().contains("announced 1 bytes"), "{failure}");
 }
 
 fn is_there(session: &Session) -> bool {
@@ -502,7 +502,7 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
     assert!(
         seen.is_of_peer()
             && seen
-                .message
+                .message()
                 .contains("was interrupted at the Post-run barrier")
     );
     // Once is enough, and what follows is the end.
@@ -512,7 +512,7 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
         server
             .barrier("Post-run", LONG)
             .unwrap_err()
-            .message
+            .message()
             .contains("closed the connection")
     );
 
@@ -521,21 +521,22 @@ fn a_farewell_is_heard_in_a_look_and_at_a_barrier() {
     assert!(client.connection.wait(Duration::from_secs(60)).is_ok());
     let seen = client.check_peer("meanwhile").unwrap_err();
     assert!(
-        seen.message.ends_with("was interrupted meanwhile"),
+        seen.message().ends_with("was interrupted meanwhile"),
         "{seen}"
     );
     // It is the cause of what the NIC saw, too.
     let cause = client.cause(Failure::nic("UNDELIVERABLE"), "meanwhile");
-    assert_eq!(cause, seen);
+    assert_eq!((cause.kind, cause.message()), (seen.kind, seen.message()));
     let other = Failure::environment("full");
-    assert_eq!(client.cause(other.clone(), "meanwhile"), other);
+    assert_eq!(client.cause(other, "meanwhile").kind, Kind::Environment);
 }
 
 #[test]
 fn t33_a_refusal_is_heard_at_the_ready_barrier_with_its_reason() {
     let (server, client) = pair();
     let failure = Failure::environment("no pages \u{fc}brig\n").with_hint("make some");
-    assert_eq!(server.tell(failure.clone()), failure);
+    let message = failure.message();
+    assert_eq!(server.tell(failure).message(), message);
     // Only the first counts.
     server.tell(Failure::nic("other"));
     server.send_interrupt_notice();
@@ -543,14 +544,15 @@ fn t33_a_refusal_is_heard_at_the_ready_barrier_with_its_reason() {
     let seen = client.ready().unwrap_err();
     assert!(seen.is_of_peer());
     assert!(
-        seen.message.ends_with(" cannot take part: no pages ?brig?"),
+        seen.message()
+            .ends_with(" cannot take part: no pages ?brig?"),
         "{seen}"
     );
     assert!(
         client
             .ready()
             .unwrap_err()
-            .message
+            .message()
             .contains("closed the connection")
     );
 }
@@ -563,7 +565,7 @@ fn what_is_not_this_sides_failure_is_not_told() {
         server.tell(failure);
         drop(server);
         let seen = client.ready().unwrap_err();
-        assert!(seen.message.contains("closed the connection"), "{seen}");
+        assert!(seen.message().contains("closed the connection"), "{seen}");
     }
 }
 
@@ -644,7 +646,7 @@ fn whoever_is_late_is_refused_at_once() {
     let first = client(port, &[], CLIENT).unwrap();
     let session = server.join().unwrap().unwrap();
     let failure = client(port, &[], CLIENT).unwrap_err();
-    assert!(failure.message.starts_with("nobody listens"), "{failure}");
+    assert!(failure.message().starts_with("nobody listens"), "{failure}");
     drop((first, session));
 }
 
@@ -663,7 +665,7 @@ fn a_server_listens_where_it_is_told_to() {
         assert!(listener.accept().unwrap().is_some());
     }
     let failure = Listener::bind(Some("192.0.2.1"), 0, Reach::Everywhere).unwrap_err();
-    assert!(failure.message.contains("192.0.2.1"), "{failure}");
+    assert!(failure.message().contains("192.0.2.1"), "{failure}");
     assert!(failure.hint.unwrap().contains("--bind"));
 }
 
@@ -701,7 +703,7 @@ fn every_address_is_tried() {
     let failure = to(&["::1", "127.0.0.2"]).unwrap_err();
     let all =
         format!("nobody listens at h (127.0.0.2) port {port} (nor at ::1: Connection refused)");
-    assert_eq!(failure.message, all);
+    assert_eq!(failure.message(), all);
 }
 
 #[test]
@@ -713,7 +715,7 @@ fn nobody_listening() {
         .port();
     let failure = client(port, &[], CLIENT).unwrap_err();
     assert_eq!(
-        failure.message,
+        failure.message(),
         format!("nobody listens at 127.0.0.1 port {port}")
     );
     assert!(failure.hint.unwrap().contains("--port"));
@@ -727,7 +729,7 @@ fn a_port_in_use() {
     let failure = Server::listen(&plan, Reach::Everywhere, &mut Vec::new())
         .err()
         .unwrap();
-    assert!(failure.message.contains(&port.to_string()), "{failure}");
+    assert!(failure.message().contains(&port.to_string()), "{failure}");
     assert!(failure.hint.unwrap().contains("--port"));
 }
 
@@ -737,11 +739,11 @@ fn a_name_that_cannot_be_resolved() {
     let failure = join(&plan(&["h"]), "nowhere.invalid", CLIENT).unwrap_err();
     assert!(
         failure
-            .message
+            .message()
             .starts_with("cannot resolve 'nowhere.invalid': "),
         "{failure}"
     );
-    assert!(!failure.message.contains("lookup address"), "{failure}");
+    assert!(!failure.message().contains("lookup address"), "{failure}");
     let failure = join(&plan(&["h"]), "127.0.0.1:5000", CLIENT).unwrap_err();
     assert!(failure.hint.unwrap().contains("--port"));
 }
@@ -760,5 +762,5 @@ fn a_closed_output_ends_a_server_quietly() {
     let failure = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine, &mut Closed)
         .err()
         .unwrap();
-    assert_eq!(failure.kind, crate::error::Kind::OutputClosed);
+    assert_eq!(failure.kind, Kind::OutputClosed);
 }

@@ -7,11 +7,12 @@ use cxi::sys::{
 };
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
-use super::memory::{EVENT_PAGE, map, refused};
+use super::memory::{EVENT_PAGE, map};
 use super::{PORTAL_INDEX, TriggeredCounter};
+use crate::advice::Explain;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::plan::buffers::Buffer;
 
@@ -72,13 +73,13 @@ impl Initiator {
         let vni = endpoint.domain().vni();
         let profile =
             CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-                .map_err(refused("allocate a communication profile"))?;
+                .explain("cannot allocate a communication profile")?;
         // No combining of events: each is written at once.
         let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
-            .map_err(refused("allocate the initiator's event queue"))?;
+            .explain("cannot allocate the initiator's event queue")?;
         let buffer = map(endpoint, Use::Transmit, buffer)?;
         let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
-            .map_err(refused("allocate the transmit queue"))?;
+            .explain("cannot allocate the transmit queue")?;
         transmit.keep_mapped(&buffer);
         Ok(Self {
             profile,
@@ -106,11 +107,9 @@ impl Initiator {
             command.set_event_ct_ack(true).set_ct(counter);
         }
         let mut batch = self.transmit.batch();
-        batch.emit_c_state(&command).map_err(|error| {
-            Failure::nic(format!(
-                "cannot issue the context of immediate data commands: {error}"
-            ))
-        })?;
+        batch
+            .emit_c_state(&command)
+            .nic("cannot issue the context of immediate data commands")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -185,11 +184,11 @@ impl Initiator {
     pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
         self.transmit
             .close()
-            .map_err(refused("release the transmit queue"))?;
+            .explain("cannot release the transmit queue")?;
         triggered_counter.map_or(Ok(()), TriggeredCounter::close)?;
         self.events
             .close()
-            .map_err(refused("release the initiator's event queue"))?;
-        self.buffer.close().map_err(refused("release the buffer"))
+            .explain("cannot release the initiator's event queue")?;
+        self.buffer.close().explain("cannot release the buffer")
     }
 }

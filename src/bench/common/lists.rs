@@ -7,7 +7,7 @@ use super::{Initiator, TriggeredCounter};
 use crate::advice;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
@@ -81,7 +81,7 @@ impl ListInitiator {
         self.completed.arm(count)?;
         let mut batch = self.initiator.transmit.batch();
         for _ in 0..count {
-            emit(&mut batch).map_err(|error| not_issued(self.words, error))?;
+            emit(&mut batch).nic(format_args!("cannot issue a {}", self.words.operation))?;
         }
         batch.commit_doorbell();
         Ok(())
@@ -157,11 +157,6 @@ fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
 #[cold]
 fn unexpected(words: Words, kind: EventType, code: ReturnCode) -> Failure {
     advice::unexpected(words.doing, kind, EventType::TRIGGERED_OP, code)
-}
-
-#[cold]
-fn not_issued(words: Words, error: EmitError) -> Failure {
-    Failure::nic(format!("cannot issue a {}: {error}", words.operation))
 }
 
 /// Where in the buffers the operations of a list go.

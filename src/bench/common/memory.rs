@@ -1,11 +1,11 @@
-//! Buffers of the benchmarks, and how a refused allocation is told.
+//! Buffers of the benchmarks: allocation, mapping, contents.
 
 use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{MemoryRegion, Pages};
 
-use crate::advice::{self, Situation};
+use crate::advice::{self, Explain, Situation};
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
@@ -26,31 +26,23 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
         let what = format!("{length} bytes on {} GPU {index}", gpus.kind());
         let memory = gpus
             .allocate(index.into(), bytes)
-            .map_err(refused(&format!("get a buffer of {what}")))?;
+            .explain(format_args!("cannot get a buffer of {what}"))?;
         // Whatever the errno is, it is about reaching the GPU.
-        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS).map_err(|error| {
-            let message = format!("cannot map a buffer of {what} for the NIC: {error}");
-            advice::found(Situation::NoPeerToPeer, message)
-        });
+        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS)
+            .environment(format_args!("cannot map a buffer of {what} for the NIC"))
+            .map_err(|failure| failure.with_hint(advice::hint(Situation::NoPeerToPeer)));
     }
     let pages = match buffer.huge_page {
-        None => {
-            Pages::anonymous(bytes).map_err(refused(&format!("get a buffer of {length} bytes")))?
-        }
-        Some(size) => Pages::huge(bytes, size).map_err(refused(&format!(
-            "get a buffer of {length} bytes in huge pages of {size}"
-        )))?,
+        None => Pages::anonymous(bytes)
+            .explain(format_args!("cannot get a buffer of {length} bytes"))?,
+        Some(size) => Pages::huge(bytes, size).explain(format_args!(
+            "cannot get a buffer of {length} bytes in huge pages of {size}"
+        ))?,
     };
     // No hints: the driver finds out the size of the pages itself (libcxi.md 7.2).
-    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).map_err(refused(&format!(
-        "map a buffer of {length} bytes for the NIC"
-    )))
-}
-
-/// The failure of a call; `what` completes "cannot ...".
-pub fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
-    let what = what.to_owned();
-    move |error| advice::refused(&what, error)
+    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).explain(format_args!(
+        "cannot map a buffer of {length} bytes for the NIC"
+    ))
 }
 
 /// Byte at `offset` of a buffer whose bytes tell where they belong. Never zero, which is what a
@@ -76,14 +68,14 @@ pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Resu
         let length = block.len().min(buffer.len() - start);
         buffer
             .copy_in(start, &block[..length])
-            .map_err(refused("fill a buffer"))?;
+            .explain("cannot fill a buffer")?;
     }
     Ok(())
 }
 
 /// Sets all bytes of `buffer` to zero.
 pub fn clear(buffer: &MemoryRegion) -> Result<(), Failure> {
-    buffer.fill(0).map_err(refused("clear a buffer"))
+    buffer.fill(0).explain("cannot clear a buffer")
 }
 
 /// Fails unless the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names it.
@@ -98,7 +90,7 @@ pub fn is_numbered(
         let block = &mut block[..(start + size - at).min(1 << 16) as usize];
         buffer
             .copy_out(at as usize, block)
-            .map_err(refused("look into a buffer"))?;
+            .explain("cannot look into a buffer")?;
         for (found, offset) in block.iter().zip(at..) {
             let expected = numbered(offset);
             if *found != expected {

@@ -8,7 +8,7 @@ use cxi::{
 use super::Initiator;
 use crate::advice;
 use crate::bench::api::{RepeatTransaction, Transaction};
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 
 /// A command made before the loop. It is written into the queue inside the timed part.
@@ -105,7 +105,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
         let mut batch = self.transmit.batch();
         self.command
             .emit(&mut batch)
-            .map_err(|error| self.completion.not_issued(error))?;
+            .nic(format_args!("cannot issue a {}", self.completion.operation))?;
         if LOW_LATENCY {
             batch.commit_low_latency();
         } else {
@@ -127,11 +127,6 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
 }
 
 impl Completion {
-    #[cold]
-    fn not_issued(&self, error: EmitError) -> Failure {
-        Failure::nic(format!("cannot issue a {}: {error}", self.operation))
-    }
-
     #[cold]
     fn unexpected(&self, (event, code): (EventType, ReturnCode)) -> Failure {
         advice::unexpected(self.operation, event, self.event, code)

@@ -6,10 +6,9 @@ use cxi::sys::{
 };
 use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
 
-use super::memory::refused;
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
@@ -68,9 +67,9 @@ impl Portals {
     pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
-            .map_err(refused("allocate the target's event queue"))?;
+            .explain("cannot allocate the target's event queue")?;
         let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
-            .map_err(refused("allocate the target command queue"))?;
+            .explain("cannot allocate the target command queue")?;
         Ok(Self { commands, events })
     }
 
@@ -82,10 +81,10 @@ impl Portals {
         is_matching: bool,
     ) -> Result<PortalTableEntry, Failure> {
         let mut portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching)
-            .map_err(refused("allocate a portals table entry"))?;
+            .explain("cannot allocate a portals table entry")?;
         portal
             .map(endpoint.domain(), index)
-            .map_err(refused("map the portals table entry"))?;
+            .explain("cannot map the portals table entry")?;
         let mut command = SetStateCmd::new();
         command
             .set_opcode(C_CMD_TGT_SETSTATE as u8)
@@ -94,7 +93,7 @@ impl Portals {
         let mut batch = self.commands.batch();
         batch
             .emit_set_state(&command)
-            .map_err(|error| Failure::nic(format!("cannot enable the portal: {error}")))?;
+            .nic("cannot enable the portal")?;
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
@@ -155,7 +154,7 @@ impl Portals {
         let mut batch = self.commands.batch();
         batch
             .emit_target(&command)
-            .map_err(|error| Failure::nic(format!("cannot append the buffer: {error}")))?;
+            .nic("cannot append the buffer")?;
         batch.commit_doorbell();
         self.answer("appending the buffer", EventType::LINK)
             .map(drop)
@@ -186,10 +185,10 @@ impl Portals {
     pub fn close(self) -> Result<(), Failure> {
         self.commands
             .close()
-            .map_err(refused("release the target command queue"))?;
+            .explain("cannot release the target command queue")?;
         self.events
             .close()
-            .map_err(refused("release the target's event queue"))
+            .explain("cannot release the target's event queue")
     }
 }
 
@@ -197,5 +196,5 @@ impl Portals {
 pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
     portal
         .close()
-        .map_err(refused("release the portals table entry"))
+        .explain("cannot release the portals table entry")
 }

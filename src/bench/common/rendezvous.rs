@@ -4,12 +4,12 @@ use cxi::records::{EventTargetLong, FullDmaCmd};
 use cxi::sys::{C_CMD_GET, C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PID_ANY};
 use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
 
-use super::memory::refused;
 use super::portals::{self, Entry, Match, Portals, Reports};
 use super::{Initiator, TriggeredCounter};
+use crate::advice::Explain;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::run_options::Side;
 
 /// What messages and receiving entries are matched by (tools.md 3.4).
@@ -136,7 +136,7 @@ impl Fetcher {
     ) -> Result<Self, Failure> {
         let (own, info) = (endpoint.address(), endpoint.device().info());
         let mut transmit = TransmitQueue::new(profile, slots, &portals.events, None)
-            .map_err(refused("allocate the transmit queue of gets"))?;
+            .explain("cannot allocate the transmit queue of gets")?;
         transmit.keep_mapped(buffer);
         let index = info.rdzv_get_idx;
         let mut template = FullDmaCmd::new();
@@ -171,7 +171,7 @@ impl Fetcher {
         let mut batch = self.transmit.batch();
         batch
             .emit_dma(&command)
-            .map_err(|error| Failure::nic(format!("cannot issue the get of a message: {error}")))?;
+            .nic("cannot issue the get of a message")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -180,6 +180,6 @@ impl Fetcher {
     pub fn close(self) -> Result<(), Failure> {
         self.transmit
             .close()
-            .map_err(refused("release the transmit queue of gets"))
+            .explain("cannot release the transmit queue of gets")
     }
 }

@@ -3,8 +3,9 @@
 use cxi::{MemoryRegion, PortalTableEntry};
 
 use super::PORTAL_INDEX;
-use super::memory::{self, EVENT_PAGE, map, refused};
+use super::memory::{self, EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals};
+use crate::advice::Explain;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
@@ -30,7 +31,7 @@ impl Target {
         let buffer = map(endpoint, Use::Receive, buffer)?;
         buffer
             .copy_in(0, contents)
-            .map_err(refused("fill the buffer"))?;
+            .explain("cannot fill the buffer")?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self {
@@ -54,13 +55,13 @@ impl Target {
     pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         self.buffer
             .copy_out(0, bytes)
-            .map_err(refused("look into the buffer"))
+            .explain("cannot look into the buffer")
     }
 
     /// Releases the resources and reports what fails.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.portals.close()?;
-        self.buffer.close().map_err(refused("release the buffer"))
+        self.buffer.close().explain("cannot release the buffer")
     }
 }

@@ -1,11 +1,11 @@
 //! A counter that is waited for by thresholds.
 
-use cxi::{Counter, EmitError, EventQueue, TransmitQueue, TriggerQueue};
+use cxi::{Counter, EventQueue, TransmitQueue, TriggerQueue};
 
 use super::Initiator;
-use super::memory::refused;
+use crate::advice::Explain;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
 /// Slots of its trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
@@ -24,10 +24,10 @@ impl TriggeredCounter {
         initiator: &Initiator,
         events: &EventQueue,
     ) -> Result<Self, Failure> {
-        let counter = Counter::new(endpoint.lni()).map_err(refused("allocate a counter"))?;
+        let counter = Counter::new(endpoint.lni()).explain("cannot allocate a counter")?;
         counter.reset();
         let mut triggers = TriggerQueue::new(&initiator.profile, TRIGGER_SLOTS, events)
-            .map_err(refused("allocate a trigger queue"))?;
+            .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);
         Ok(Self {
             counter,
@@ -53,7 +53,7 @@ impl TriggeredCounter {
         let mut batch = self.triggers.batch();
         batch
             .emit_trigger_event(&self.counter, self.threshold)
-            .map_err(not_armed)?;
+            .nic("cannot wait for a counter")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -68,12 +68,7 @@ impl TriggeredCounter {
     pub fn close(self) -> Result<(), Failure> {
         self.triggers
             .close()
-            .map_err(refused("release a trigger queue"))?;
-        self.counter.close().map_err(refused("release a counter"))
+            .explain("cannot release a trigger queue")?;
+        self.counter.close().explain("cannot release a counter")
     }
-}
-
-#[cold]
-fn not_armed(error: EmitError) -> Failure {
-    Failure::nic(format!("cannot wait for a counter: {error}"))
 }
