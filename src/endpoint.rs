@@ -139,7 +139,7 @@ impl Endpoint {
         let mut warnings = Vec::new();
         if info.retry_handler_eq == 0 {
             warnings.push(format!(
-                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not repeated",
+                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",
                 info.name
             ));
         }
@@ -174,7 +174,7 @@ fn vni(service: &Service) -> Result<u16, Failure> {
         .vni_range()
         .explain("cannot read the VNI range of the service")?;
     match range {
-        None => Err(none("this libcxi is too old to tell its range")),
+        None => Err(none("this libcxi is too old to report its range")),
         Some(range) if *range.start() == 0 => Err(none("its range is not set")),
         Some(range) => Ok(*range.start()),
     }

@@ -142,7 +142,7 @@ fn with_others(failure: Failure, kind: GpuType) -> Failure {
         return failure;
     }
     failure.with_hint(format!(
-        "this machine has GPUs of another type: --gpu-type={}",
+        "this machine has GPUs of another type: use --gpu-type={}",
         others.join(" or ")
     ))
 }

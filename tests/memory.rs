@@ -114,7 +114,7 @@ fn t13_a_client_is_told_what_its_server_lacks() {
     let why = "67108864 of them for buffers; 67108864 are available on this machine\n";
     let told = stderr(&client);
     assert!(
-        told.contains(" cannot take part: the run needs ") && told.contains(why),
+        told.contains(" cannot run: the run needs ") && told.contains(why),
         "{told}"
     );
     let server = server.finish();
@@ -178,7 +178,7 @@ fn t13_an_allocation_that_fails_is_an_error_and_no_crash() {
             assert!(said.starts_with(&begin), "{tool}, {limited}: {said}");
             let said = stderr(told);
             assert!(
-                said.contains(&format!(" cannot take part: {why}")),
+                said.contains(&format!(" cannot run: {why}")),
                 "{tool}, {limited}: {said}"
             );
             fabric.assert_nothing_left();

@@ -463,7 +463,7 @@ fn a_server_leaves_results_to_the_client() {
     let output = server.finish();
     let said = stderr(&output);
     assert!(
-        said.contains("ignored on a server, the client decides: --json --quiet\n"),
+        said.contains("ignored on a server (the client's options apply): --json --quiet\n"),
         "{said}"
     );
     assert!(!file.exists());

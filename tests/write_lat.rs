@@ -409,7 +409,7 @@ fn what_the_environment_refuses() {
         ),
         (
             &["-d", "soft0", "-p", "1"],
-            "nobody listens at 127.0.0.1 port 1",
+            "cannot connect to 127.0.0.1 port 1: connection refused",
             "start the server first",
         ),
     ] {

@@ -80,7 +80,7 @@ impl Placement {
                 let online = machine.online_cpus();
                 let missing = |cpu: &&u32| !online.is_empty() && !online.contains(cpu);
                 if let Some(cpu) = list.iter().find(missing) {
-                    let allowed = format!("CPU {cpu} does not run here, {} do", shown(&online));
+                    let allowed = format!("CPU {cpu} is not online (online: {})", shown(&online));
                     let rule = invalid("cpu", cpus, allowed);
                     return Err(Failure::usage(rule.to_string()));
                 }
@@ -109,7 +109,10 @@ impl Placement {
         if granted != self.cpus {
             return Err(advice::found(
                 advice::Situation::CpuForbidden,
-                format!("cannot {what}: only {} may be used", shown(&granted)),
+                format!(
+                    "cannot {what}: this process may use only {}",
+                    shown(&granted)
+                ),
             ));
         }
         let (preferred, complaint) = match self.node.map(Preferred::node) {
@@ -119,7 +122,7 @@ impl Placement {
             Some(Err(error)) => (
                 None,
                 Some(format!(
-                    "warning: cannot have buffers on the NUMA node of {}: {error}",
+                    "warning: cannot allocate buffers on the NUMA node of {}: {error}",
                     self.name()
                 )),
             ),
@@ -168,8 +171,8 @@ pub struct Taken {
 /// A hint for who measures across NUMA nodes without having said so.
 pub fn hint(cpus: &Cpus, device: DeviceName, machine: &Machine) -> Option<String> {
     let remedy = match cpus {
-        Cpus::Any => "--cpu=auto takes it there",
-        Cpus::Auto => "none of the CPUs there may be used",
+        Cpus::Any => "use --cpu=auto",
+        Cpus::Auto => "this process may use no CPU of that node",
         Cpus::List(_) => return None,
     };
     let cpu = thread::current_cpu()?;
@@ -180,7 +183,7 @@ fn across(device: &str, machine: &Machine, cpu: u32, remedy: &str) -> Option<Str
     let (near, own) = (machine.node_of_device(device)?, machine.node_of_cpu(cpu)?);
     (near != own).then(|| {
         format!(
-            "hint: the measuring thread runs on CPU {cpu} of NUMA node {own}, {device} is on node {near}: {remedy}"
+            "hint: the measuring thread runs on CPU {cpu} (NUMA node {own}), but {device} is on NUMA node {near}: {remedy}"
         )
     })
 }
@@ -277,7 +280,7 @@ mod tests {
         let (made_up, here) = (two_nodes(), "soft0");
         let told = across(here, &made_up.machine(), 5, "go there").unwrap();
         assert!(
-            told.contains("CPU 5 of NUMA node 1, soft0 is on node 0"),
+            told.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
             "{told}"
         );
         assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);

@@ -139,7 +139,7 @@ fn check_huge_pages(
         return Ok(());
     }
     let message = format!(
-        "not enough huge pages: the buffers need {needed} of {page}, {} are free {} ({host}; see {})",
+        "not enough huge pages: the buffers need {needed} of {page}, {} are available {} ({host}; see {})",
         pool.free,
         pool.bound,
         machine::setting(page)

@@ -125,7 +125,7 @@ impl Plan {
         };
         let port = typed.port.unwrap_or(default_port);
         if port == 0 && matches!(role, Role::Client { .. }) {
-            let allowed = "a client needs the port of its server, 1 to 65535";
+            let allowed = "expected the server's port, 1 to 65535";
             return Err(Failure::usage(invalid("port", "0", allowed)));
         }
         if let Some(option) = typed.misplaced(&role) {
@@ -134,7 +134,7 @@ impl Plan {
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
         if let (Some(path), DeviceKind::Software) = (&typed.libcxi, device.kind) {
             return Err(Failure::usage(format!(
-                "--libcxi={} is of no use: {device} is the built-in software NIC, only cxiN devices need a library",
+                "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
                 path.display()
             )));
         }
@@ -200,7 +200,7 @@ impl Plan {
             .map(|long| format!("--{long}"))
             .collect();
         Some(format!(
-            "ignored on a server, the client decides: {}",
+            "ignored on a server (the client's options apply): {}",
             options.join(" ")
         ))
     }

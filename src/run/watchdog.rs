@@ -54,7 +54,7 @@ impl Supervisor for Watchdog<'_> {
         };
         let _ = writeln!(
             io::stderr(),
-            "{}: no answer to a {operation} for {waited} s{handler}; giving up after {limit} s",
+            "{}: no answer to a {operation} for {waited} s{handler}; the run ends after {limit} s",
             self.program
         );
     }

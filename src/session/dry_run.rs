@@ -39,7 +39,7 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
             Ok(Some(payload)) => match handshake.accept(&payload) {
                 Ok(None) => {}
                 Ok(Some(agreed)) => return Verdict::Agreed(agreed),
-                Err(Refusal::Stranger(reason)) => return Verdict::Refused(reason),
+                Err(Refusal::Unrelated(reason)) => return Verdict::Refused(reason),
                 Err(Refusal::Failed(failure)) => return Verdict::Refused(failure.message()),
             },
         }

@@ -24,7 +24,7 @@ use crate::tool::Tool;
 #[derive(Debug)]
 pub enum Refusal {
     /// The other side never named a benchmark: it is none. With the reason.
-    Stranger(String),
+    Unrelated(String),
     /// It is one, but the two cannot work together.
     Failed(Failure),
 }
@@ -213,7 +213,9 @@ impl<'a> Handshake<'a> {
 
     fn accept_name(&self, payload: &[u8]) -> Result<(), Refusal> {
         let Some(name) = wire::parse_string(payload).filter(|name| name.starts_with(NAMES)) else {
-            return Err(Refusal::Stranger("it did not name a benchmark".into()));
+            return Err(Refusal::Unrelated(
+                "it did not send the name of a tool".into(),
+            ));
         };
         let own = self.tool.legacy_name;
         if name == own {
@@ -246,7 +248,7 @@ impl<'a> Handshake<'a> {
         self.about = PeerFacts::read(theirs);
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(
-                "different VNIs: {vni} here, {other} at the peer ({peer}); no packet would pass between them"
+                "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::OtherVni))),
             _ => Ok(()),
@@ -262,9 +264,9 @@ impl<'a> Handshake<'a> {
         let checked = match self.us.run {
             None => terms::from_block(tool, &block)
                 .map(|run| self.run = Some(self.us.on_own_memory(tool, run)))
-                .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
+                .map_err(|reason| format!("the client ({peer}) sent invalid options: {reason}")),
             Some(_) => terms::check_host(&block.host)
-                .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
+                .map_err(|reason| format!("the server ({peer}) sent invalid options: {reason}")),
         };
         self.refused = checked.err().map(Failure::environment);
         self.peer_gpus = terms::gpus(&block.host);
@@ -279,7 +281,7 @@ impl<'a> Handshake<'a> {
         let (host, theirs) = (self.peer, wire::decode_address(bytes));
         if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {
             return Err(Failure::environment(format!(
-                "the peer ({host}) sent what cannot be: NIC {:#x} PID {} as its address",
+                "the peer ({host}) sent an invalid address: NIC {:#x} PID {}",
                 theirs.nic, theirs.pid
             )));
         }
@@ -304,7 +306,7 @@ impl<'a> Handshake<'a> {
     ) -> Result<&'p [u8; N], Failure> {
         payload.try_into().map_err(|_| {
             Failure::environment(format!(
-                "the peer ({}) sent {} bytes as its {what}, where {N} are expected",
+                "the peer ({}) sent {} bytes as its {what} (expected {N})",
                 self.peer,
                 payload.len()
             ))
@@ -389,13 +391,13 @@ impl PeerFacts {
         if own.simulated != self.software {
             let (here, there) = (kind(own.simulated), kind(self.software));
             return Err(Failure::environment(format!(
-                "{here} here, {there} at the peer ({peer}); no packet would pass between them"
+                "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::OtherKind)));
         }
         if own.simulated && apart {
             return Err(Failure::environment(format!(
-                "the software NIC of the peer ({peer}) is on another machine; no packet would pass between them"
+                "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::SoftwareApart)));
         }

@@ -152,7 +152,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         match introduce(&connection, &us) {
             Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
             Err(Refusal::Failed(failure)) => return Err(failure),
-            Err(Refusal::Stranger(reason)) => {
+            Err(Refusal::Unrelated(reason)) => {
                 let tool = plan.tool.legacy_name;
                 let failure = Failure::environment(format!(
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
@@ -177,7 +177,7 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
-                (error, false) => Refusal::Stranger(unnamed(&error)),
+                (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
                     let failure = error.into_failure(connection.peer(), doing);
                     Refusal::Failed(handshake.failure(failure))
@@ -192,12 +192,12 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
 /// Why nothing came from where a server should be.
 fn unnamed(error: &LinkError) -> String {
     match error {
-        LinkError::Closed => "it closed the connection without naming itself".into(),
+        LinkError::Closed => "it closed the connection without sending the name of a tool".into(),
         LinkError::InterruptNotice => "it was interrupted".into(),
         LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
-        LinkError::Silent => "its host does not answer any more".into(),
-        LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
+        LinkError::Silent => "its host no longer answers".into(),
+        LinkError::Late(limit) => format!("it sent nothing for {} s", limit.as_secs()),
         LinkError::TooLong { .. } => "it speaks another protocol".into(),
         LinkError::Io(error) => cause(error),
     }
@@ -267,7 +267,7 @@ impl Session {
 
     /// Exchanges the results of one size.
     pub fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
-        let doing = "while results were exchanged";
+        let doing = "during the exchange of results";
         let exchanged =
             self.connection
                 .exchange(&wire::encode_result(own), RESULT_SIZE, ANSWER_LIMIT);
@@ -275,7 +275,7 @@ impl Session {
         match payload[..].try_into() {
             Ok(bytes) => Ok(wire::decode_result(bytes)),
             Err(_) => Err(Failure::peer(format!(
-                "the peer ({}) sent {} bytes where a result has {RESULT_SIZE}",
+                "the peer ({}) sent a result of {} bytes (expected {RESULT_SIZE})",
                 self.peer(),
                 payload.len()
             ))),

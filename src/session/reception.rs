@@ -106,8 +106,8 @@ fn crowd_out(candidates: &mut Vec<Candidate>, refusals: &mut RefusalLog) {
         .iter()
         .position(|candidate| !candidate.handshake.is_named());
     let gone = candidates.remove(nameless.unwrap_or(0));
-    let reason = format!("{MOST} others came after it");
-    refusals.refused(gone.peer, &Refusal::Stranger(reason));
+    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+    refusals.refused(gone.peer, &Refusal::Unrelated(reason));
 }
 
 /// What [`wait`] found.
@@ -182,7 +182,7 @@ impl<'a> Candidate<'a> {
             self.answer()?;
             return Ok(None);
         }
-        let silence = format!("it said nothing for {} s", ANSWER_LIMIT.as_secs());
+        let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
         Err(self.refusal(&silence))
     }
 
@@ -190,7 +190,13 @@ impl<'a> Candidate<'a> {
         // A server that is to end answers nobody.
         while !interrupt::requested() {
             let heard = match self.stream.read(self.incoming.room()) {
-                Ok(0) => return Err(self.refusal("it closed the connection")),
+                Ok(0) if self.handshake.is_named() => {
+                    return Err(self.refusal("it closed the connection"));
+                }
+                Ok(0) => {
+                    let reason = "it closed the connection without sending the name of a tool";
+                    return Err(self.refusal(reason));
+                }
                 Ok(heard) => heard,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -231,7 +237,7 @@ impl<'a> Candidate<'a> {
     /// Why it is refused: a stranger until it has named itself, a failed client afterwards.
     fn refusal(&mut self, reason: &str) -> Refusal {
         if !self.handshake.is_named() {
-            return Refusal::Stranger(format!("{reason} without naming itself"));
+            return Refusal::Unrelated(reason.to_owned());
         }
         let failure = Failure::environment(format!(
             "the client ({}) failed {}: {reason}",
@@ -248,5 +254,5 @@ impl<'a> Candidate<'a> {
 
 /// A client that was lost at the last moment.
 fn lost(error: &io::Error) -> Refusal {
-    Refusal::Stranger(cause(error))
+    Refusal::Unrelated(cause(error))
 }

@@ -32,7 +32,7 @@ impl<'a> RefusalLog<'a> {
     /// does not hide the latter.
     pub fn refused(&mut self, peer: SocketAddr, refusal: &Refusal) {
         let (count, kind, text) = match refusal {
-            Refusal::Stranger(reason) => {
+            Refusal::Unrelated(reason) => {
                 self.strangers += 1;
                 let text = format!("ignored a connection from {peer}: {reason}");
                 (self.strangers, "connections", text)
@@ -49,7 +49,7 @@ impl<'a> RefusalLog<'a> {
         if count <= SINGLY {
             self.say(&text);
             if count == SINGLY {
-                self.say(&format!("further {kind} are counted only"));
+                self.say(&format!("further {kind} are only counted"));
             }
         } else if count.is_multiple_of(SINGLY) && (count / SINGLY).is_power_of_two() {
             self.say(&format!("{text} ({count} {kind} so far)"));
@@ -83,7 +83,7 @@ mod tests {
         let mut refusals = RefusalLog::new("cxidiag write-lat", &mut out);
         let peer = "10.1.1.8:4711".parse().unwrap();
         for _ in 0..strangers {
-            refusals.refused(peer, &Refusal::Stranger("it said nothing".into()));
+            refusals.refused(peer, &Refusal::Unrelated("no message".into()));
         }
         for _ in 0..clients {
             let failure = Failure::environment("different tools").with_hint("start the same");
@@ -97,7 +97,7 @@ mod tests {
     fn a_few_are_told_of_one_by_one() {
         assert_eq!(
             told(1, 1),
-            "cxidiag write-lat: ignored a connection from 10.1.1.8:4711: it said nothing\n\
+            "cxidiag write-lat: ignored a connection from 10.1.1.8:4711: no message\n\
              cxidiag write-lat: refused a client: different tools; start the same\n"
         );
         assert_eq!(told(19, 19).lines().count(), 38);

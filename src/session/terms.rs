@@ -1,5 +1,7 @@
 //! The terms of a run: run options <-> option block.
 
+use std::fmt::Display;
+
 use cxi::HugePage;
 use cxi::gpu::GpuType;
 
@@ -95,7 +97,7 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     if (NO_GPU..=MAX_GPU_TYPE).contains(&host.gpu_type) {
         Ok(())
     } else {
-        Err(no_such("GPU type"))
+        Err(no_such("GPU type", host.gpu_type))
     }
 }
 
@@ -112,27 +114,30 @@ pub fn gpus(host: &HostBlock) -> OnGpus {
     OnGpus { kind, tx, rx }
 }
 
-fn no_such(field: &str) -> String {
-    format!("its {field} is none that exists")
+fn no_such(field: &str, number: impl Display) -> String {
+    format!("unknown {field} {number}")
 }
 
 /// What a client of `tool` asks for, held against the rules for typed options (defect T27 of
 /// tools.md); or why it cannot be.
 pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String> {
     if block.clock > MAX_CLOCK {
-        return Err(no_such("clock"));
+        return Err(no_such("clock", block.clock));
     }
     let huge_page = match block.hugepages {
         0 => None,
         1 => Some(HugePage::Mib2),
         2 => Some(HugePage::Gib1),
-        _ => return Err(no_such("hugepages")),
+        _ => return Err(no_such("hugepages", block.hugepages)),
     };
     check_host(&block.host)?;
     let atomic = Atomic {
-        op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
-        cswap: CswapOp::try_from(block.cswap_op).map_err(|()| no_such("CSWAP operation"))?,
-        ty: AtomicType::try_from(block.atomic_type).map_err(|()| no_such("atomic type"))?,
+        op: AtomicOp::try_from(block.atomic_op)
+            .map_err(|()| no_such("atomic operation", block.atomic_op))?,
+        cswap: CswapOp::try_from(block.cswap_op)
+            .map_err(|()| no_such("CSWAP operation", block.cswap_op))?,
+        ty: AtomicType::try_from(block.atomic_type)
+            .map_err(|()| no_such("atomic type", block.atomic_type))?,
         fetching: block.fetching,
         matching: block.matching,
     };
