@@ -274,7 +274,7 @@ mod tests {
             ("p99<<4us", "is not like"),
             ("p101<4us", "percentile"),
             ("p<4us", "percentile"),
-            ("avg<4us", "no figure 'avg'"),
+            ("avg<4us", "unknown metric 'avg'"),
         ] {
             let told = parse(text).unwrap_err();
             assert!(told.contains(why), "{text:?}: {told}");
