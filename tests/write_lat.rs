@@ -395,7 +395,7 @@ fn what_the_environment_refuses() {
         (
             &["-d", "soft0", "--svc-id=4"],
             "cxil_alloc_lni: Operation not permitted",
-            "no member of the service",
+            "not a member of the service",
         ),
         (
             &["-d", "soft0", "--svc-id=9"],

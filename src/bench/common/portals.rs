@@ -1,4 +1,4 @@
-//! Portals table entries and the list entries behind them (tools.md 3.3, 3.4).
+//! Portals table entries and their list entries (tools.md 3.3, 3.4).
 
 use cxi::records::{SetStateCmd, TargetCmd};
 use cxi::sys::{
@@ -16,54 +16,54 @@ const TARGET_SLOTS: u32 = 1;
 /// How long the NIC may take to enable a portal or to link an entry, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// What a list entry over a whole buffer lets in, and what it tells about it.
+/// The operations that a list entry over a whole buffer accepts, and how it reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Writes, sends and atomic operations are let in.
+    /// Accepts writes, sends and atomic operations.
     pub put: bool,
-    /// Reads and fetching operations are let in.
+    /// Accepts reads and fetching operations.
     pub get: bool,
-    /// What it matches; none on a non-matching portal, or for whatever has no match bits.
+    /// Initiator and match bits; none on a non-matching portal, or for operations without match bits.
     pub matching: Option<Match>,
-    /// What becomes known of an operation.
+    /// How an operation is reported.
     pub reports: Reports,
-    /// Order of the writes of a message's body and end does not matter.
+    /// The writes of a message's body and end may be reordered.
     pub relaxed: bool,
-    /// Comes back in its events.
+    /// Buffer id in its events.
     pub buffer_id: u16,
 }
 
-/// What a matching entry is found by.
+/// The match criteria of a list entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Initiator, as its commands give it.
+    /// Initiator, as in its commands.
     pub initiator: u32,
     /// Match bits.
     pub bits: u64,
-    /// Bits of these that do not count.
+    /// Match bits that are ignored.
     pub ignored: u64,
 }
 
-/// What becomes known of an operation on an entry.
+/// How an operation on a list entry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Nothing.
+    /// Not at all.
     Nothing,
-    /// Its events.
+    /// By its events.
     Events,
-    /// The counter of this number goes up; failures raise events.
+    /// By incrementing the counter of this number; failures raise events.
     Counted(u16),
 }
 
-/// The queues through which portals are opened, and their events arrive.
+/// The command queue that opens portals, and the event queue of the portals.
 pub struct Portals {
     commands: TargetQueue,
-    /// Events of all that arrives.
+    /// Events of all portals.
     pub events: EventQueue,
 }
 
 impl Portals {
-    /// Allocates the queues; `events` is how many events can be waiting.
+    /// Allocates the queues for `events` pending events.
     pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
@@ -73,7 +73,7 @@ impl Portals {
         Ok(Self { commands, events })
     }
 
-    /// Makes a portal at `index` of the domain, and enables it.
+    /// Allocates a portal at `index` of the domain, and enables it.
     pub fn open(
         &mut self,
         endpoint: &Endpoint,
@@ -106,7 +106,7 @@ impl Portals {
         }
     }
 
-    /// Puts a persistent entry over all of `buffer` on the priority list of `portal`.
+    /// Appends a persistent list entry over all of `buffer` to the priority list of `portal`.
     pub fn append(
         &mut self,
         portal: &mut PortalTableEntry,

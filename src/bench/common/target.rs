@@ -20,7 +20,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates `buffer` and opens it through `entry`. It begins with `contents`; the rest is zero.
+    /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with `contents`; the
+    /// rest is zero.
     pub fn new(
         endpoint: &Endpoint,
         buffer: Buffer,
@@ -46,7 +47,7 @@ impl Target {
         memory::fill_numbered(&self.buffer, supervisor)
     }
 
-    /// Fails unless the first `size` bytes of the buffer are numbered.
+    /// Checks that the first `size` bytes of the buffer are numbered.
     pub fn is_numbered(&self, size: u64) -> Result<(), Failure> {
         memory::is_numbered(&self.buffer, "the target buffer", 0, size)
     }
@@ -55,7 +56,7 @@ impl Target {
     pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         self.buffer
             .copy_out(0, bytes)
-            .explain("cannot look into the buffer")
+            .explain("cannot read the buffer")
     }
 
     /// Releases the resources and reports what fails.

@@ -1,4 +1,4 @@
-//! A counter that is waited for by thresholds.
+//! A counter with a threshold that triggers an event.
 
 use cxi::{Counter, EventQueue, TransmitQueue, TriggerQueue};
 
@@ -7,10 +7,11 @@ use crate::advice::Explain;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
 
-/// Slots of its trigger queue; the library rounds up to a page.
+/// Slots of the trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
 
-/// A counter, and the queue whose commands wait for it. Thresholds are cumulative over the run.
+/// A counter, and the trigger queue whose commands wait for its threshold. Thresholds are cumulative
+/// over the run.
 pub struct TriggeredCounter {
     counter: Counter,
     triggers: TriggerQueue,
@@ -18,7 +19,7 @@ pub struct TriggeredCounter {
 }
 
 impl TriggeredCounter {
-    /// A counter at zero; what it triggers is reported to `events`.
+    /// Creates a counter at zero; its triggered events arrive at `events`.
     pub fn new(
         endpoint: &Endpoint,
         initiator: &Initiator,
@@ -36,17 +37,17 @@ impl TriggeredCounter {
         })
     }
 
-    /// The number by which commands and entries name the counter.
+    /// Returns the number of the counter in commands and list entries.
     pub fn number(&self) -> u16 {
         self.counter.number()
     }
 
-    /// Keeps the counter as long as the queue whose commands count on it.
+    /// Keeps the counter alive as long as the queue whose commands count on it.
     pub fn keep_for(&self, transmit: &mut TransmitQueue) {
         transmit.keep_counter(&self.counter);
     }
 
-    /// Asks for TRIGGERED_OP when so many more have been counted, those asked for before apart.
+    /// Requests TRIGGERED_OP after `more` counts than those requested before.
     #[inline]
     pub fn arm(&mut self, more: u64) -> Result<(), Failure> {
         self.skip(more);
@@ -58,7 +59,7 @@ impl TriggeredCounter {
         Ok(())
     }
 
-    /// So many more will be counted, and nobody asks.
+    /// Adds `more` expected counts without requesting an event.
     #[inline]
     pub fn skip(&mut self, more: u64) {
         self.threshold += more;
