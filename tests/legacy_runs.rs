@@ -264,27 +264,27 @@ fn peers_that_go_wrong_in_a_run() {
         (
             "send-bw",
             "results=empty",
-            "sent 0 bytes where a result has 16",
+            "sent a result of 0 bytes (expected 16)",
         ),
         (
             "send-bw",
             "results=shorter",
-            "sent 15 bytes where a result has 16",
+            "sent a result of 15 bytes (expected 16)",
         ),
         (
             "send-bw",
             "results=longer",
-            "announced 17 bytes while results were exchanged",
+            "announced 17 bytes during the exchange of results",
         ),
         (
             "send-bw",
             "results=silence",
-            "did not answer while results were exchanged within 5 s",
+            "did not answer during the exchange of results within 5 s",
         ),
         (
             "send-bw",
             "results=stall",
-            "did not answer while results were exchanged within 5 s",
+            "did not answer during the exchange of results within 5 s",
         ),
     ];
     all(&cases, |fabric, &(tool, at, text)| {

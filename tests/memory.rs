@@ -24,8 +24,8 @@ const LIMITED: [(&str, &str); 5] = [
     ("sys/fs/cgroup/batch/memory.current", "700000\n"),
 ];
 
-const HINT: &str = "hint: buffers are pinned: they must fit the memory that is free, on the NUMA node \
-                    of --cpu and within the limit of the control group; use a smaller --size (of \
+const HINT: &str = "hint: buffers are pinned: they must fit into the free memory, that of the NUMA \
+                    node of --cpu and the limit of the control group; use a smaller --size (for \
                     send-bw also --list-size or --buf-sz)\n";
 
 #[test]
@@ -114,7 +114,7 @@ fn t13_a_client_is_told_what_its_server_lacks() {
     let why = "67108864 of them for buffers; 67108864 are available on this machine\n";
     let told = stderr(&client);
     assert!(
-        told.contains(" cannot take part: the run needs ") && told.contains(why),
+        told.contains(" cannot run: the run needs ") && told.contains(why),
         "{told}"
     );
     let server = server.finish();
@@ -178,7 +178,7 @@ fn t13_an_allocation_that_fails_is_an_error_and_no_crash() {
             assert!(said.starts_with(&begin), "{tool}, {limited}: {said}");
             let said = stderr(told);
             assert!(
-                said.contains(&format!(" cannot take part: {why}")),
+                said.contains(&format!(" cannot run: {why}")),
                 "{tool}, {limited}: {said}"
             );
             fabric.assert_nothing_left();

@@ -490,7 +490,7 @@ fn server_ignores_output_options() {
     let output = server.finish();
     let said = stderr(&output);
     assert!(
-        said.contains("ignored on a server, the client decides: --json --quiet\n"),
+        said.contains("ignored on a server (the client's options apply): --json --quiet\n"),
         "{said}"
     );
     assert!(!file.exists());

@@ -171,7 +171,7 @@ fn who_measures_across_nodes_is_told() {
     let said = stderr(&output);
     let (begin, end) = (
         "cxidiag write-lat: hint: the measuring thread runs on CPU ",
-        named(" of NUMA node 0, soft0 is on node 1: --cpu=auto takes it there\n"),
+        named(" (NUMA node 0), but soft0 is on NUMA node 1: use --cpu=auto\n"),
     );
     assert!(said.starts_with(begin) && said.ends_with(&end), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -182,7 +182,7 @@ fn who_measures_across_nodes_is_told() {
     let output = machine.seen_by(command).output().unwrap();
     let said = stderr(&output);
     assert!(
-        said.contains(": none of the CPUs there may be used\n"),
+        said.contains(": this process may use no CPU of that node\n"),
         "{said}"
     );
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -217,7 +217,6 @@ fn what_is_no_list_of_cpus_is_a_usage_error() {
         );
     }
     let said = run("8191");
-    let begin =
-        "cxidiag write-lat: error: invalid value '8191' for --cpu: CPU 8191 does not run here, ";
-    assert!(said.starts_with(begin) && said.ends_with(" do\n"), "{said}");
+    let begin = "cxidiag write-lat: error: invalid value '8191' for --cpu: CPU 8191 is not online (online: ";
+    assert!(said.starts_with(begin) && said.ends_with(")\n"), "{said}");
 }

@@ -198,7 +198,7 @@ fn a_server_says_that_run_options_come_from_the_client() {
     assert_success(&client);
     let said = stderr(&server);
     assert!(
-        said.contains("the client decides: --duration --bidirectional"),
+        said.contains("options apply): --duration --bidirectional"),
         "{said}"
     );
     assert!(stdout(&server).contains("\nBidirectional    : Disabled\n"));

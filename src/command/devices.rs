@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::plan::outputs::Place;
 use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
+use crate::report::json;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -88,7 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             .map_err(interrupt::output_failed)?;
     }
     if let Some(destination) = destination {
-        destination.write(&devices::document(&inventory)?)?;
+        destination.write(&json::document(&inventory)?)?;
     }
     inventory.result()
 }

@@ -6,7 +6,7 @@
 use super::Outcome;
 use super::columns::COLUMNS;
 use super::outcome::SizeResult;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
 /// Returns the table.
 ///
@@ -20,15 +20,16 @@ pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
         results => results,
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let cannot = |error: csv::Error| Failure::environment(format!("cannot write CSV: {error}"));
+    let what = "cannot write CSV";
     let columns = || COLUMNS.iter().filter(|column| column.csv.is_some());
     let titles = columns().filter_map(|column| column.csv);
-    writer.write_record(titles).map_err(cannot)?;
+    writer.write_record(titles).environment(what)?;
     for result in results {
         let fields = columns().map(|column| column.field(outcome, result));
-        writer.write_record(fields).map_err(cannot)?;
+        writer.write_record(fields).environment(what)?;
     }
     writer
         .into_inner()
-        .map_err(|error| Failure::environment(format!("cannot write CSV: {error}")))
+        .map_err(csv::IntoInnerError::into_error)
+        .environment(what)
 }

@@ -216,7 +216,7 @@ mod tests {
         let full = Destination::file(Path::new("/dev/full")).unwrap();
         let failure = full.write(b"new").unwrap_err();
         assert_eq!(
-            failure.message,
+            failure.message(),
             "cannot write /dev/full: No space left on device"
         );
     }
@@ -235,7 +235,11 @@ mod tests {
                 panic!("{}", path.display());
             };
             let named = format!("cannot write {}", path.display());
-            assert!(failure.message.starts_with(&named), "{}", failure.message);
+            assert!(
+                failure.message().starts_with(&named),
+                "{}",
+                failure.message()
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::outcome::Problem;
 use super::summary::line;
 use super::table::{self, Align};
-use crate::advice;
+use crate::advice::Explain;
 use crate::backend::Found;
 use crate::device::DeviceKind;
 use crate::error::Failure;
@@ -208,13 +208,11 @@ fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), 
         driver: info.driver.clone(),
         is_virtual_function: info.is_virtual_function,
     });
-    let services = device
-        .services()
-        .map_err(|error| advice::refused("list the services", error))?;
+    let services = device.services().explain("cannot list the services")?;
     for service in services.into_iter().flatten() {
         let in_use = device
             .in_use(service.id)
-            .map_err(|error| advice::refused("read the use of a service", error))?;
+            .explain("cannot read the use of a service")?;
         entry.services.push(service_entry(&service, in_use, rights));
     }
     Ok(())
@@ -293,18 +291,6 @@ impl Rights {
             _ => false,
         }
     }
-}
-
-/// Returns the JSON document.
-///
-/// # Errors
-///
-/// None in practice: the document is made in memory.
-pub fn document(inventory: &Inventory) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(inventory)
-        .map_err(|error| Failure::environment(format!("cannot write JSON: {error}")))?;
-    bytes.push(b'\n');
-    Ok(bytes)
 }
 
 /// Writes one row for each NIC: what shows at a glance whether it can be used.

@@ -18,7 +18,7 @@ pub mod devices;
 mod extra;
 mod facts;
 mod hdr_log;
-mod json;
+pub mod json;
 pub mod outcome;
 mod progress;
 mod reporter;

@@ -84,7 +84,7 @@ impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
         Self {
             kind: failure.kind.name().into(),
-            message: failure.message.clone(),
+            message: failure.message(),
             hint: failure.hint.clone(),
         }
     }

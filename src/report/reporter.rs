@@ -386,7 +386,8 @@ impl Reporter {
         self.progress = None;
         self.add_unmeasured_sizes();
         let result = result.and_then(|()| all_met(&self.outcome.expectations));
-        self.outcome.close(&result, self.started.elapsed());
+        self.outcome
+            .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
         let Documents { json, csv, hdr_log } = std::mem::take(&mut self.documents);
         let written = [
@@ -435,7 +436,7 @@ pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
 /// refused because of its arguments.
 pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     let mut outcome = Outcome::bare(tool);
-    outcome.close(&Err(failure.clone()), Duration::ZERO);
+    outcome.close(Err(failure), Duration::ZERO);
     let document = if outputs.json == Some(Place::Stdout) {
         json::document(&outcome)
     } else if outputs.csv == Some(Place::Stdout) {
@@ -449,7 +450,7 @@ pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
 
 impl Outcome {
     /// Records how the run has ended.
-    fn close(&mut self, result: &Result<(), Failure>, elapsed: Duration) {
+    fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
         self.elapsed_ms = elapsed.as_millis() as u64;
         let Err(failure) = result else {
             self.status = Status::Complete;

@@ -1,100 +1,13 @@
-//! The rules of the house that the compiler does not know.
+//! Rules about documents: they name what exists, and what exists is documented.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cxidiag::advice::{EXPLANATIONS, What};
 use cxidiag::tools::TOOLS;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Files below `directory` with this extension, at any depth.
-fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut todo = vec![root().join(directory)];
-    while let Some(path) = todo.pop() {
-        for entry in fs::read_dir(&path).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                todo.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                found.push(path);
-            }
-        }
-    }
-    assert!(!found.is_empty(), "no {extension} files in {directory}");
-    found
-}
-
-/// The tables of dependencies of a Cargo.toml that ships: those for tests left out.
-fn dependencies(manifest: &str) -> String {
-    let text = read(manifest);
-    let (_, rest) = text.split_once("\n[dependencies]\n").expect(manifest);
-    rest.split("\n[").next().unwrap_or_default().to_owned()
-}
-
-#[test]
-fn only_the_backend_names_the_software_nic() {
-    for path in files("src", "rs") {
-        let text = fs::read_to_string(&path).expect("text");
-        let is_backend = path.ends_with("src/backend.rs");
-        assert_eq!(text.contains("softnic"), is_backend, "{}", path.display());
-    }
-}
-
-#[test]
-fn packages_depend_in_one_direction() {
-    for (manifest, allowed) in [
-        ("ffi/cxi-sys/Cargo.toml", &[][..]),
-        ("ffi/cxi/Cargo.toml", &["cxi-sys"]),
-        ("ffi/softnic/Cargo.toml", &["cxi-sys"]),
-    ] {
-        for line in dependencies(manifest).lines() {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            let is_ours = ["cxi-sys", "cxi", "softnic", "cxidiag"].contains(&name);
-            assert!(!is_ours || allowed.contains(&name), "{manifest}: {line}");
-        }
-    }
-}
-
-#[test]
-fn the_program_has_no_unsafe_code() {
-    for path in ["src/lib.rs", "src/main.rs"] {
-        assert!(read(path).contains("#![forbid(unsafe_code)]"), "{path}");
-    }
-}
-
-#[test]
-fn each_dependency_says_what_it_is_for() {
-    for manifest in [
-        "Cargo.toml",
-        "ffi/cxi-sys/Cargo.toml",
-        "ffi/cxi/Cargo.toml",
-        "ffi/softnic/Cargo.toml",
-    ] {
-        let text = read(manifest);
-        let mut in_table = false;
-        let mut previous = "";
-        for line in text.lines() {
-            if line.starts_with('[') {
-                in_table = line.ends_with("dependencies]") && !line.contains("workspace");
-            } else if in_table && !line.is_empty() && !line.starts_with('#') {
-                let is_ours = line.contains(".workspace = true");
-                assert!(
-                    is_ours || line.contains('#') || previous.starts_with('#'),
-                    "{manifest}: {line}"
-                );
-            }
-            previous = line;
-        }
-    }
-}
+use super::{files, read, root};
 
 /// One registration is enough: everything else that must know a tool is missed here.
 #[test]
@@ -188,40 +101,8 @@ fn the_map_names_what_there_is() {
     }
 }
 
-#[test]
-fn the_top_level_holds_what_the_design_names() {
-    let known = [
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "Cargo.lock",
-        "Cargo.toml",
-        "LICENSE-APACHE",
-        "LICENSE-MIT",
-        "Makefile",
-        "README.md",
-        "build.rs",
-        "clippy.toml",
-        "deny.toml",
-        "docs",
-        "ffi",
-        "packaging",
-        "rust-toolchain.toml",
-        "rustfmt.toml",
-        "src",
-        "target",
-        "tests",
-        // The crates, in a source tarball.
-        "vendor",
-    ];
-    for entry in fs::read_dir(root()).expect("a directory") {
-        let name = entry.expect("an entry").file_name();
-        let name = name.to_str().expect("text");
-        assert!(name.starts_with('.') || known.contains(&name), "{name}");
-    }
-}
-
-/// The tables of docs/troubleshooting.md are those of the program. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy`
-/// writes them anew.
+/// The tables of docs/troubleshooting.md are those of the program.
+/// `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them.
 #[test]
 fn troubleshooting_shows_the_table_of_explanations() {
     const PAGE: &str = "docs/troubleshooting.md";

@@ -1,0 +1,125 @@
+//! Rules about packages: who depends on whom, and where unsafe code stands.
+
+use std::fs;
+
+use super::{files, read, root};
+
+/// The tables of dependencies of a Cargo.toml that ships: those for tests left out.
+fn dependencies(manifest: &str) -> String {
+    let text = read(manifest);
+    let (_, rest) = text.split_once("\n[dependencies]\n").expect(manifest);
+    rest.split("\n[").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn only_the_backend_names_the_software_nic() {
+    for path in files("src", "rs") {
+        let text = fs::read_to_string(&path).expect("text");
+        let is_backend = path.ends_with("src/backend.rs");
+        assert_eq!(text.contains("softnic"), is_backend, "{}", path.display());
+    }
+}
+
+#[test]
+fn packages_depend_in_one_direction() {
+    for (manifest, allowed) in [
+        ("ffi/cxi-sys/Cargo.toml", &[][..]),
+        ("ffi/cxi/Cargo.toml", &["cxi-sys"]),
+        ("ffi/softnic/Cargo.toml", &["cxi-sys"]),
+    ] {
+        for line in dependencies(manifest).lines() {
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            let is_ours = ["cxi-sys", "cxi", "softnic", "cxidiag"].contains(&name);
+            assert!(!is_ours || allowed.contains(&name), "{manifest}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_program_has_no_unsafe_code() {
+    for path in ["src/lib.rs", "src/main.rs"] {
+        assert!(read(path).contains("#![forbid(unsafe_code)]"), "{path}");
+    }
+}
+
+/// A reason names the invariant and who upholds it.
+#[test]
+fn reasons_of_unsafe_blocks_are_not_empty() {
+    let mut empty = Vec::new();
+    for path in ["src", "ffi", "tests"]
+        .into_iter()
+        .flat_map(|directory| files(directory, "rs"))
+    {
+        let text = fs::read_to_string(&path).expect("text");
+        for (line, text) in text.lines().enumerate() {
+            let reason = text
+                .trim_start()
+                .strip_prefix("// SAFETY:")
+                .unwrap_or_default();
+            let reason = reason.trim_start().to_lowercase();
+            let is_empty = |phrase: &&str| reason.starts_with(phrase);
+            if ["as above", "c contract", "the same"].iter().any(is_empty) {
+                empty.push(format!("{}:{}: {}", path.display(), line + 1, text.trim()));
+            }
+        }
+    }
+    assert!(empty.is_empty(), "\n{}\n", empty.join("\n"));
+}
+
+#[test]
+fn each_dependency_says_what_it_is_for() {
+    for manifest in [
+        "Cargo.toml",
+        "ffi/cxi-sys/Cargo.toml",
+        "ffi/cxi/Cargo.toml",
+        "ffi/softnic/Cargo.toml",
+    ] {
+        let text = read(manifest);
+        let mut in_table = false;
+        let mut previous = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                in_table = line.ends_with("dependencies]") && !line.contains("workspace");
+            } else if in_table && !line.is_empty() && !line.starts_with('#') {
+                let is_ours = line.contains(".workspace = true");
+                assert!(
+                    is_ours || line.contains('#') || previous.starts_with('#'),
+                    "{manifest}: {line}"
+                );
+            }
+            previous = line;
+        }
+    }
+}
+
+#[test]
+fn the_top_level_holds_what_the_design_names() {
+    let known = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "Makefile",
+        "README.md",
+        "build.rs",
+        "clippy.toml",
+        "deny.toml",
+        "docs",
+        "ffi",
+        "packaging",
+        "rust-toolchain.toml",
+        "rustfmt.toml",
+        "src",
+        "target",
+        "tests",
+        // The crates, in a source tarball.
+        "vendor",
+    ];
+    for entry in fs::read_dir(root()).expect("a directory") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_str().expect("text");
+        assert!(name.starts_with('.') || known.contains(&name), "{name}");
+    }
+}
