@@ -14,9 +14,13 @@ use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
+use crate::report::columns::{COLUMNS, Column};
 use crate::report::comparison::{self, Comparison};
 use crate::report::outcome::{Outcome, SCHEMA_VERSION};
 use crate::tools::TOOLS;
+
+/// Columns of an explanation in the help text.
+const EXPLANATION_WIDTH: usize = 53;
 
 /// Default of `--max-regress`, in percent.
 const MAX_REGRESS: f64 = 5.0;
@@ -40,9 +44,10 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "figure",
                 value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): \
-                       min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate"
-                    .into(),
+                help: wrapped(&format!(
+                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
+                    figures().join(", ")
+                )),
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
@@ -56,13 +61,31 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Returns the metrics that can decide, as the help text lists them.
+/// Returns the metrics that can decide: those with a column in CSV, which leaves out the maximum as
+/// p100.
 fn figures() -> Vec<String> {
-    [
-        "min", "max", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "bw", "rate",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    COLUMNS
+        .iter()
+        .filter(|column| column.csv.is_some())
+        .filter_map(Column::shown_metric)
+        .map(|metric| metric.to_string())
+        .collect()
+}
+
+/// Returns the text in lines that fit the column of explanations.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= EXPLANATION_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// Runs the command with the arguments after its name.

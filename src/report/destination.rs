@@ -111,8 +111,8 @@ impl Destination {
     }
 }
 
-/// Returns the standard stream of this process that is the file `path`, such as `/dev/stdout`: a shell
-/// may have redirected it to a file, which is not to be replaced.
+/// Returns the standard stream of this process that is the file `path`, such as `/dev/stdout`: a
+/// shell may have redirected it to a file, which is not to be replaced.
 fn own_stream(path: &Path) -> Option<io::Result<File>> {
     let same = |stream: io::Result<OwnedFd>| {
         let stream = File::from(stream.ok()?);

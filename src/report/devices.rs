@@ -264,8 +264,8 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
     }
 }
 
-/// What decides whether this process is a member of a service: the effective user and group, and the
-/// network namespace (libcxi.md 4). Root has no other rights.
+/// What decides whether this process is a member of a service: the effective user and group, and
+/// the network namespace (libcxi.md 4). Root has no other rights.
 struct Rights {
     user: u32,
     group: u32,

@@ -10,7 +10,7 @@
 //! * `progress`: the progress of a size, on a terminal.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
-mod columns;
+pub mod columns;
 pub mod comparison;
 mod csv;
 mod destination;

@@ -1,7 +1,7 @@
 //! The outcome of a run as plain data, from which each format of the results is made.
 //!
-//! These types are the JSON document, field for field (docs/output-formats.md). The doc comments are
-//! the descriptions in its schema, docs/cxidiag.schema.json.
+//! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
+//! are the descriptions in its schema, docs/cxidiag.schema.json.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use crate::measure::SideResult;
 use crate::measure::{Percentile, Rates, Recorder};
 use crate::plan::expect::{Expectation, Metric};
 
-/// Version of the document. It changes when a field is removed or changes its meaning; new fields do
-/// not change it.
+/// Version of the document. It changes when a field is removed or changes its meaning; new fields
+/// do not change it.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
@@ -108,8 +108,8 @@ pub struct Host {
 pub struct Device {
     /// Name of the device: cxiN, or softN for a software NIC.
     pub name: String,
-    /// Whether it is a software NIC, so that no Cassini hardware was involved; null if the device was
-    /// not opened.
+    /// Whether it is a software NIC, so that no Cassini hardware was involved; null if the device
+    /// was not opened.
     pub is_software: Option<bool>,
     /// Number of the CXI service.
     pub svc_id: u32,
@@ -370,7 +370,8 @@ impl SizeResult {
         }
     }
 
-    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side first.
+    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
+    /// first.
     pub fn of_lists(size: u64, [own, peer]: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
         Self {
             size_bytes: size,

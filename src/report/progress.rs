@@ -1,7 +1,7 @@
 //! Progress on a terminal: one line on standard error, drawn by its own thread.
 //!
-//! The measuring loops only set a [`Gauge`], which is atomic. Messages go to the thread before and after
-//! a size, never while it is measured.
+//! The measuring loops only set a [`Gauge`], which is atomic. Messages go to the thread before and
+//! after a size, never while it is measured.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts to draw the progress of a run with these options. Returns `None` if standard error is not a
-    /// terminal, or if no thread can be started.
+    /// Starts to draw the progress of a run with these options. Returns `None` if standard error is
+    /// not a terminal, or if no thread can be started.
     pub fn start(run: RunOptions) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;

@@ -139,7 +139,8 @@ impl Reporter {
         &mut self.out
     }
 
-    /// Prints the summary block after both sides have connected. `server` is the address of the server.
+    /// Prints the summary block after both sides have connected. `server` is the address of the
+    /// server.
     ///
     /// # Errors
     ///
@@ -226,8 +227,8 @@ impl Reporter {
             .map_err(interrupt::output_failed)
     }
 
-    /// Reports the samples of a size during which `failure` ended the run. Errors in writing are ignored,
-    /// because the failure is more important.
+    /// Reports the samples of a size during which `failure` ended the run. Errors in writing are
+    /// ignored, because the failure is more important.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
         self.hide_progress();
         if !self.has(size) {
@@ -377,11 +378,13 @@ impl Reporter {
         out.flush()
     }
 
-    /// Writes the documents after the run has ended with `result`, and returns the result of the program.
+    /// Writes the documents after the run has ended with `result`, and returns the result of the
+    /// program.
     ///
     /// # Errors
     ///
-    /// The failure of the run, an expectation that is not met, or a document that cannot be written.
+    /// The failure of the run, an expectation that is not met, or a document that cannot be
+    /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.progress = None;
         self.add_unmeasured_sizes();
@@ -422,8 +425,8 @@ impl Reporter {
     }
 }
 
-/// Returns the writer of the text of a run with these `outputs`: standard output, or standard error if
-/// a document goes to standard output.
+/// Returns the writer of the text of a run with these `outputs`: standard output, or standard error
+/// if a document goes to standard output.
 pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
     match (outputs.take_stdout(), outputs.quiet) {
         (false, _) => Box::new(Stream::to(io::stdout())),

@@ -12,8 +12,8 @@ use crate::error::Kind;
 use crate::measure::Percentile;
 use crate::tools::TOOLS;
 
-/// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object, a
-/// key and a value.
+/// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
+/// a key and a value.
 fn schema<T: JsonSchema>(title: &str, rules: &[(&str, &str, Value)]) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()

@@ -8,13 +8,14 @@ use crate::interrupt;
 /// Bytes that a pipe takes completely or not at all (PIPE_BUF of POSIX on Linux).
 const PIECE: usize = 4096;
 
-/// A file descriptor that text is written to. A write waits for a slow reader, unless the run has to
-/// end.
+/// A file descriptor that text is written to. A write waits for a slow reader, unless the run has
+/// to end.
 #[derive(Debug)]
 pub struct Stream<F: AsFd>(LineWriter<Raw<F>>);
 
 impl<F: AsFd> Stream<F> {
-    /// Returns a writer to `fd`, for instance standard output. Nothing else may write there meanwhile.
+    /// Returns a writer to `fd`, for instance standard output. Nothing else may write there
+    /// meanwhile.
     pub fn to(fd: F) -> Self {
         Self(LineWriter::with_capacity(PIECE, Raw(fd)))
     }

@@ -25,8 +25,8 @@ pub fn begin(out: &mut impl Write, tool: &Tool, report_all: bool) -> io::Result<
     out.flush()
 }
 
-/// Writes the row of a size. `count` is the number of operations that this side issued, if it issues
-/// any. `samples` are the latencies in ns, if each one is to be reported.
+/// Writes the row of a size. `count` is the number of operations that this side issued, if it
+/// issues any. `samples` are the latencies in ns, if each one is to be reported.
 ///
 /// # Errors
 ///
