@@ -9,7 +9,7 @@ use std::fmt;
 
 use cxi::{EventType, ReturnCode};
 
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 pub use table::{EXPLANATIONS, Situation};
 
 /// Why something goes wrong, and what to do.
@@ -99,9 +99,27 @@ pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
     Failure::environment(message).with_hint(hint(situation))
 }
 
-/// A libcxi call (or mmap) that the environment refused; `what` completes "cannot ...".
-pub fn refused(what: &str, error: cxi::Error) -> Failure {
-    let failure = Failure::environment(format!("cannot {what}: {error}"));
+/// Names what failed where a libcxi call (or mmap) returns an error, and adds the hint for that
+/// error.
+pub trait Explain<T> {
+    /// Turns an error into a failure of [`Kind::Environment`] whose message begins with `what`.
+    ///
+    /// # Errors
+    ///
+    /// The error of `self`, explained.
+    fn explain(self, what: impl fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T> Explain<T> for Result<T, cxi::Error> {
+    fn explain(self, what: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| explained(error, what))
+    }
+}
+
+/// Returns the failure of a libcxi call (or mmap): `what` failed because of `error`.
+#[cold]
+pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
+    let failure = Failure::new(Kind::Environment, error).context(what);
     if error.is_of_gpu() && error.errno() != libc::ENOMEM {
         return failure.with_hint(hint(Situation::GpuRuntimeFails));
     }
@@ -141,7 +159,7 @@ mod tests {
     fn a_return_code_is_named_with_advice() {
         let failure = unexpected("write", EventType::ACK, EventType::ACK, ReturnCode(2));
         assert_eq!(
-            failure.message,
+            failure.message(),
             "write failed: the NIC reported UNDELIVERABLE (return code 2)"
         );
         assert!(failure.hint.unwrap().contains("link"));
@@ -151,7 +169,7 @@ mod tests {
     fn an_unknown_return_code_is_a_number() {
         let failure = unexpected("write", EventType::ACK, EventType::ACK, ReturnCode(63));
         assert_eq!(
-            failure.message,
+            failure.message(),
             "write failed: the NIC reported 63 (return code 63)"
         );
         assert_eq!(failure.hint, None);
@@ -161,7 +179,7 @@ mod tests {
     fn a_wrong_event_is_named() {
         let failure = unexpected("write", EventType::LINK, EventType::ACK, ReturnCode::OK);
         assert_eq!(
-            failure.message,
+            failure.message(),
             "write: the NIC reported LINK instead of ACK"
         );
     }

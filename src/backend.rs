@@ -7,7 +7,7 @@ use cxi::{Device, Library};
 
 use crate::advice::{self, Situation};
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::machine::Machine;
 
 /// The library of the first libcxi release and of all that followed.
@@ -103,46 +103,52 @@ fn listed(library: &Library, kind: DeviceKind) -> Vec<DeviceName> {
 fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Failure> {
     let path = libcxi.map_or(OsStr::new(LIBCXI), |library| library.path.as_os_str());
     Library::load(path).map_err(|error| {
-        let situation = match hardware_is_missing() {
-            true => Situation::NoHardware,
-            false => Situation::NoLibrary,
+        let failure = Failure::new(Kind::Environment, error);
+        let failure = match libcxi {
+            // The user's choice of a library is to be corrected, whatever this machine has.
+            Some(library) => failure
+                .context(library.to_os_string().display())
+                .with_hint("the library must be a libcxi.so.1 for this machine's architecture"),
+            None => {
+                let situation = if hardware_is_missing() {
+                    Situation::NoHardware
+                } else {
+                    Situation::NoLibrary
+                };
+                failure
+                    .context("no libcxi")
+                    .with_hint(advice::hint(situation))
+            }
         };
-        // A library that the user has named is their choice, whatever this machine has.
-        match libcxi {
-            Some(library) => Failure::environment(format!(
-                "cannot open device {device}: {}: {error}",
-                library.to_os_string().display()
-            ))
-            .with_hint("it has to be a libcxi.so.1 of this machine's architecture"),
-            None => advice::found(
-                situation,
-                format!("cannot open device {device}: no libcxi: {error}"),
-            ),
-        }
+        failure.context(format_args!("cannot open device {device}"))
     })
 }
 
 fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Failure {
-    let message = format!("cannot open device {device}: {error}");
+    let what = format!("cannot open device {device}");
+    let failure = |hint| {
+        Failure::new(Kind::Environment, error)
+            .context(&what)
+            .with_hint(hint)
+    };
     if device.kind == DeviceKind::Software {
-        return advice::found(Situation::NoFabric, message);
+        return failure(advice::hint(Situation::NoFabric));
     }
     if error.errno() != libc::ENOENT {
-        return advice::refused(&format!("open device {device}"), error);
+        return advice::explained(error, &what);
     }
     if hardware_is_missing() {
-        return advice::found(Situation::NoHardware, message);
+        return failure(advice::hint(Situation::NoHardware));
     }
     let names: Vec<String> = cxi::devices(library)
         .into_iter()
         .flatten()
         .map(|info| info.name)
         .collect();
-    match names.as_slice() {
-        [] => advice::refused(&format!("open device {device}"), error),
-        names => Failure::environment(message)
-            .with_hint(format!("devices of this machine: {}", names.join(" "))),
+    if names.is_empty() {
+        return advice::explained(error, &what);
     }
+    failure(format!("devices of this machine: {}", names.join(" ")))
 }
 
 /// Whether the driver shows no NIC at all.

@@ -4,7 +4,7 @@ use cxi::gpu::Gpus;
 use cxi::sys::C_PID_ANY;
 use cxi::{Device, Domain, Lni, Service};
 
-use crate::advice::{self, Situation};
+use crate::advice::{self, Explain, Situation};
 use crate::device::{DeviceName, FabricAddress};
 use crate::error::Failure;
 use crate::gpu::{OnGpus, Use};
@@ -64,24 +64,23 @@ impl Endpoint {
             let message = format!("the link of {} is down", site.device);
             return Err(advice::found(Situation::LinkDown, message));
         }
-        let service = device.service(site.svc_id).map_err(|error| {
-            advice::refused(
-                &format!("use service {} of {}", site.svc_id, site.device),
-                error,
-            )
-        })?;
+        let service = device.service(site.svc_id).explain(format_args!(
+            "cannot use service {} of {}",
+            site.svc_id, site.device
+        ))?;
         if !service.enabled {
             let message = format!("service {} of {} is disabled", site.svc_id, site.device);
             return Err(advice::found(Situation::ServiceDisabled, message));
         }
         let vni = vni(&service)?;
-        let in_service =
-            |what: &str| format!("{what} in service {} of {}", site.svc_id, site.device);
-        let lni = Lni::new(&device, site.svc_id)
-            .map_err(|error| advice::refused(&in_service("allocate an LNI"), error))?;
-        let domain = Domain::new(&lni, vni.into(), C_PID_ANY).map_err(|error| {
-            advice::refused(&in_service(&format!("get a PID on VNI {vni}")), error)
-        })?;
+        let lni = Lni::new(&device, site.svc_id).explain(format_args!(
+            "cannot allocate an LNI in service {} of {}",
+            site.svc_id, site.device
+        ))?;
+        let domain = Domain::new(&lni, vni.into(), C_PID_ANY).explain(format_args!(
+            "cannot get a PID on VNI {vni} in service {} of {}",
+            site.svc_id, site.device
+        ))?;
         Ok(Self {
             device,
             lni,
@@ -140,7 +139,7 @@ impl Endpoint {
         let mut warnings = Vec::new();
         if info.retry_handler_eq == 0 {
             warnings.push(format!(
-                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not repeated",
+                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",
                 info.name
             ));
         }
@@ -151,10 +150,10 @@ impl Endpoint {
 
     /// Gives the address back and closes the device.
     pub fn close(self) -> Result<(), Failure> {
-        let release = |error: cxi::Error| advice::refused("release the NIC", error);
-        self.domain.close().map_err(release)?;
-        self.lni.close().map_err(release)?;
-        self.device.close().map_err(release)
+        const WHAT: &str = "cannot release the NIC";
+        self.domain.close().explain(WHAT)?;
+        self.lni.close().explain(WHAT)?;
+        self.device.close().explain(WHAT)
     }
 }
 
@@ -173,9 +172,9 @@ fn vni(service: &Service) -> Result<u16, Failure> {
     }
     let range = service
         .vni_range()
-        .map_err(|error| advice::refused("read the VNI range of the service", error))?;
+        .explain("cannot read the VNI range of the service")?;
     match range {
-        None => Err(none("this libcxi is too old to tell its range")),
+        None => Err(none("this libcxi is too old to report its range")),
         Some(range) if *range.start() == 0 => Err(none("its range is not set")),
         Some(range) => Ok(*range.start()),
     }

@@ -1,45 +1,48 @@
-//! Why a run ends without a result: failing call, cause, advice, exit status.
+//! Why a run ends without a result: what failed, the cause, advice, exit status.
 //!
-//! Whatever goes wrong reaches the user as one line that says what failed and, where the cause
-//! is known, a second line that says what to check and do:
+//! A failure reaches the user as one line that says what failed and, where the cause is known, a
+//! second line that says what to check and do:
 //!
 //! ```text
-//! cxidiag write-lat: error: nobody listens at 10.1.1.8 port 49194
-//! hint: start the server first; --port must be the same on both sides
+//! cxidiag write-lat: error: cannot connect to 10.1.1.8 port 49194: connection refused
+//! hint: start the server first, with the same --port
 //! ```
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The hint where the cause is on the other side.
-pub const SEE_PEER: &str = "see what the other side printed";
+use anyhow::Error;
+use rustix::io::Errno;
 
-/// Exit status of a run that a signal ended, whichever it was: what a shell makes of SIGINT.
+/// The hint where the peer has failed.
+pub const SEE_PEER: &str = "see what the peer printed";
+
+/// Exit status of a run that a signal ended: 128 + SIGINT, for each signal.
 pub const INTERRUPTED: u8 = 130;
 
 /// What kind of thing failed. Each kind has its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What the user asked for cannot be. Exit status 2.
+    /// The command line or the environment variables are invalid. Exit status 2.
     Usage,
-    /// The environment refused: a system call, a library call, the peer. Exit status 1.
+    /// A system call, a library call or the peer refused something. Exit status 1.
     Environment,
-    /// The NIC reported an error, or nothing at all. Exit status 1.
+    /// The NIC reported an error, or no event at all. Exit status 1.
     Nic,
-    /// The peer went away: the cause is on the other side. Exit status 1.
+    /// The connection ended, or the peer reported a failure. Exit status 1.
     Peer,
     /// A signal ended the run. Exit status 130.
     Interrupted,
-    /// The reader of our output went away before its end (`cxidiag ... | head -n 1`). It needs no
-    /// telling, but the run was not carried out: exit status 1.
+    /// The reader of standard output closed it early (`cxidiag ... | head -n 1`). Nothing is
+    /// printed. Exit status 1.
     OutputClosed,
-    /// Everything was measured, but not as expected. Exit status 3.
+    /// The measurement is complete, but an expectation is not met. Exit status 3.
     Unmet,
 }
 
 impl Kind {
-    /// Its name in documents for programs.
+    /// Returns the name used in JSON and CSV.
     pub fn name(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -53,64 +56,75 @@ impl Kind {
     }
 }
 
-/// A failure: what the user is told, and what the exit status follows from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A failure: its kind, the chain of what failed and why, and advice.
+#[derive(Debug)]
 pub struct Failure {
     /// What kind of thing failed.
     pub kind: Kind,
-    /// What failed, with the cause; one line.
-    pub message: String,
+    /// What failed, with its causes.
+    pub error: Error,
     /// What to check and do, where the cause is known; one line.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    fn new(kind: Kind, message: impl Into<String>) -> Self {
+    /// A failure of this kind without advice; `error` is its cause.
+    pub fn new(kind: Kind, error: impl Into<Error>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            error: error.into(),
             hint: None,
         }
     }
 
-    /// What the user asked for cannot be.
+    fn from_message(kind: Kind, message: impl Into<String>) -> Self {
+        Self::new(kind, Error::msg(message.into()))
+    }
+
+    /// An invalid command line or environment variable.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::from_message(Kind::Usage, message)
     }
 
-    /// The environment refused.
+    /// A refusal by the system, a library or the peer.
     pub fn environment(message: impl Into<String>) -> Self {
-        Self::new(Kind::Environment, message)
+        Self::from_message(Kind::Environment, message)
     }
 
-    /// The NIC reported an error.
+    /// An error that the NIC reported.
     pub fn nic(message: impl Into<String>) -> Self {
-        Self::new(Kind::Nic, message)
+        Self::from_message(Kind::Nic, message)
     }
 
-    /// The reader of standard output went away.
+    /// Standard output that its reader closed.
     pub fn output_closed(message: impl Into<String>) -> Self {
-        Self::new(Kind::OutputClosed, message)
+        Self::from_message(Kind::OutputClosed, message)
     }
 
-    /// The peer went away; `message` says so in the words of the place.
+    /// A peer that closed the connection or reported a failure. The hint is [`SEE_PEER`].
     pub fn peer(message: impl Into<String>) -> Self {
-        Self::new(Kind::Peer, message).with_hint(SEE_PEER)
+        Self::from_message(Kind::Peer, message).with_hint(SEE_PEER)
     }
 
-    /// A signal of this name ended the run.
+    /// A run that the signal of this name ended.
     pub fn interrupted(signal: &str) -> Self {
-        Self::new(Kind::Interrupted, format!("interrupted by {signal}"))
+        Self::from_message(Kind::Interrupted, format!("interrupted by {signal}"))
     }
 
-    /// Whether the cause is on the other side.
+    /// A measurement that does not meet an expectation.
+    pub fn unmet(message: impl Into<String>) -> Self {
+        Self::from_message(Kind::Unmet, message)
+    }
+
+    /// Returns whether the peer has failed.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer
     }
 
-    /// Everything was measured, but not as expected.
-    pub fn unmet(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unmet, message)
+    /// Names what failed because of this failure; the message begins with it.
+    pub fn context(mut self, what: impl Display) -> Self {
+        self.error = self.error.context(what.to_string());
+        self
     }
 
     /// Adds advice.
@@ -119,31 +133,37 @@ impl Failure {
         self
     }
 
-    /// Tells the user, on `err`; `program` is what the user started, as typed.
+    /// Returns what failed and its causes as one line, `what: cause: cause`.
+    pub fn message(&self) -> String {
+        let links: Vec<String> = self.error.chain().map(text).collect();
+        links.join(": ")
+    }
+
+    /// Writes the failure to `err` for the user; `program` is the program's name as typed.
     ///
-    /// An error in writing is left alone: there is nobody else to tell.
+    /// Errors of this write are ignored.
     pub fn report(&self, program: &str, err: &mut impl Write) {
         if self.kind == Kind::OutputClosed {
             return;
         }
-        let what = match self.kind {
+        let label = match self.kind {
             Kind::Usage | Kind::Environment | Kind::Nic | Kind::Peer => "error: ",
-            // Somebody wanted it so, or it is the answer to what was asked.
+            // The user ended the run, or asked for the check.
             Kind::Interrupted | Kind::OutputClosed | Kind::Unmet => "",
         };
-        let mut text = format!("{program}: {what}{}\n", self.message);
+        let mut text = format!("{program}: {label}{self}\n");
         if let Some(hint) = &self.hint {
             text += &format!("hint: {hint}\n");
         }
         let _ = err.write_all(text.as_bytes());
     }
 
-    /// The exit status of the program.
+    /// Returns the exit status of the program for [`std::process`].
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status())
     }
 
-    /// The same as a number.
+    /// Returns the exit status of the program as a number.
     pub fn status(&self) -> u8 {
         match self.kind {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
@@ -154,15 +174,55 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message())
     }
 }
 
-impl std::error::Error for Failure {}
+/// Names what failed where a call returns an error, and keeps that error as the cause.
+///
+/// `what` is formatted only in the case of an error: `format_args!` suits it.
+pub trait Context<T> {
+    /// Turns an error into a failure of [`Kind::Environment`].
+    ///
+    /// # Errors
+    ///
+    /// The error of `self`, with `what` before it.
+    fn environment(self, what: impl Display) -> Result<T, Failure>;
 
-/// A value that an option does not take, wherever it comes from.
+    /// Turns an error into a failure of [`Kind::Nic`].
+    ///
+    /// # Errors
+    ///
+    /// The error of `self`, with `what` before it.
+    fn nic(self, what: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+    #[inline(always)]
+    fn environment(self, what: impl Display) -> Result<T, Failure> {
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(failed(Kind::Environment, error, what)),
+        }
+    }
+
+    #[inline(always)]
+    fn nic(self, what: impl Display) -> Result<T, Failure> {
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(failed(Kind::Nic, error, what)),
+        }
+    }
+}
+
+#[cold]
+fn failed(kind: Kind, error: impl Into<Error>, what: impl Display) -> Failure {
+    Failure::new(kind, error).context(what)
+}
+
+/// A value that an option does not accept, typed here or sent by the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     option: &'static str,
@@ -171,8 +231,8 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// The same of a value that nobody typed here: the other side has sent it.
-    pub fn as_heard(&self) -> String {
+    /// Returns the text for a value that the peer has sent.
+    pub fn from_peer(&self) -> String {
         let Self {
             option,
             value,
@@ -182,8 +242,8 @@ impl Invalid {
     }
 }
 
-/// What the user is told who has typed it.
-impl fmt::Display for Invalid {
+/// Writes the text for a value that the user has typed.
+impl Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             option,
@@ -200,12 +260,8 @@ impl From<Invalid> for String {
     }
 }
 
-/// `value` is none for the option with this long name.
-pub fn invalid(
-    option: &'static str,
-    value: impl fmt::Display,
-    allowed: impl fmt::Display,
-) -> Invalid {
+/// Returns an error: `value` is not valid for `--option`; `allowed` says what is.
+pub fn invalid(option: &'static str, value: impl Display, allowed: impl Display) -> Invalid {
     Invalid {
         option,
         value: value.to_string(),
@@ -213,34 +269,65 @@ pub fn invalid(
     }
 }
 
-/// The system's words for `error`, without the number that the standard library appends.
+/// Returns the system's text for `error`, without the ` (os error N)` that the standard library
+/// appends.
 pub fn cause(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+    text(error)
+}
+
+/// The text of one error in a chain.
+fn text(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    if (error.is::<io::Error>() || error.is::<Errno>())
+        && let Some(end) = text.find(" (os error ")
+    {
+        text.truncate(end);
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(failure: &Failure) -> String {
+    fn reported(failure: &Failure) -> String {
         let mut out = Vec::new();
         failure.report("cxidiag write-lat", &mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn one_line_and_perhaps_a_hint() {
+    fn reports_one_line_and_the_hint_if_there_is_one() {
         let failure = Failure::environment("no answer");
-        assert_eq!(told(&failure), "cxidiag write-lat: error: no answer\n");
+        assert_eq!(reported(&failure), "cxidiag write-lat: error: no answer\n");
         let failure = failure.with_hint("ask again");
         assert_eq!(
-            told(&failure),
+            reported(&failure),
             "cxidiag write-lat: error: no answer\nhint: ask again\n"
         );
+    }
+
+    #[test]
+    fn message_lists_causes_without_numbers_of_system_errors() {
+        let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+        let failure = Err::<(), _>(full())
+            .environment("cannot write x")
+            .unwrap_err();
+        let text = "cannot write x: No space left on device";
+        assert_eq!(
+            (failure.kind, failure.message().as_str()),
+            (Kind::Environment, text)
+        );
+        let failure = failure.context("no result");
+        assert_eq!(failure.message(), format!("no result: {text}"));
+        let failure = Err::<(), _>(Errno::NOSPC)
+            .nic("cannot write x")
+            .unwrap_err();
+        assert_eq!(
+            (failure.kind, failure.message().as_str()),
+            (Kind::Nic, text)
+        );
+        assert_eq!(cause(&full()), "No space left on device");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use cxi::gpu::{GpuType, Gpus, OpenError};
 
 use crate::advice::{self, Situation};
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,21 +87,24 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
 
 /// The GPUs of a type, at least one.
 fn of_type(kind: GpuType) -> Result<Gpus, Failure> {
-    match Gpus::open(kind) {
-        Ok(gpus) if gpus.count() > 0 => Ok(gpus),
-        Ok(_) => Err(advice::found(
-            Situation::NoGpu,
-            format!("no {kind} GPU: its runtime finds none"),
-        )),
-        Err(OpenError::Load(error)) => Err(advice::found(
+    let (failure, situation) = match Gpus::open(kind) {
+        Ok(gpus) if gpus.count() > 0 => return Ok(gpus),
+        Ok(_) => {
+            let message = format!("no {kind} GPU found by its runtime");
+            return Err(advice::found(Situation::NoGpu, message));
+        }
+        Err(OpenError::Load(error)) => (
+            Failure::new(Kind::Environment, error),
             Situation::NoGpuRuntime,
-            format!("cannot use {kind} GPUs: {error}"),
-        )),
-        Err(OpenError::Call(error)) => Err(advice::found(
+        ),
+        Err(OpenError::Call(error)) => (
+            Failure::new(Kind::Environment, error),
             Situation::GpuRuntimeFails,
-            format!("cannot use {kind} GPUs: {error}"),
-        )),
-    }
+        ),
+    };
+    Err(failure
+        .context(format_args!("cannot use {kind} GPUs"))
+        .with_hint(advice::hint(situation)))
 }
 
 /// The first GPUs that are found.
@@ -139,7 +142,7 @@ fn with_others(failure: Failure, kind: GpuType) -> Failure {
         return failure;
     }
     failure.with_hint(format!(
-        "this machine has GPUs of another type: --gpu-type={}",
+        "this machine has GPUs of another type: use --gpu-type={}",
         others.join(" or ")
     ))
 }

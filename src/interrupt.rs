@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
 
-use crate::error::{Failure, INTERRUPTED, cause};
+use crate::error::{Context, Failure, INTERRUPTED, Kind};
 
 /// The signals that end a run.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -55,9 +55,7 @@ static WOKEN: OnceLock<UnixStream> = OnceLock::new();
 
 /// From now on, signals end the run as the table above says.
 pub fn watch() -> Result<(), Failure> {
-    start().map_err(|error| {
-        Failure::environment(format!("cannot wait for signals: {}", cause(&error)))
-    })
+    start().environment("cannot wait for signals")
 }
 
 fn start() -> io::Result<()> {
@@ -191,10 +189,7 @@ pub fn wait_for_any<'fd>(
             Ok(0) => break false,
             Ok(_) if fds[..count].iter().any(|fd| !fd.revents().is_empty()) => break true,
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                let message = format!("cannot wait: {}", cause(&error.into()));
-                return Err(Failure::environment(message));
-            }
+            Err(error) => return Err(error).environment("cannot wait"),
         }
     };
     fds.truncate(count);
@@ -204,16 +199,14 @@ pub fn wait_for_any<'fd>(
 /// Makes a call that blocks, and cannot be woken, in another thread. A failure if the run is to
 /// end: the call is then left to itself.
 pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    let cannot = |error: io::Error| {
-        Failure::environment(format!("cannot start a thread: {}", cause(&error)))
-    };
-    let (ended, end) = UnixStream::pair().map_err(cannot)?;
+    const WHAT: &str = "cannot start a thread";
+    let (ended, end) = UnixStream::pair().environment(WHAT)?;
     let call = move || {
         let result = call();
         drop(end);
         result
     };
-    let thread = thread::Builder::new().spawn(call).map_err(cannot)?;
+    let thread = thread::Builder::new().spawn(call).environment(WHAT)?;
     wait(&ended, PollFlags::IN, None)?;
     match thread.join() {
         Ok(result) => Ok(result),
@@ -249,14 +242,14 @@ pub fn output_failed(error: io::Error) -> Failure {
     {
         return interrupted;
     }
-    let message = format!("cannot write to standard output: {}", cause(&error));
-    // A terminal that has gone away answers with EIO, and is no terminal any more.
+    // A write to a terminal that has gone away fails with EIO, and isatty no longer recognises it.
     let lost_terminal = error.raw_os_error() == Some(libc::EIO) && stdout_is_a_device();
-    if error.kind() == ErrorKind::BrokenPipe || lost_terminal {
-        Failure::output_closed(message)
+    let kind = if error.kind() == ErrorKind::BrokenPipe || lost_terminal {
+        Kind::OutputClosed
     } else {
-        Failure::environment(message)
-    }
+        Kind::Environment
+    };
+    Failure::new(kind, error).context("cannot write to standard output")
 }
 
 /// Whether standard output is, or was, a terminal or another character device.
@@ -271,7 +264,6 @@ fn stdout_is_a_device() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
 
     #[test]
     fn tells_closed_output_from_output_that_fails() {
@@ -280,7 +272,7 @@ mod tests {
         let full = output_failed(io::Error::from_raw_os_error(libc::ENOSPC));
         assert_eq!(full.kind, Kind::Environment);
         assert_eq!(
-            full.message,
+            full.message(),
             "cannot write to standard output: No space left on device"
         );
     }

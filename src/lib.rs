@@ -61,7 +61,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use cli::Request;
+use cli::{Refusal, Request};
 use device::LIBCXI_VARIABLE;
 use error::Failure;
 use multicall::Call;
@@ -108,38 +108,21 @@ fn start(
     program: &str,
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
-    let asked = cli::parse(tool, arguments.clone()).and_then(|request| {
-        Ok(match request {
-            Request::Help => Asked::For(cli::help::usage(tool, program).to_string()),
-            Request::Version => Asked::For(cli::help::tool_version(tool, program)),
-            Request::Run(typed) => {
-                let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
-                let libcxi = libcxi.map(Into::into);
-                Asked::ToRun(Box::new(Plan::new(
-                    tool,
-                    program.to_owned(),
-                    *typed,
-                    libcxi,
-                )?))
-            }
-        })
-    });
-    match asked {
-        Ok(Asked::For(text)) => report::print(&text),
-        Ok(Asked::ToRun(plan)) => carry_out(&plan),
-        Err(failure) => {
-            report::refused(tool, &arguments, &failure);
-            Err(failure)
+    let refused = |Refusal { failure, outputs }| {
+        report::refused(tool, &outputs, &failure);
+        failure
+    };
+    match cli::parse(tool, arguments).map_err(refused)? {
+        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
+        Request::Version => report::print(&cli::help::tool_version(tool, program)),
+        Request::Run(typed) => {
+            let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+            let outputs = Box::new(typed.outputs.clone());
+            let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))
+                .map_err(|failure| refused(Refusal { failure, outputs }))?;
+            carry_out(&plan)
         }
     }
-}
-
-/// What arguments turned out to be.
-enum Asked {
-    /// For a text.
-    For(String),
-    /// To run.
-    ToRun(Box<Plan>),
 }
 
 fn carry_out(plan: &Plan) -> Result<(), Failure> {

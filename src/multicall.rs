@@ -63,7 +63,7 @@ pub fn resolve(
     }
     if name.starts_with(LEGACY) {
         let names = names(tools, |tool| tool.legacy_name);
-        let message = format!("there is no tool of this name; there is {names}");
+        let message = format!("no tool has this name; the tools are {names}");
         return Err((name.into_owned(), Failure::usage(message)));
     }
     let Some(first) = argv.next() else {
@@ -93,7 +93,7 @@ pub fn resolve(
                 ]
                 .join(", ");
                 return complain(format!(
-                    "unknown tool '{}'; there is {names}",
+                    "unknown tool '{}'; the tools are {names}",
                     first.display()
                 ));
             };
@@ -129,7 +129,7 @@ mod tests {
 
     fn refusal(argv: &[&str]) -> (String, String) {
         let (program, failure) = call(argv).unwrap_err();
-        (program, failure.message)
+        (program, failure.message())
     }
 
     #[test]

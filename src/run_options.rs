@@ -270,6 +270,6 @@ fn nonexistent(atomic: Atomic) -> Invalid {
     invalid(
         long,
         value,
-        format!("with {ty} only {} exist", ty.operations()),
+        format!("{ty} supports only {}", ty.operations()),
     )
 }

@@ -233,7 +233,7 @@ impl Case {
         // A server is connected to its client in the last step of the handshake.
         let is_told = self.blow == Blow::Interrupt && !HANDSHAKE[..3].contains(&self.phase);
         let how = match self.blow {
-            Blow::Stop => &["did not answer", "no answer to a", "said nothing for"][..],
+            Blow::Stop => &["did not answer", "no answer to a", "sent nothing for"][..],
             _ if is_told => &["was interrupted"],
             _ => &["closed the connection"],
         };

@@ -69,7 +69,7 @@ Service 2        : enabled; VNIs 16-31; anyone
 }
 
 #[test]
-fn lists_all_devices() {
+fn prints_one_row_for_each_nic() {
     let output = on_machine(&[], Fabric::new().command("devices"));
     assert_success(&output);
     let text = stdout(&output);
@@ -77,6 +77,14 @@ fn lists_all_devices() {
         text.starts_with("No Cassini hardware on this machine; "),
         "{text}"
     );
+    let table = "\
+Device  Address  Link  Speed  NUMA  Services  Notes
+soft0      0x12  up        -     -  1-2       software NIC
+soft1      0x13  up        -     -  1-2       software NIC
+";
+    assert!(text.ends_with(table), "{text}");
+    let output = on_machine(&[], Fabric::new().command("devices --verbose"));
+    let text = stdout(&output);
     let devices: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("Device           : "))
@@ -138,11 +146,15 @@ fn places_hardware_on_numa_nodes() {
         stdout(&on_machine(&files, command))
     };
     let text = run("");
+    for line in ["cxi0       0x12  up", "MAC address NOT algorithmic\n"] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
+    let text = run("--verbose");
     for line in [
         "Device           : cxi0\n",
         "NUMA Node        : 1 (CPUs 8-15,24-31)\n",
         "MAC Address      : 02:00:00:00:00:12\n",
-        "MAC Address      : 00:40:a6:02:00:13 (NOT algorithmic: no routing)\n",
+        "MAC Address      : 00:40:a6:02:00:13 (NOT algorithmic: switches do not route to it)\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }

@@ -290,7 +290,7 @@ fn fails_if_the_peer_deviates_in_a_run() {
             "send-lat",
             FIRST,
             "longer",
-            "hint: the peer's tool is of an unreleased state",
+            "hint: the peer's tool is an unreleased version",
         ),
         ("send-lat", FIRST + 4, "close", GONE),
         // Pre-run, Post-run and results.
@@ -301,31 +301,31 @@ fn fails_if_the_peer_deviates_in_a_run() {
             "send-bw",
             FIRST + 2,
             "empty",
-            "sent 0 bytes where a result has 16",
+            "sent a result of 0 bytes (expected 16)",
         ),
         (
             "send-bw",
             FIRST + 2,
             "shorter",
-            "sent 15 bytes where a result has 16",
+            "sent a result of 15 bytes (expected 16)",
         ),
         (
             "send-bw",
             FIRST + 2,
             "longer",
-            "announced 17 bytes while results were exchanged",
+            "announced 17 bytes during the exchange of results",
         ),
         (
             "send-bw",
             FIRST + 2,
             "silence",
-            "did not answer while results were exchanged within 5 s",
+            "did not answer during the exchange of results within 5 s",
         ),
         (
             "send-bw",
             FIRST + 2,
             "stall",
-            "did not answer while results were exchanged within 5 s",
+            "did not answer during the exchange of results within 5 s",
         ),
     ];
     all(&cases, |fabric, &(tool, at, what, text)| {

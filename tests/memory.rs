@@ -84,7 +84,7 @@ fn t13_tells_a_refused_client_what_its_persistent_server_lacks() {
     let client = fabric.client("write-lat", &server, "-d soft1 -s 67108864");
     let why = "67108864 of them for buffers; 67108864 are available on this machine\n";
     let error = assert_status(&client, 1);
-    for words in [" cannot take part: the run needs ", why] {
+    for words in [" cannot run: the run needs ", why] {
         assert!(error.contains(words), "{error}");
     }
     server.wait_for_line("Listening");
@@ -129,7 +129,7 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
                 "cannot get a buffer of 268435456 bytes: mmap: Cannot allocate memory (errno 12)\n";
             let start = format!("cxidiag {tool}: error: {why}hint: ");
             assert!(limited_side.starts_with(&start), "{tool}: {limited_side}");
-            let words = format!(" cannot take part: {why}");
+            let words = format!(" cannot run: {why}");
             assert!(other.contains(&words), "{tool}, {limited}: {other}");
             fabric.assert_nothing_left();
         }

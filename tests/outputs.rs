@@ -1,4 +1,4 @@
-//! Results for programs: JSON against its schema, CSV, histogram logs, verdicts, comparisons.
+//! Results for programs: JSON against its schema, CSV, histogram logs, expectations, comparisons.
 
 mod harness;
 
@@ -39,7 +39,7 @@ fn document(output: &Output) -> Value {
 }
 
 #[test]
-fn json_on_standard_output_and_text_on_standard_error() {
+fn writes_json_to_standard_output_and_text_to_standard_error() {
     for tool in tools() {
         let output = short(tool, &["--json"]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -75,7 +75,7 @@ fn json_on_standard_output_and_text_on_standard_error() {
 }
 
 #[test]
-fn the_figures_are_those_of_the_text() {
+fn json_has_the_metrics_of_the_text() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("result.json");
     let option = format!("--json={}", file.display());
@@ -115,9 +115,8 @@ fn the_figures_are_those_of_the_text() {
     }
 }
 
-/// What the options for programs add, and nothing else, differs from the documented text.
 #[test]
-fn the_text_stays_as_documented() {
+fn further_outputs_leave_the_text_unchanged() {
     let masked = |options: &[&str]| {
         let output = short("write-lat", options);
         assert_success(&output);
@@ -138,7 +137,7 @@ fn the_text_stays_as_documented() {
 }
 
 #[test]
-fn csv_is_a_table_of_the_same_figures() {
+fn csv_has_the_metrics_of_json() {
     for tool in tools() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("result.json");
@@ -182,7 +181,7 @@ fn csv_is_a_table_of_the_same_figures() {
 }
 
 #[test]
-fn expectations_are_judged_for_each_size() {
+fn checks_expectations_for_each_size() {
     let output = short("write-lat", &["--expect", "max<1h,p50<1s"]);
     assert_eq!(output.status.code(), Some(2), "there are no hours");
     let output = short("write-lat", &["--json", "--expect", "p95<100s,min>=1ns"]);
@@ -220,25 +219,25 @@ fn expectations_are_judged_for_each_size() {
     assert_eq!(met, [true, false, true, false]);
     let said = stderr(&output);
     assert!(
-        said.contains("not as expected: mean<1ns with 8 bytes, and 1 more"),
+        said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"),
         "{said}"
     );
 
-    // Too good is a fault as well.
+    // A bandwidth that is too high fails as well.
     let output = short("send-bw", &["--expect", "bw>=1B/s,bw<=2B/s"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("bw<=2B/s with 64 bytes, and 1 more"));
+    assert!(stderr(&output).contains("bw<=2B/s at 64 bytes, and 1 more"));
 }
 
 #[test]
-fn what_cannot_be_expected_is_usage_and_one_document() {
+fn rejects_invalid_expectations_with_one_document() {
     for (tool, list) in [
         ("write-lat", "bw>1GB/s"),
         ("send-bw", "p99<4us"),
         ("read-lat", "p99<4"),
         ("send-lat", "p99"),
     ] {
-        // A device that does not exist is not even looked for.
+        // The arguments are rejected before the device is opened.
         let output = Fabric::new().run(&[
             tool,
             "--loopback",
@@ -255,8 +254,36 @@ fn what_cannot_be_expected_is_usage_and_one_document() {
     }
 }
 
+/// Options may be abbreviated, and other arguments may be wrong in any way.
 #[test]
-fn a_failure_is_one_document_that_says_so() {
+fn writes_requested_document_for_invalid_arguments() {
+    for (arguments, is_json) in [
+        (&["--js", "--iters=x"][..], true),
+        (&["--iters=x", "--json=-"], true),
+        (&["--unknown", "--jso"], true),
+        (&["--csv", "--js", "a", "b"], true),
+        (&["--cs", "--unknown"], false),
+    ] {
+        let output = Fabric::new().run(&[&["write-lat"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        if is_json {
+            assert_eq!(document(&output)["error"]["kind"], "usage");
+        } else {
+            assert!(stdout(&output).starts_with("tool,host,"), "{arguments:?}");
+        }
+    }
+    for arguments in [
+        &["--unknown"][..],
+        &["--unknown", "--", "--json"],
+        &["--unknown", "--json=file"],
+    ] {
+        let output = Fabric::new().run(&[&["write-lat"], arguments].concat());
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn writes_one_document_for_a_failure() {
     let output = Fabric::new().run(&[
         "write-lat",
         "--loopback",
@@ -280,7 +307,7 @@ fn a_failure_is_one_document_that_says_so() {
     assert!(run["addresses"].is_null());
     let results = run["results"].as_array().unwrap();
     assert!(results.iter().all(|of| of["extent"] == "none") && results.len() == 2);
-    // What was not measured meets nothing.
+    // A size that was not measured meets no expectation.
     let verdicts = run["expectations"].as_array().unwrap();
     assert!(verdicts.iter().all(|of| of["met"] == false) && verdicts.len() == 2);
 
@@ -304,7 +331,7 @@ fn a_failure_is_one_document_that_says_so() {
 
 /// A client whose server is killed in the middle of the second size.
 #[test]
-fn the_death_of_the_peer_is_one_document_with_what_was_measured() {
+fn writes_measured_sizes_if_the_peer_is_killed() {
     let fabric = Fabric::new();
     let mut server = fabric.server("write-lat", &["-d", "soft0"]);
     let args = [
@@ -343,7 +370,7 @@ fn the_death_of_the_peer_is_one_document_with_what_was_measured() {
 
 /// SIGTERM in the middle of the second size.
 #[test]
-fn an_interrupted_run_is_one_document_in_each_format() {
+fn writes_each_format_if_interrupted() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
@@ -417,7 +444,7 @@ fn an_interrupted_run_is_one_document_in_each_format() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_found_out_before_the_run() {
+fn rejects_unwritable_file_before_the_run() {
     let fabric = Fabric::new();
     for kind in ["json", "csv", "hdr-log"] {
         let option = format!("--{kind}=/no/such/directory/result");
@@ -452,7 +479,7 @@ fn a_file_that_cannot_be_written_is_found_out_before_the_run() {
 }
 
 #[test]
-fn a_server_leaves_results_to_the_client() {
+fn server_ignores_output_options() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("result.json");
@@ -463,15 +490,14 @@ fn a_server_leaves_results_to_the_client() {
     let output = server.finish();
     let said = stderr(&output);
     assert!(
-        said.contains("ignored on a server, the client decides: --json --quiet\n"),
+        said.contains("ignored on a server (the client's options apply): --json --quiet\n"),
         "{said}"
     );
     assert!(!file.exists());
 }
 
-/// A reader that has gone is nothing to complain about.
 #[test]
-fn a_closed_standard_output_ends_quietly() {
+fn prints_no_error_if_standard_output_is_closed() {
     let fabric = Fabric::new();
     let mut command = fabric.command(&[
         "write-lat",
@@ -496,9 +522,9 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Whatever they are called.
+/// Also if the names of the file differ.
 #[test]
-fn two_documents_do_not_share_a_file() {
+fn rejects_two_documents_in_one_file() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
     for [json, csv] in [[at("a"), at("a")], [at("a"), at("./a")]] {
@@ -506,13 +532,16 @@ fn two_documents_do_not_share_a_file() {
         let output = Fabric::new().run(&["write-lat", "-d", "soft0", "--loopback", &json, &csv]);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("cannot go to one file"), "{said}");
+        assert!(
+            said.contains("cannot be written to the same file"),
+            "{said}"
+        );
     }
 }
 
-/// A shell has led standard output to a file, which is not to be replaced.
+/// A shell has redirected standard output to a file, which is not to be replaced.
 #[test]
-fn a_document_on_dev_stdout_is_added_to_what_is_there() {
+fn appends_document_to_dev_stdout() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
@@ -534,9 +563,8 @@ fn a_document_on_dev_stdout_is_added_to_what_is_there() {
     assert!(text.contains("\n{\n"), "{text}");
 }
 
-/// Neither the verdict nor the document is lost silently.
 #[test]
-fn a_document_that_cannot_be_written_is_told_whatever_else_failed() {
+fn reports_unwritable_document_and_unmet_expectation() {
     let output = Fabric::new().run(&[
         "write-lat",
         "-d",
@@ -550,7 +578,7 @@ fn a_document_that_cannot_be_written_is_told_whatever_else_failed() {
     ]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("not as expected: mean<1ns"), "{said}");
+    assert!(said.contains("expectation not met: mean<1ns"), "{said}");
     assert!(
         said.contains("cannot write /dev/full: No space left"),
         "{said}"
@@ -558,7 +586,7 @@ fn a_document_that_cannot_be_written_is_told_whatever_else_failed() {
 }
 
 #[test]
-fn each_of_several_expectations_is_to_be_met() {
+fn requires_each_of_several_expectations() {
     let run = |expectations: [&str; 2]| {
         let [first, second] = expectations;
         let args = [
@@ -580,9 +608,8 @@ fn each_of_several_expectations_is_to_be_met() {
     assert_eq!(run(["p50 < 100s, mean<100s", "p50<100 s"]), Some(0));
 }
 
-/// Nobody reads the text, which is beside the point.
 #[test]
-fn a_document_does_not_wait_for_who_reads_the_text() {
+fn writes_document_without_a_reader_of_the_text() {
     let fabric = Fabric::new();
     let mut command = fabric.command(&[
         "write-lat",

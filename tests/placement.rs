@@ -153,14 +153,14 @@ fn hints_at_a_measurement_across_nodes() {
     };
     let hint = stderr(&run(""));
     let start = "cxidiag write-lat: hint: the measuring thread runs on CPU ";
-    let end = named(" of NUMA node 0, soft0 is on node 1: --cpu=auto takes it there\n");
+    let end = named(" (NUMA node 0), but soft0 is on NUMA node 1: use --cpu=auto\n");
     assert!(hint.starts_with(start) && hint.ends_with(&end), "{hint}");
     assert_eq!(hint.lines().count(), 1, "{hint}");
 
     let output = run("--cpu=auto --json");
     let hint = stderr(&output);
     assert!(
-        hint.contains(": none of the CPUs there may be used\n"),
+        hint.contains(": this process may use no CPU of that node\n"),
         "{hint}"
     );
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -148,7 +148,7 @@ fn names_the_run_options_that_a_server_ignores() {
     let server = server.finish();
     assert_success(&client);
     let notice = stderr(&server);
-    let options = "the client decides: --duration --bidirectional";
+    let options = "options apply): --duration --bidirectional";
     assert!(notice.contains(options), "{notice}");
     assert!(stdout(&server).contains("\nBidirectional    : Disabled\n"));
 }

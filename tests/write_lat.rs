@@ -214,7 +214,7 @@ fn explains_what_the_environment_refuses() {
         (
             "-d soft0 --svc-id=4",
             "cxil_alloc_lni: Operation not permitted",
-            "no member of the service",
+            "not a member of the service",
         ),
         (
             "-d soft0 --svc-id=9",
@@ -228,7 +228,7 @@ fn explains_what_the_environment_refuses() {
         ),
         (
             "-d soft0 -p 1",
-            "nobody listens at 127.0.0.1 port 1",
+            "cannot connect to 127.0.0.1 port 1: connection refused",
             "start the server first",
         ),
     ] {

@@ -1,4 +1,4 @@
-//! The table: what can go wrong, why, and what to do. docs/troubleshooting.md shows it to readers.
+//! The table of errors, causes and remedies. docs/troubleshooting.md is generated from it.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::error::SEE_PEER;
 use Situation::*;
 use What::{Call, Code, Found};
 
-/// What the program itself finds out, without a failing call of libcxi or a return code of the NIC.
+/// A problem that the program detects itself, without a failed call or a return code of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// The machine has no NIC of this kind, or no driver for it.
     NoHardware,
     /// libcxi cannot be loaded.
     NoLibrary,
-    /// The software NICs cannot meet in their directory.
+    /// A software NIC cannot use the shared directory.
     NoFabric,
     /// The machine has too few huge pages left.
     NoHugePages,
@@ -23,7 +23,7 @@ pub enum Situation {
     NoSuchHugePages,
     /// The machine has too little memory left.
     NoMemory,
-    /// A CPU may not be used.
+    /// The process may not use a CPU.
     CpuForbidden,
     /// The runtime of the GPUs cannot be loaded.
     NoGpuRuntime,
@@ -31,7 +31,7 @@ pub enum Situation {
     GpuRuntimeFails,
     /// The runtime finds no GPU.
     NoGpu,
-    /// There is no GPU of this number.
+    /// The number of a GPU is too large.
     NoSuchGpu,
     /// The NIC cannot reach the memory of the GPU.
     NoPeerToPeer,
@@ -43,10 +43,10 @@ pub enum Situation {
     ServiceWithoutVni,
     /// The retry handler of the NIC does not run.
     NoRetryHandler,
-    /// An operation is not answered at all.
+    /// No event reports the completion of an operation.
     NoAnswer,
     /// The control connection is refused.
-    NobodyListens,
+    ConnectionRefused,
     /// The control connection is not answered.
     NoConnection,
     /// The host name has no address.
@@ -55,29 +55,29 @@ pub enum Situation {
     PortInUse,
     /// The port to listen on is reserved.
     PortReserved,
-    /// The address to listen on is another machine's.
+    /// The address to listen on belongs to another machine.
     NotOurAddress,
-    /// The other side is another tool.
+    /// The peer runs another tool.
     OtherTool,
-    /// The other side is of another version.
+    /// The peer has another version.
     OtherVersion,
-    /// The other side is of a version with another control connection.
+    /// The peer has an old version with another control protocol.
     OldVersion,
-    /// The other side is of a version that was never released.
+    /// The peer has a version that was never released.
     UnreleasedVersion,
-    /// The other side uses another VNI.
+    /// The peer uses another VNI.
     OtherVni,
-    /// The other side is no CXI diagnostic.
+    /// The peer is not a CXI diagnostic.
     NoDiagnostic,
-    /// Only one of the NICs is a software NIC.
+    /// One NIC is a software NIC, the other is hardware.
     OtherKind,
     /// Software NICs on two machines.
     SoftwareApart,
     /// Two machines have the same NIC address.
     SameAddress,
-    /// The other side ended early.
+    /// The peer ended early.
     PeerEnded,
-    /// The other side's host is gone.
+    /// The peer's host is unreachable.
     PeerGone,
 }
 
@@ -101,18 +101,18 @@ impl fmt::Display for Situation {
             ServiceWithoutVni => "the service has no VNI",
             NoRetryHandler => "the retry handler is not running",
             NoAnswer => "no answer to an operation",
-            NobodyListens => "nobody listens",
+            ConnectionRefused => "connection refused",
             NoConnection => "no answer to a connection",
             UnknownHost => "the host name cannot be resolved",
             PortInUse => "the port is in use",
-            PortReserved => "no right to listen on the port",
-            NotOurAddress => "the address to listen on is not here",
+            PortReserved => "no permission to listen on the port",
+            NotOurAddress => "the address to listen on is not of this machine",
             OtherTool => "different tools",
             OtherVersion => "different versions",
-            OldVersion => "the other side is of SHS 12.0 or older",
-            UnreleasedVersion => "the other side is of an unreleased version",
+            OldVersion => "the peer is from SHS 12.0 or older",
+            UnreleasedVersion => "the peer has an unreleased version",
             OtherVni => "different VNIs",
-            NoDiagnostic => "not the answers of a CXI diagnostic",
+            NoDiagnostic => "the peer is not a CXI diagnostic",
             OtherKind => "a software NIC on one side only",
             SoftwareApart => "software NICs on two machines",
             SameAddress => "the same NIC address on two machines",
@@ -122,17 +122,17 @@ impl fmt::Display for Situation {
     }
 }
 
-/// All explanations. The first that fits is the one that is given.
+/// All explanations. The first row that matches applies.
 pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_open_device"], &[libc::ENOENT]),
         "there is no device of this number, its driver is not loaded, or the container has no /dev/cxiN",
-        "look for the devices that do exist in /sys/class/cxi, and at 'lsmod' and the kernel log",
+        "check which devices exist in /sys/class/cxi, 'lsmod' and the kernel log",
     ),
     row(
         Call(&["cxil_open_device"], &[libc::EACCES, libc::EPERM]),
-        "no right to use the device",
-        "in a container, pass /dev/cxiN into it; else look at the mode of the node",
+        "no permission to use the device",
+        "in a container, pass /dev/cxiN into it; otherwise check the permissions of /dev/cxiN",
     ),
     row(
         Call(&["cxil_open_device"], &[libc::EINVAL]),
@@ -144,43 +144,43 @@ pub static EXPLANATIONS: &[Explanation] = &[
             &["cxil_open_device"],
             &[libc::ENXIO, libc::ENODEV, libc::EIO],
         ),
-        "the device node is there, the device is gone",
-        "look into the kernel log for errors of the NIC; the node may need a reboot",
+        "the device node exists, but the device is gone",
+        "check the kernel log for errors of the NIC; the node may need a reboot",
     ),
     row(
         Call(&["cxil_get_svc"], &[libc::EINVAL]),
         "this NIC has no such service; services are per NIC",
-        "list those of this NIC with 'cxi_service list'",
+        "list the services of this NIC with 'cxidiag devices' or 'cxi_service list'",
     ),
     row(
         Call(&["cxil_alloc_lni"], &[libc::EKEYREVOKED]),
         "the service is disabled",
-        "ask the administrator for 'cxi_service enable -s N', or choose another with --svc-id",
+        "ask the administrator for 'cxi_service enable -s N', or choose another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_lni"], &[libc::EPERM]),
-        "your user, group or network namespace is no member of the service, and root is no exception",
-        "choose another with --svc-id",
+        "your user, group or network namespace is not a member of the service; this applies to root as well",
+        "choose another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_lni"], &[libc::ENOSPC]),
         "all 255 interfaces of the NIC, or those of the service, are in use",
-        "look for processes left over",
+        "check for processes of earlier runs that still exist",
     ),
     row(
         Call(&["cxil_alloc_domain", "cxil_alloc_cp"], &[libc::ENOENT]),
-        "the VNI belongs to no enabled service",
+        "no enabled service has the VNI",
         "choose another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_domain", "cxil_alloc_cp"], &[libc::EPERM]),
-        "the VNI belongs to others",
+        "the VNI belongs to another service",
         "choose another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_domain"], &[libc::ENOSPC]),
         "all PIDs of the VNI are in use",
-        "look for processes left over",
+        "check for processes of earlier runs that still exist",
     ),
     row(
         Call(&["cxil_alloc_cp"], &[libc::EINVAL]),
@@ -190,17 +190,17 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_alloc_cp"], &[libc::ENOSPC]),
         "the communication profiles of the NIC are used up",
-        "look for other users of the NIC",
+        "check for other users of the NIC",
     ),
     row(
         Call(&["cxil_map"], &[libc::EFAULT, libc::ENOMEM]),
-        "the memory cannot be pinned, or huge pages that were reserved are not there (limit of the control group, memory policy)",
+        "the memory cannot be pinned, or reserved huge pages cannot be used (limit of the control group, memory policy)",
         "compare the size with 'ulimit -l' and the free memory",
     ),
     row(
         Call(&["cxil_map"], &[libc::ENOSPC]),
         "the address contexts of the NIC or of the service are used up",
-        "look for other users of the NIC",
+        "check for other users of the NIC",
     ),
     row(
         Call(&["cxil_map"], &[libc::EOPNOTSUPP, libc::ENODEV]),
@@ -220,60 +220,60 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_alloc_cmdq"], &[libc::EIO]),
         "the NIC did not set the queue up in time",
-        "look into the kernel log for errors of the NIC",
+        "check the kernel log for errors of the NIC",
     ),
     row(
         Call(&["cxil_map_pte"], &[libc::ENOSPC]),
         "the portal table of the NIC is full",
-        "look for other users of the NIC",
+        "check for other users of the NIC",
     ),
     row(
         Call(&["sched_setaffinity"], &[libc::EINVAL]),
-        "none of the CPUs runs, or the control group (cpuset) of this process excludes them all",
-        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+        "all of the CPUs are offline or excluded by the control group (cpuset) of this process",
+        "choose CPUs from the line Cpus_allowed_list of /proc/self/status",
     ),
     row(
         Call(&[], &[libc::ENOSPC]),
         "the service's limit or the NIC's total is reached",
-        "look for other users of the NIC, and at the limits of the service",
+        "check for other users of the NIC, and the limits of the service",
     ),
     row(
         Call(&[], &[libc::EKEYREVOKED]),
-        "the service was disabled meanwhile",
-        "ask who administers the NIC, and run again",
+        "the service was disabled during the run",
+        "ask the administrator of the NIC, and run again",
     ),
     row(
         Call(
             &["cuMemAlloc_v2", "hipMalloc", "zeMemAllocDevice"],
             &[libc::ENOMEM],
         ),
-        "the GPU has not enough free memory",
-        "use a smaller --size (of send-bw also --list-size or --buf-sz), or another GPU",
+        "the GPU does not have enough free memory",
+        "use a smaller --size (for send-bw also --list-size or --buf-sz), or another GPU",
     ),
     row(
         Call(&["mmap"], &[libc::ENOMEM]),
         "not enough memory, or not enough huge pages",
-        "use a smaller --size (of send-bw also --list-size or --buf-sz), and look at 'ulimit -v'",
+        "use a smaller --size (for send-bw also --list-size or --buf-sz), and check 'ulimit -v'",
     ),
     row(
         Call(&[], &[libc::ENOMEM]),
         "not enough memory, in this process or in the kernel",
-        "look at 'free' and at the limits of the user and of the control group",
+        "check 'free' and the limits of the user and of the control group",
     ),
     row(
         Call(&[], &[libc::EIO]),
         "the device was unplugged, or its driver unbound",
-        "look into the kernel log for errors of the NIC",
+        "check the kernel log for errors of the NIC",
     ),
     row(
         Code(&["UNDELIVERABLE"]),
-        "the peer's NIC does not answer: a link is down, the algorithmic MAC address is not applied, routing or QoS of the switch is wrong, or the node is gone",
+        "the peer's NIC does not answer: a link is down, the algorithmic MAC address is not applied, routing or QoS of the switch is wrong, or the node is down",
         "check the links of both NICs, the switch port, the MAC address (02:...), and whether the peer still runs",
     ),
     row(
         Code(&["CANCELED"]),
-        "the peer's NIC does not answer an operation that cannot be repeated, or refused it too often for want of resources",
-        "as for UNDELIVERABLE; the journal of cxi_rh@cxiN on both nodes says which it was",
+        "the peer's NIC does not answer an operation that cannot be repeated, or refused it too often for lack of resources",
+        "as for UNDELIVERABLE; the journal of cxi_rh@cxiN on both nodes shows which of the two happened",
     ),
     row(
         Code(&["HRP_RSP_DISCARD"]),
@@ -283,27 +283,27 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Code(&["HRP_CONFIG_ERROR", "HRP_RSP_ERROR"]),
         "the fabric refuses HRP",
-        "have HRP enabled in the fabric",
+        "ask the fabric administrator to enable HRP",
     ),
     row(
         Code(&["PKTBUF_ERROR"]),
         "packets overflowed: flow control or QoS is not applied at the switch",
-        "check the QoS configuration; look for pfc_fifo_oflw and pbuf_rd_err in the kernel log",
+        "check the QoS configuration and the kernel log for pfc_fifo_oflw and pbuf_rd_err",
     ),
     row(
         Code(&["NO_SPACE"]),
-        "the list entries of the NIC or of the service are used up, or the operation passes the end of the buffer",
-        "look for other users of the NIC; use a smaller --list-size",
+        "the list entries of the NIC or of the service are used up, or the operation goes beyond the end of the buffer",
+        "check for other users of the NIC; use a smaller --list-size",
     ),
     row(
         Code(&["VNI_NOT_FOUND"]),
-        "the peer's NIC does not know the VNI: the services differ, or the peer has ended",
+        "the peer's NIC does not accept the VNI: the services differ, or the peer has ended",
         "both sides need services with the same VNI",
     ),
     row(
         Code(&["PTLTE_NOT_FOUND", "PT_DISABLED"]),
-        "nobody receives at the peer's address: the peer has ended or is not ready",
-        "see what the other side printed, and run again",
+        "the peer's portal is not open: the peer has ended or is not ready",
+        "see what the peer printed, and run again",
     ),
     row(
         Code(&[
@@ -315,7 +315,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
             "RESTRICTED_UNICAST",
             "PTLTE_SW_MANAGED",
         ]),
-        "the peer's list entries do not take this operation: the sides run with different options, or one has an error",
+        "the peer's list entries do not accept this operation: the two sides use different options, or one has a bug",
         "report this with both command lines and both outputs",
     ),
     row(
@@ -328,7 +328,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
             "ADDR_OUT_OF_RANGE",
             "FLUSH_TRANSLATION",
         ]),
-        "an address does not translate, on this side or the other: memory was unmapped too early, or a program has an error",
+        "an address cannot be translated, here or at the peer: memory was unmapped too early, or a program has a bug",
         "report this with both command lines and both outputs",
     ),
     row(
@@ -340,7 +340,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
             "UNCOR_TRNSNT",
         ]),
         "a bus or memory error",
-        "look into the kernel log of both nodes",
+        "check the kernel logs of both nodes",
     ),
     row(
         Code(&[
@@ -352,8 +352,8 @@ pub static EXPLANATIONS: &[Explanation] = &[
             "AMO_FP_OVERFLOW",
             "AMO_FP_INEXACT",
         ]),
-        "atomic operation, type and memory do not go together",
-        "choose another --atomic-op or --atomic-type; report this if they should go together",
+        "this combination of atomic operation, type and memory is not supported",
+        "choose another --atomic-op or --atomic-type; report this if the combination should work",
     ),
     row(
         Code(&[
@@ -397,13 +397,13 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(NoFabric),
-        "software NICs meet in the directory $CXIDIAG_FABRIC_DIR, or else /dev/shm/cxidiag-UID",
-        "it must be yours, and nobody else's to write to",
+        "software NICs share the directory $CXIDIAG_FABRIC_DIR (default: /dev/shm/cxidiag-UID)",
+        "the directory must belong to you, and no other user may have write permission",
     ),
     row(
         Found(NoHugePages),
-        "huge pages are set aside beforehand; these are too few, in use, or beyond the limit of the control group",
-        "as root, write a larger number to the file named, and read it back (scattered memory may not allow it); or use a smaller --size (of send-bw also --list-size or --buf-sz)",
+        "huge pages must be reserved beforehand: there are too few, they are in use, or the control group limits them",
+        "as root, write a larger number to the file named and read it back (fragmented memory may prevent it), or use a smaller --size (for send-bw also --list-size or --buf-sz)",
     ),
     row(
         Found(NoSuchHugePages),
@@ -412,37 +412,37 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(NoMemory),
-        "buffers are pinned: they must fit the memory that is free, on the NUMA node of --cpu and within the limit of the control group",
-        "use a smaller --size (of send-bw also --list-size or --buf-sz)",
+        "buffers are pinned: they must fit into the free memory, that of the NUMA node of --cpu and the limit of the control group",
+        "use a smaller --size (for send-bw also --list-size or --buf-sz)",
     ),
     row(
         Found(CpuForbidden),
         "the control group (cpuset) of this process excludes some of the CPUs",
-        "choose among those in the line Cpus_allowed_list of /proc/self/status with --cpu",
+        "choose CPUs from the line Cpus_allowed_list of /proc/self/status",
     ),
     row(
         Found(NoGpuRuntime),
         "the runtime of the GPUs is not installed, or not where the dynamic linker looks",
-        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; look at --gpu-type",
+        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; check --gpu-type",
     ),
     row(
         Found(GpuRuntimeFails),
-        "the driver of the GPUs is not loaded, of another release than the runtime, or out of your reach",
-        "look at what nvidia-smi, rocm-smi or xpu-smi says, and whether your user is in the groups video and render",
+        "the driver of the GPUs is not loaded, does not match the runtime, or may not be used by you",
+        "check the output of nvidia-smi, rocm-smi or xpu-smi, and that your user is in the groups video and render",
     ),
     row(
         Found(NoGpu),
         "the machine has no GPU of this type, its driver is not loaded, or your user may not use it",
-        "look at what nvidia-smi, rocm-smi or xpu-smi says, at the groups video and render, and at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK",
+        "check the output of nvidia-smi, rocm-smi or xpu-smi, the groups video and render, and CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK",
     ),
     row(
         Found(NoSuchGpu),
         "GPUs are numbered from 0, in the order of their runtime",
-        "choose another with --tx-gpu and --rx-gpu; CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK hide some",
+        "choose another GPU with --tx-gpu and --rx-gpu; CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ZE_AFFINITY_MASK hide some",
     ),
     row(
         Found(NoPeerToPeer),
-        "the peer-to-peer module of the GPU is not loaded, its driver exports no dma-buf, or IOMMU or ACS keep GPU and NIC apart",
+        "the peer-to-peer module of the GPU is not loaded, its driver exports no dma-buf, or IOMMU or ACS blocks traffic between GPU and NIC",
         "load the module of the vendor (nvidia-peermem, amdgpu), or use a driver and runtime that export dma-bufs",
     ),
     row(
@@ -452,7 +452,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(ServiceDisabled),
-        "the administrator has not enabled the service, as the driver ships the default service today",
+        "the service is not enabled; current drivers ship the default service disabled",
         "ask the administrator for 'cxi_service enable -s N', or choose another service with --svc-id",
     ),
     row(
@@ -462,37 +462,37 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(NoRetryHandler),
-        "the retry handler is not running: lost packets are not repeated, and a lost one is waited for without end",
+        "the retry handler is not running: lost packets are never sent again",
         "start the service cxi_rh@cxiN",
     ),
     row(
         Found(NoAnswer),
-        "packets or their answers get lost",
+        "packets or their replies are lost",
         "check the links of both NICs, the switch, and whether the peer's node still runs",
     ),
     row(
-        Found(NobodyListens),
+        Found(ConnectionRefused),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, and give both sides the same --port; --wait=SEC waits for a server that starts, or serves another client",
+        "start the server first, with the same --port; --wait=SEC waits for a server that is starting or busy",
     ),
     row(
         Found(NoConnection),
-        "the host is down, another one, or behind a firewall",
-        "is this the right host, is it up, and does every firewall let this port through?",
+        "the host is down, it is the wrong host, or a firewall blocks the port",
+        "check that this is the right host, that it is up, and that no firewall blocks the port",
     ),
     row(
         Found(UnknownHost),
-        "the name is wrong, or no name service knows it",
+        "the name is wrong, or no name service resolves it",
         "check the name, or give the IP address; this has nothing to do with the NIC",
     ),
     row(
         Found(PortInUse),
-        "another program listens there, perhaps a server left from before",
-        "end the server that was left there, or give both sides another --port (0 on a server: any free one)",
+        "another program listens on the port, perhaps a server of an earlier run",
+        "end the earlier server, or give both sides another --port (0 on a server: any free port)",
     ),
     row(
         Found(PortReserved),
-        "only root may listen there",
+        "only root may listen on ports below 1024",
         "ports below 1024 are reserved; choose another with --port",
     ),
     row(
@@ -502,58 +502,58 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(OtherTool),
-        "the sides run different tools",
+        "the two sides run different tools",
         "start the same tool on both sides",
     ),
     row(
         Found(OtherVersion),
-        "the sides are of different releases",
+        "the two sides have different releases",
         "use the same release of the tool on both sides",
     ),
     row(
         Found(OldVersion),
-        "the peer's tool is of SHS 12.0 or older, whose control connection is another one",
-        "the peer's tool is of SHS 12.0 or older; SHS 13.0 or newer is needed there, or cxidiag",
+        "the peer's tool is from SHS 12.0 or older, which has another control protocol",
+        "the peer's tool is from SHS 12.0 or older: install SHS 13.0 or later there, or use cxidiag",
     ),
     row(
         Found(UnreleasedVersion),
         "the peer's tool was built between SHS 12.0 and 13.0",
-        "the peer's tool is of an unreleased state between SHS 12.0 and 13.0; update it, or use cxidiag",
+        "the peer's tool is an unreleased version between SHS 12.0 and 13.0: update it, or use cxidiag",
     ),
     row(
         Found(OtherVni),
-        "the services of the two sides have different VNIs, and their NICs would never find each other",
-        "choose services with the same VNI by --svc-id on both sides",
+        "the services of the two sides have different VNIs: no packet can pass between them",
+        "choose services with the same VNI on both sides (--svc-id)",
     ),
     row(
         Found(NoDiagnostic),
-        "what answers there is no CXI diagnostic, or one of another release",
-        "check address and --port; see what the other side printed",
+        "the program at this port is not a CXI diagnostic, or has another release",
+        "check address and --port; see what the peer printed",
     ),
     row(
         Found(OtherKind),
         "one of the NICs is a software NIC, the other one hardware",
-        "choose devices of one kind by --device on both sides",
+        "choose devices of the same kind on both sides (--device)",
     ),
     row(
         Found(SoftwareApart),
         "software NICs are on two machines",
-        "software NICs reach only their own machine",
+        "run both sides on one machine: software NICs do not reach another machine",
     ),
     row(
         Found(SameAddress),
         "NICs of two machines have the same address",
-        "the nodes are of two fabrics, or the algorithmic MAC address (02:...) of a NIC is not applied",
+        "the nodes belong to two fabrics, or the algorithmic MAC address (02:...) of a NIC is not applied",
     ),
     row(
         Found(PeerEnded),
-        "the other side failed, was interrupted or killed",
+        "the peer failed, was interrupted or was killed",
         SEE_PEER,
     ),
     row(
         Found(PeerGone),
         "the peer's node or the network between the nodes is gone",
-        "is its node up, and the network between the nodes? This is the TCP control connection, not the NIC",
+        "check that its node and the network between the nodes are up; this is the TCP control connection, not the NIC",
     ),
 ];
 

@@ -11,19 +11,19 @@ use crate::measure::{Clock, Supervisor, WaitPolicy};
 use crate::run_options::{RunOptions, Side};
 use crate::tool::Tool;
 
-/// The peer, as a benchmark sees it.
+/// What a benchmark needs of the peer.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
     /// Its address on the fabric.
     pub address: FabricAddress,
-    /// Checks whether the peer is still there, while resources are set up that take long.
+    /// Checks whether the peer still runs, during a long set-up.
     pub supervisor: &'a dyn Supervisor,
 }
 
 /// One transaction type.
 ///
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size `measure`
-/// of one of the sub-traits and [`check`](Self::check), and at last [`close`](Self::close).
+/// of one of the sub-traits and [`check`](Self::check), and finally [`close`](Self::close).
 pub trait Benchmark {
     /// The tool that measures this transaction type.
     const TOOL: Tool;
@@ -38,7 +38,7 @@ pub trait Benchmark {
     ///
     /// # Errors
     ///
-    /// A call that the library or the kernel refuses, and a peer that goes away meanwhile.
+    /// A call that the library or the kernel refuses, and a peer that ends during the set-up.
     fn set_up(
         endpoint: &Endpoint,
         peer: Peer<'_>,
@@ -50,7 +50,7 @@ pub trait Benchmark {
     ///
     /// # Errors
     ///
-    /// A byte of this side's buffer that is not what the operations leave there.
+    /// A byte of this side's buffer that differs from what the operations leave there.
     fn check(_: &Self::Resources, _run: &RunOptions, _size: u64) -> Result<(), Failure> {
         Ok(())
     }
@@ -63,28 +63,28 @@ pub trait Benchmark {
     fn close(resources: Self::Resources) -> Result<(), Failure>;
 }
 
-/// Code that is generic over benchmarks, with one method for each way to measure one.
+/// Code that is generic over benchmarks, with one method for each sub-trait of [`Benchmark`].
 pub trait Visitor {
-    /// What each method yields.
+    /// Result of each method.
     type Output;
 
-    /// Is called for a benchmark of one-sided latency.
+    /// Visits a benchmark of one-sided latency.
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output;
 
-    /// Is called for a benchmark of round trips.
+    /// Visits a benchmark of round trips.
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output;
 
-    /// Is called for a benchmark of bandwidth.
+    /// Visits a benchmark of bandwidth.
     fn bandwidth<B: Bandwidth>(self) -> Self::Output;
 }
 
 /// One-sided latency: the client's NIC initiates, the server's NIC is the target and the server's
 /// software takes no part.
 pub trait OneSidedLatency: Benchmark {
-    /// Makes the transaction for `size` bytes and hands it to `repeat`. Only the client calls it.
+    /// Makes the transaction for `size` bytes and passes it to `repeat`. Only the client calls it.
     ///
-    /// Everything that the options decide is decided here, once: the loop behind `repeat` is compiled
-    /// for the transaction that it gets and branches on no option.
+    /// All decisions that depend on options are made here, once: the loop in `repeat` is compiled for the
+    /// type of the transaction and branches on no option.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ pub trait Transaction {
 
 /// The loop that repeats a transaction.
 pub trait RepeatTransaction {
-    /// What the loop yields.
+    /// Result of the loop.
     type Output;
 
     /// Runs the loop.
@@ -124,7 +124,7 @@ pub trait RepeatTransaction {
 
 /// Two-sided latency: a message goes to the server, and one comes back.
 pub trait RoundTripLatency: Benchmark {
-    /// Makes this side's part of a round trip with messages of `size` bytes and hands it to `repeat`,
+    /// Makes this side's part of a round trip with messages of `size` bytes and passes it to `repeat`,
     /// as [`OneSidedLatency::measure`] does. Both sides call it.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ pub trait RoundTripLatency: Benchmark {
     ) -> Result<R::Output, Failure>;
 }
 
-/// A message, as its receiver sees it.
+/// The kind of a message, for its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// More messages may follow.
@@ -170,14 +170,14 @@ pub trait RoundTrip {
     /// Acknowledges the events of this round trip. Called outside the timed part.
     fn acknowledge(&mut self);
 
-    /// Looks for an event of the NIC about a message that did not arrive, while no message is awaited.
+    /// Checks for an event about a message that did not arrive, while this side awaits none.
     ///
     /// # Errors
     ///
-    /// Such an event.
+    /// Such an event was found.
     fn look(&mut self) -> Result<(), Failure>;
 
-    /// Makes the following messages of this kind.
+    /// Sets the kind of the following messages.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ pub trait RoundTrip {
 
 /// The loop that repeats a round trip.
 pub trait RepeatRoundTrip {
-    /// What the loop yields.
+    /// Result of the loop.
     type Output;
 
     /// Runs the loop.
@@ -200,14 +200,14 @@ pub trait RepeatRoundTrip {
 
 /// Bandwidth: lists of operations, each list issued with one doorbell.
 pub trait Bandwidth: Benchmark {
-    /// Whether the software of a target answers each list. If it does, a passive side iterates as
-    /// well; if not, a passive side waits until the peer is done.
+    /// Whether the software of a target answers each list. If so, a passive side iterates as well;
+    /// otherwise it waits until the peer has measured.
     const ANSWERS: bool;
 
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
-    /// Makes this side's part in iterations of `size` bytes and hands it to `repeat`, as
+    /// Makes this side's part in iterations of `size` bytes and passes it to `repeat`, as
     /// [`OneSidedLatency::measure`] does. A passive side calls it only with [`Self::ANSWERS`].
     ///
     /// # Errors
@@ -244,23 +244,23 @@ impl Part {
         }
     }
 
-    /// Whether the side issues lists.
+    /// Returns whether the side issues lists.
     pub fn issues(self) -> bool {
         self != Self::Passive
     }
 
-    /// Whether the side is the target of lists.
+    /// Returns whether the side is the target of lists.
     pub fn is_target(self) -> bool {
         self != Self::Active
     }
 }
 
-/// How far a step has come.
+/// The progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing has come from the peer.
+    /// Nothing has arrived from the peer.
     Waiting,
-    /// Something has happened.
+    /// The iteration has advanced.
     Going,
     /// An iteration is complete.
     Complete,
@@ -268,7 +268,7 @@ pub enum Step {
 
 /// One side's part in the iterations of one size.
 pub trait Lists {
-    /// Goes on as far as possible without waiting for the peer's software. After a complete iteration
+    /// Advances as far as possible without waiting for the peer's software. After a complete iteration
     /// it begins the next one.
     ///
     /// # Errors
@@ -276,10 +276,10 @@ pub trait Lists {
     /// A command that cannot be issued, another event than the expected one, none in time.
     fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure>;
 
-    /// Returns how many lists this side has issued whose completion the NIC has reported.
+    /// Returns the number of issued lists whose completion the NIC has reported.
     fn issued(&self) -> u64;
 
-    /// Whether either side has begun an iteration that is not complete here.
+    /// Returns whether either side has begun an iteration that is not complete on this side.
     ///
     /// # Errors
     ///
@@ -289,7 +289,7 @@ pub trait Lists {
 
 /// The loop that repeats lists.
 pub trait RepeatLists {
-    /// What the loop yields.
+    /// Result of the loop.
     type Output;
 
     /// Runs the loop.

@@ -1,8 +1,8 @@
 //! `atomic-lat`: latency of one-sided atomic memory operations (AMO).
 //!
-//! The client's operation changes a value in the server's memory. The client waits for the ACK, or
-//! for the REPLY that says that the value from before is in its buffer. Operands advance between
-//! operations, outside the timed part, so that each operation really changes the target.
+//! The client's operation changes a value in the server's memory. The client waits for the ACK, or, if
+//! the operation fetches, for the REPLY, after which the previous value is in its buffer. Operands
+//! advance between operations, outside the timed part, so that each operation changes the target.
 
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};
@@ -12,7 +12,7 @@ use super::common::{
     Command, Completion, Entry, IdcContext, Initiator, Match, OneEnd, Operands, Reports, Target,
     defaults, initial_target, measure,
 };
-use crate::advice;
+use crate::advice::Explain;
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
@@ -20,7 +20,7 @@ use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
 
-/// Length of the server's buffer, and where in the client's the fetched value goes, in bytes.
+/// Length of the server's buffer, and offset of the fetched value in the client's buffer, in bytes.
 const ELEMENT: u64 = 64;
 
 /// Match bits of operations and entry (tools.md 3.4).
@@ -146,13 +146,13 @@ impl OneSidedLatency for Bench {
     }
 }
 
-/// What the run does. A plan of this tool has it.
+/// Returns the atomic operation of the run. Each plan of this tool has one.
 fn atomic(run: &RunOptions) -> Result<Atomic, Failure> {
     run.atomic
         .ok_or_else(|| Failure::environment("the run has no atomic operation"))
 }
 
-/// Both operands travel in the command.
+/// An operation with both operands in the command.
 struct IdcAmo {
     command: IdcAmoCmd,
     fetching: bool,
@@ -204,7 +204,7 @@ impl Command for IdcAmo {
     }
 }
 
-/// The NIC reads operand 1 from the client's buffer.
+/// An operation whose operand 1 the NIC reads from the client's buffer.
 struct DmaAmo {
     command: DmaAmoCmd,
     fetching: bool,
@@ -250,7 +250,7 @@ impl DmaAmo {
     #[inline]
     fn set_operands(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
         let copied = buffer.copy_in(0, &self.operands.first.to_le_bytes());
-        copied.map_err(|error| advice::refused("set the operand", error))?;
+        copied.explain("cannot set the operand")?;
         let second = words(self.operands.second);
         self.command
             .set_op2_word1(second[0])
@@ -272,7 +272,7 @@ impl Command for DmaAmo {
     }
 }
 
-/// A value in the two words of a command, the low one first.
+/// Returns the two words of a value in a command, the low one first.
 fn words(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }

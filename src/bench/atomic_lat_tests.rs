@@ -1,4 +1,4 @@
-//! Whole runs on the software NIC against the model of the operations.
+//! Complete runs on the software NIC, compared with the model of the operations.
 
 use super::*;
 use crate::bench::common::operands_tests::{combinations, target_after};
@@ -47,7 +47,7 @@ fn t9_target_and_fetched_value_match_model() {
             runs += 1;
         }
     }
-    // 12 operations and 5 more comparisons on integers, and so on: see `atomic`.
+    // 12 operations and 5 more comparisons on integers, and others: see `atomic`.
     assert_eq!(runs, 165 * 16);
     endpoint.close().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The benchmarks: one file for each transaction type. `tools.rs` makes tools of them.
+//! The benchmarks: one file for each transaction type. `tools.rs` registers them as tools.
 
 pub mod api;
 pub(crate) mod atomic_lat;

@@ -1,7 +1,7 @@
 //! `read-lat`: one-sided RDMA read latency.
 //!
-//! The client gets from a list entry of the server and waits for the REPLY, which says that the
-//! data is in its buffer. The server's software takes no part.
+//! The client gets from a list entry of the server and waits for the REPLY, the event that reports the
+//! data in its buffer. The server's software takes no part.
 
 use cxi::EventType;
 
@@ -92,7 +92,7 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's entry: open to reads, and silent.
+/// The server's list entry: accepts reads and raises no events.
 const ENTRY: Entry = Entry {
     put: false,
     get: true,
@@ -111,8 +111,8 @@ impl OneSidedLatency for Bench {
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
         if run.unrestricted {
-            // A NOMATCH command is always restricted (nic.md 3.8), so that clearing its bit may
-            // change nothing (defect T4 of tools.md): a full DMA command is not.
+            // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing its
+            // bit may have no effect (defect T4 of tools.md).
             let get = FullDma(initiator.full(Direction::Get, size));
             measure(initiator, get, COMPLETION, run.use_ll, repeat)
         } else {
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
     use crate::bench::testing::{Times, both_ends, endpoint, plan};
 
-    /// Each byte arrives in its place, and none that was not asked for.
+    /// Each byte arrives at its offset, and no other byte changes.
     #[test]
-    fn reads_the_bytes_of_the_target() {
+    fn reads_bytes_of_target() {
         for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
             let plan = plan("read-lat", options);
             let endpoint = endpoint(&plan);

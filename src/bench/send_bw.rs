@@ -1,11 +1,11 @@
 //! `send-bw`: two-sided message bandwidth, eager or rendezvous, in one direction or both.
 //!
 //! An iteration (tools.md 7.7): a list of messages goes out and is acknowledged by the peer's NIC;
-//! the peer's software answers the whole list with one empty message. In both directions at a time,
-//! each side sends its list, receives the peer's, answers it, and waits for the answer to its own.
+//! the peer's software answers the whole list with one empty message. In a bidirectional run, each side
+//! sends its list, receives the peer's, answers it, and waits for the answer to its own.
 //!
-//! What arrives is counted by the NIC. Rendezvous messages raise three events each, whatever the
-//! entry asks for; these are read, since one may leave the get to software.
+//! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of the
+//! list entry; the software reads them, since the NIC may leave a get to software.
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
@@ -15,13 +15,13 @@ use cxi::{
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, PERIOD, map, numbered, refused};
+use super::common::memory::{self, PERIOD, map, numbered};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, PORTAL_INDEX, Portals, Reports, TriggeredCounter, defaults,
     portals,
 };
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
@@ -33,10 +33,10 @@ use crate::tool::{FullBuffers, Opt, Tool};
 /// Events of one rendezvous message at its target: PUT, RENDEZVOUS, REPLY.
 const EVENTS_PER_MESSAGE: u64 = 3;
 
-/// What one rendezvous message adds to the target's counter: PUT and REPLY.
+/// Counts of one rendezvous message on the target's counter: PUT and REPLY.
 const COUNTS_PER_MESSAGE: u64 = 2;
 
-/// Length of the buffer of a side that only answers, or is only answered, in bytes.
+/// Length of the buffer of a side that only answers or only receives answers, in bytes.
 const UNUSED_BUFFER: u64 = 1;
 
 /// Names of the operations, for messages.
@@ -49,7 +49,7 @@ const WORDS: Words = Words {
 /// The benchmark.
 pub struct Bench;
 
-/// What each side holds.
+/// The resources of each side.
 pub struct Resources {
     part: Part,
     sender: ListInitiator,
@@ -57,7 +57,7 @@ pub struct Resources {
     arrived: TriggeredCounter,
     rendezvous: Option<Rendezvous>,
     progress: Progress,
-    /// Messages and answers are made from these.
+    /// Commands of messages and answers.
     message: FullDmaCmd,
     answer: FullDmaCmd,
 }
@@ -138,7 +138,7 @@ impl Benchmark for Bench {
         let mut sender = ListInitiator::new(endpoint, peer.address, own, list_size, WORDS)?;
         memory::fill_numbered(&sender.initiator.buffer, peer.supervisor)?;
 
-        // Messages of the peer's next list may arrive while this one's answer is waited for.
+        // Messages of the peer's next list may arrive while this side waits for an answer.
         let events_per_message = match (run.rdzv, lists.bidirectional) {
             (false, _) => 1,
             (true, false) => EVENTS_PER_MESSAGE as u32,
@@ -235,7 +235,7 @@ impl Benchmark for Bench {
             return Ok(());
         }
         let mut walk = Walk::new(run, size)?;
-        // All places that a list goes to; a list that wraps comes back to them.
+        // All offsets of a list; a list that wraps uses them again.
         for _ in 0..walk.distinct_places() {
             let (buffer, offset) = (&resources.receiver.buffer, walk.next_offset());
             memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
@@ -263,7 +263,7 @@ impl Benchmark for Bench {
         receiver
             .buffer
             .close()
-            .map_err(refused("release the receiving buffer"))?;
+            .explain("cannot release the receiving buffer")?;
         sender.close()
     }
 }
@@ -303,20 +303,20 @@ impl Bandwidth for Bench {
     }
 }
 
-/// A way to send.
+/// A command that sends a message.
 trait Sending {
     /// Writes the command of a message at `offset` of both buffers.
     fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
     -> Result<(), EmitError>;
 
-    /// Writes the command of an answer.
+    /// Writes the command of an answer into `batch`.
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 }
 
-/// The payload travels in the command.
+/// A send with the payload in the command.
 struct Immediate {
     header: IdcHdr,
-    /// A period of the buffer's bytes, and the longest payload behind it.
+    /// One period of the buffer's contents, followed by the longest payload.
     payload: [u8; PERIOD as usize + IDC_MAX_UNRESTRICTED],
     length: usize,
 }
@@ -340,7 +340,7 @@ impl Sending for Immediate {
     }
 }
 
-/// The NIC reads the payload: this side's, which sends it, or the peer's, which fetches it.
+/// A send whose payload a NIC reads from the buffer: this side's, or with rendezvous the peer's.
 struct Dma {
     local: u64,
     message: FullDmaCmd,
@@ -366,26 +366,26 @@ impl Sending for Dma {
     }
 }
 
-/// Where in an iteration a side is.
+/// The state of a side in an iteration.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing has been sent.
+    /// Nothing was sent yet.
     #[default]
     Start,
-    /// The own list is out; waiting for the peer's list, and until the own one is fetched.
+    /// The own list was sent; the side waits for the peer's list, and until the own one is fetched.
     Lists,
-    /// Waiting for the peer's answer.
+    /// The side waits for the peer's answer.
     Answer,
 }
 
-/// How far the iterations of a side have come. A size may end in the middle of one, which the
-/// next size then completes.
+/// The progress of a side's iterations. A size may end in the middle of an iteration, which the next
+/// size then completes.
 #[derive(Default)]
 struct Progress {
     state: State,
-    /// TRIGGERED_OP of the target's counter, asked for and not yet seen.
+    /// TRIGGERED_OP of the target's counter was requested and has not arrived.
     awaited: bool,
-    /// TRIGGERED_OP of the source's counter, likewise.
+    /// TRIGGERED_OP of the source's counter was requested and has not arrived.
     unfetched: bool,
     /// Events of rendezvous messages beyond those of complete lists.
     message_events: u64,
@@ -450,7 +450,7 @@ impl<'a, S: Sending> Messages<'a, S> {
         sender.wait(clock, policy, || progress.unfetched = false)
     }
 
-    /// Takes what has happened at the target and at the source. True if there was anything.
+    /// Processes the events of the target and of the source. Returns whether there were any.
     fn take_events(&mut self) -> Result<bool, Failure> {
         let Resources {
             sender,
@@ -492,7 +492,7 @@ impl<'a, S: Sending> Messages<'a, S> {
         Ok(any)
     }
 
-    /// Whether the peer's list is here with all its data.
+    /// Returns whether the peer's list has arrived with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
             self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size()

@@ -1,11 +1,11 @@
 //! `send-lat`: two-sided message latency, eager or rendezvous.
 //!
-//! The client sends a message and waits for the server's, which the server sends as soon as its
-//! software has seen the client's. Both sides hold the same resources: an initiator, a receiving
-//! buffer behind two portals, and for rendezvous a third portal, from which the peer fetches.
+//! The client sends a message and waits for the server's message, which the server sends as soon as
+//! its software has seen the client's. Both sides hold the same resources: an initiator, a receive
+//! buffer with two portals, and for rendezvous a third portal, from which the peer fetches.
 //!
-//! The second portal is for the last message of a side whose time is up: its entry has another
-//! buffer id, so that the receiver knows that no more will come (tools.md 7.3).
+//! The second portal receives the last message of a side whose time is up. Its list entry has another
+//! buffer id, by which the receiver recognizes the last message (tools.md 7.3).
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
@@ -14,15 +14,15 @@ use cxi::{
 };
 
 use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor};
-use super::common::memory::{self, map, refused};
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, defaults, portals,
 };
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
@@ -32,29 +32,30 @@ use crate::tool::{FullBuffers, Opt, Tool};
 /// Index of the portal for the last message of a side.
 const LAST_INDEX: u32 = PORTAL_INDEX + 1;
 
-/// Buffer ids of the entries on both portals.
+/// Buffer ids of the list entries on both portals.
 const ORDINARY: u16 = 0;
 const LAST: u16 = 1;
 
-/// Events that can wait at a target: those of one message, in the smallest queue, one page.
+/// Number of events that can be pending at a target: those of one message, in the smallest queue, one
+/// page.
 const EVENT_PAGE: u32 = 1;
 
 /// Slots of the queue of gets; the library rounds up to a page.
 const FETCH_SLOTS: u32 = 5;
 
-/// While nothing has arrived, the own queue is looked at this seldom: a failed send raises an
-/// event there, and no answer would ever come.
+/// While no message has arrived, one of this many polls checks the initiator's event queue: a failed
+/// send raises an event there, and then no answer arrives.
 const MISSES_PER_LOOK: u32 = 64;
 
 /// The benchmark.
 pub struct Bench;
 
-/// What each side holds.
+/// The resources of each side.
 pub struct Resources {
     initiator: Initiator,
     receiver: Receiver,
     rendezvous: Option<Rendezvous>,
-    /// Rendezvous puts are made from these.
+    /// The command of rendezvous puts, without what differs between them.
     template: FullDmaCmd,
 }
 
@@ -172,7 +173,7 @@ impl RoundTripLatency for Bench {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        // Each size chooses its command by itself (defect T5 of tools.md).
+        // The command is selected for each size (defect T5 of tools.md).
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             let sending = Immediate {
                 header: resources.initiator.idc_header(),
@@ -192,7 +193,7 @@ impl RoundTripLatency for Bench {
     }
 }
 
-/// The launch becomes part of the type: the loop does not branch on it.
+/// Makes the launch part of the type: the loop does not branch on it.
 fn launched<S: Sending, R: RepeatRoundTrip>(
     resources: &mut Resources,
     sending: S,
@@ -207,8 +208,8 @@ fn launched<S: Sending, R: RepeatRoundTrip>(
 }
 
 impl Resources {
-    /// Immediate data commands from now on go to where the initiator aims. Their success raises no
-    /// event: the answer tells.
+    /// Issues the context of immediate data commands, with the current portal index. Their success raises
+    /// no event: the answer of the peer shows it.
     fn set_context(&mut self) -> Result<(), Failure> {
         self.initiator.set_idc_context(IdcContext {
             restricted: false,
@@ -253,25 +254,25 @@ impl Receiver {
         self.portals.close()?;
         self.buffer
             .close()
-            .map_err(refused("release the receiving buffer"))
+            .explain("cannot release the receiving buffer")
     }
 }
 
-/// A way to send.
+/// A command that sends a message.
 trait Sending {
-    /// An ACK tells that the data has left.
+    /// Whether an ACK reports that the data has left.
     const ACKNOWLEDGED: bool;
-    /// The data is fetched.
+    /// Whether the peer fetches the data.
     const FETCHED: bool;
 
-    /// Writes the command.
+    /// Writes the command into `batch`.
     fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 
-    /// Aims it at an index of the peer; one that is aimed by its context does nothing.
+    /// Sets the portal index of the peer. Does nothing if the context of the command holds it.
     fn aim(&mut self, index_ext: u8);
 }
 
-/// The payload travels in the command.
+/// A send with the payload in the command.
 struct Immediate {
     header: IdcHdr,
     payload: [u8; IDC_MAX_UNRESTRICTED],
@@ -290,7 +291,7 @@ impl Sending for Immediate {
     fn aim(&mut self, _: u8) {}
 }
 
-/// The NIC reads the payload and sends it.
+/// A send whose payload the NIC reads from the buffer.
 struct Eager(FullDmaCmd);
 
 impl Sending for Eager {
@@ -307,7 +308,7 @@ impl Sending for Eager {
     }
 }
 
-/// The peer's NIC fetches the payload.
+/// A rendezvous put: the peer's NIC fetches the payload.
 struct OnDemand(FullDmaCmd);
 
 impl Sending for OnDemand {
@@ -324,7 +325,7 @@ impl Sending for OnDemand {
     }
 }
 
-/// One side.
+/// One side of a round trip.
 struct PingPong<'a, S, const LOW_LATENCY: bool> {
     resources: &'a mut Resources,
     sending: S,
@@ -339,7 +340,9 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
             ..
         } = &mut *self.resources;
         let mut batch = initiator.transmit.batch();
-        self.sending.emit(&mut batch).map_err(not_issued)?;
+        self.sending
+            .emit(&mut batch)
+            .nic("cannot issue a message")?;
         if LOW_LATENCY {
             batch.commit_low_latency();
         } else {
@@ -403,7 +406,7 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
 }
 
 impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
-    /// One event: PUT.
+    /// Takes the event of an eager message: PUT.
     #[inline(always)]
     fn receive_eager<C: Clock>(
         &mut self,
@@ -431,8 +434,8 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
         policy.wait(clock, "message", poll)?.0
     }
 
-    /// Three events in any order: PUT with what was sent along, RENDEZVOUS when the data can be
-    /// fetched, REPLY when it has been.
+    /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data can be
+    /// fetched, REPLY when it has arrived.
     #[inline(always)]
     fn receive_on_demand<C: Clock>(
         &mut self,
@@ -497,7 +500,7 @@ fn arrived(event: &Event<'_>, expected: EventType) -> Result<(), Failure> {
     }
 }
 
-/// Which message a PUT event stands for.
+/// Returns the kind of the message that a PUT event reports.
 #[inline(always)]
 fn message(event: &Event<'_>) -> Message {
     let buffer_id = match event.record() {
@@ -517,18 +520,13 @@ fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
     advice::unexpected("sending a message", seen, expected, code)
 }
 
-#[cold]
-fn not_issued(error: EmitError) -> Failure {
-    Failure::nic(format!("cannot issue a message: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::testing::{Alone, endpoint, plan};
     use crate::measure::MonotonicRaw;
 
-    /// Sends to itself: an ordinary message, a last one, an ordinary one.
+    /// One endpoint sends to itself: an ordinary message, a last one, an ordinary one.
     struct Three;
 
     impl RepeatRoundTrip for Three {
@@ -547,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_message_is_told_from_others() {
+    fn recognizes_last_message() {
         for options in [&["-s", "8"][..], &["-s", "5000"], &["-s", "5000", "--rdzv"]] {
             let plan = plan("send-lat", options);
             let endpoint = endpoint(&plan);

@@ -1,4 +1,4 @@
-//! A benchmark on both ends of one process: an endpoint that addresses itself on the software NIC.
+//! Both sides of a benchmark in one process: an endpoint that addresses itself on the software NIC.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::run_options::{RunOptions, Side};
 use crate::tools::TOOLS;
 
-/// The plan of a client of `tool` with these options.
+/// Returns the plan of a client of `tool` with these options.
 pub fn plan(tool: &str, options: &[&str]) -> Plan {
     let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
     let arguments = [&["127.0.0.1", "-d", "soft90"], options].concat();
@@ -22,13 +22,13 @@ pub fn plan(tool: &str, options: &[&str]) -> Plan {
     }
 }
 
-/// A place on the fabric for `plan`.
+/// Returns an endpoint for `plan`.
 pub fn endpoint(plan: &Plan) -> Endpoint {
     let device = backend::open(plan.device, None).unwrap();
     Endpoint::new(plan.site(), None, device).unwrap()
 }
 
-/// The resources of client and server of `B`, on one endpoint.
+/// Returns the resources of client and server of `B`, on one endpoint.
 pub fn both_ends<B: OneSidedLatency>(
     endpoint: &Endpoint,
     run: &RunOptions,
@@ -44,7 +44,7 @@ pub fn both_ends<B: OneSidedLatency>(
     )
 }
 
-/// Repeats the transaction this often.
+/// Repeats the transaction this many times.
 pub struct Times(pub u64);
 
 impl RepeatTransaction for Times {
@@ -59,7 +59,7 @@ impl RepeatTransaction for Times {
     }
 }
 
-/// There is no peer to lose.
+/// The supervisor of a test without a peer.
 pub struct Alone;
 
 impl Supervisor for Alone {

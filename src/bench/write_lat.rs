@@ -84,7 +84,7 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's entry: open to writes, and silent.
+/// The server's list entry: accepts writes and raises no events.
 const ENTRY: Entry = Entry {
     put: true,
     get: false,
@@ -144,12 +144,12 @@ enum CommandKind {
     Immediate,
     /// DMA, restricted.
     Restricted,
-    /// DMA, unrestricted. A NOMATCH command is always restricted (nic.md 3.8), so that clearing its
-    /// bit may change nothing (defect T4 of tools.md): a full DMA command is not.
+    /// DMA, unrestricted: a full DMA command. A NOMATCH command is always restricted (nic.md 3.8):
+    /// clearing its bit may have no effect (defect T4 of tools.md).
     Unrestricted,
 }
 
-/// Chooses the command for each size by itself (defect T5 of tools.md).
+/// Returns the command for one size (defect T5 of tools.md: the legacy tools decide once for a range).
 fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
     let limit = if run.unrestricted {
         IDC_MAX_UNRESTRICTED
@@ -165,7 +165,7 @@ fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
     }
 }
 
-/// The payload travels in the command.
+/// A write with the payload in the command.
 struct IdcPut {
     header: IdcHdr,
     payload: [u8; IDC_MAX_RESTRICTED],
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t4_t5_each_size_of_a_range_decides_for_itself() {
+    fn t4_t5_selects_command_for_each_size() {
         let run = RunOptions {
             min_size: 1,
             max_size: 4096,

@@ -15,10 +15,11 @@ use std::ffi::{OsStr, OsString};
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::error::Failure;
 use crate::error::invalid;
+use crate::plan::outputs::Outputs;
 use crate::plan::typed::Typed;
 use crate::tool::Tool;
 use options::{Governs, OptionDef};
@@ -38,23 +39,55 @@ pub enum Request {
 /// Name of the positional argument.
 const ADDRESS: &str = "ADDR";
 
-/// Reads the arguments of `tool`, without its name.
+/// Why arguments were refused, and the outputs that they ask for as far as they were understood.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What is wrong.
+    pub failure: Failure,
+    /// The outputs, so that a program that asked for a document gets one.
+    pub outputs: Box<Outputs>,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        refusal.failure
+    }
+}
+
+/// Reads the arguments of `tool`, those after its name.
 ///
 /// # Errors
 ///
-/// An option or address that is unknown, surplus or invalid.
-pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> {
-    let matches = match command(tool).try_get_matches_from(arguments) {
+/// An unknown or ambiguous option, a missing or invalid value, or more than one address.
+pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let matches = match command(tool).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
             return match error.kind() {
                 ErrorKind::DisplayHelp => Ok(Request::Help),
                 ErrorKind::DisplayVersion => Ok(Request::Version),
-                _ => Err(Failure::usage(error_line(&error, tool))),
+                _ => Err(Refusal {
+                    failure: Failure::usage(error_line(&error, tool)),
+                    outputs: Box::new(outputs_of_each(tool, &arguments)),
+                }),
             };
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
+    let read =
+        read_options(tool, &matches, &mut typed).and_then(|()| read_address(&matches, &mut typed));
+    match read {
+        Ok(()) => Ok(Request::Run(Box::new(typed))),
+        Err(failure) => Err(Refusal {
+            failure,
+            outputs: Box::new(typed.outputs),
+        }),
+    }
+}
+
+/// Reads all options. An invalid value does not keep the options after it from being read.
+fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
+    let mut result = Ok(());
     for option in options::of(tool) {
         if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
             continue;
@@ -67,26 +100,44 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Failure> 
                 .collect(),
             None => vec![OsStr::new("")],
         };
+        // The last value counts, unless each adds to those before it.
         if !option.repeats {
             values.drain(..values.len() - 1);
         }
         for value in values {
-            (option.set)(&mut typed, value).map_err(|allowed| {
-                Failure::usage(invalid(option.long, value.display(), allowed))
-            })?;
+            let set = (option.set)(typed, value)
+                .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)));
+            result = result.and(set);
         }
         if option.governs != Governs::ThisProcess {
             typed.run_given.push(option.long);
         }
     }
+    result
+}
+
+fn read_address(matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
     let mut addresses = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
     if let Some(address) = addresses.next() {
         typed.address = Some(host(address)?);
     }
     match addresses.next() {
-        None => Ok(Request::Run(Box::new(typed))),
+        None => Ok(()),
         Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
     }
+}
+
+/// Returns the outputs that single arguments ask for, if the parser refuses the arguments together. An
+/// output has its value in the same argument: `--json=-`.
+fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
+    let mut typed = Typed::nothing(tool.defaults);
+    for argument in arguments.iter().take_while(|argument| *argument != "--") {
+        if let Ok(matches) = command(tool).try_get_matches_from([argument]) {
+            // An invalid value is not the reason for the refusal.
+            let _ = read_options(tool, &matches, &mut typed);
+        }
+    }
+    typed.outputs
 }
 
 fn command(tool: &Tool) -> Command {

@@ -1,4 +1,5 @@
-//! `compare`: the results of two runs side by side, and a verdict (docs/output-formats.md).
+//! `compare`: shows two results side by side and decides whether the second is worse
+//! (docs/output-formats.md).
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,11 +14,15 @@ use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
-use crate::report::comparison::{self, Judgement};
+use crate::report::columns::{COLUMNS, Column};
+use crate::report::comparison::{self, Comparison};
 use crate::report::outcome::{Outcome, SCHEMA_VERSION};
 use crate::tools::TOOLS;
 
-/// Largest change for the worse, in percent, where the user names none.
+/// Columns of an explanation in the help text.
+const EXPLANATION_WIDTH: usize = 53;
+
+/// Default of `--max-regress`, in percent.
 const MAX_REGRESS: f64 = 5.0;
 
 /// Returns what the command takes.
@@ -39,9 +44,10 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "figure",
                 value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: "Metric that decides (default: p50 for latencies, bw\nfor bandwidths): \
-                       min, max, mean, stddev, p50, p90,\np99, p99.9, p99.99, bw, rate"
-                    .into(),
+                help: wrapped(&format!(
+                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
+                    figures().join(", ")
+                )),
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
@@ -55,16 +61,38 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Returns the metrics that can decide, as the help text lists them.
+/// Returns the metrics that can decide: those with a column in CSV, which leaves out the maximum as
+/// p100.
 fn figures() -> Vec<String> {
-    [
-        "min", "max", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "bw", "rate",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    COLUMNS
+        .iter()
+        .filter(|column| column.csv.is_some())
+        .filter_map(Column::shown_metric)
+        .map(|metric| metric.to_string())
+        .collect()
 }
 
-/// Carries it out.
+/// Returns the text in lines that fit the column of explanations.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= EXPLANATION_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be read, results of different tools, or a regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
         return crate::report::print(&usage().to_string());
@@ -72,7 +100,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
     if base.tool != new.tool {
         return Err(Failure::usage(format!(
-            "nothing to compare: {} is of {}, {} of {}",
+            "cannot compare results of different tools: {} is from {}, {} from {}",
             asked.base.display(),
             base.tool,
             asked.new.display(),
@@ -82,35 +110,38 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let tool = TOOLS
         .iter()
         .find(|tool| tool.name == base.tool)
-        .ok_or_else(|| Failure::usage(format!("there is no tool {}", base.tool)))?;
-    let judged = asked.figure.unwrap_or(match tool.defaults.lists {
+        .ok_or_else(|| Failure::usage(format!("unknown tool {}", base.tool)))?;
+    let deciding = asked.figure.unwrap_or(match tool.defaults.lists {
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
     });
-    if !judged.belongs_to(tool) {
+    if !deciding.belongs_to(tool) {
         let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
-        return Err(Failure::usage(invalid("figure", judged, allowed)));
+        return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
-    if let Metric::Percentile(percentile) = judged
+    if let Metric::Percentile(percentile) = deciding
         && !Percentile::STANDARD.contains(&percentile)
     {
         let names: Vec<String> = Percentile::STANDARD
             .iter()
             .map(ToString::to_string)
             .collect();
-        let allowed = format!("the documents have {}", names.join(", "));
-        return Err(Failure::usage(invalid("figure", judged, allowed)));
+        let allowed = format!(
+            "expected one of {} (others are not in the documents)",
+            names.join(", ")
+        );
+        return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
-    let judgement = Judgement::new(&base, &new, judged, asked.max_regress);
+    let comparison = Comparison::new(&base, &new, deciding, asked.max_regress);
     let names = [&asked.base, &asked.new].map(|path| path.display().to_string());
     let mut text = Vec::new();
-    comparison::write(&mut text, tool, names, [&base, &new], &judgement)
+    comparison::write(&mut text, tool, names, [&base, &new], &comparison)
         .and_then(|()| io::stdout().write_all(&text))
         .map_err(interrupt::output_failed)?;
-    judgement.result()
+    comparison.result()
 }
 
-/// What was asked for.
+/// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
     base: PathBuf,
@@ -119,7 +150,7 @@ struct Asked {
     figure: Option<Metric>,
 }
 
-/// Reads the arguments; nothing if they ask for help.
+/// Reads the arguments. Returns `None` if they ask for help.
 fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let value = |name| {
         Arg::new(name)
@@ -159,7 +190,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let path = |name: &str| {
         matches.get_one::<PathBuf>(name).cloned().ok_or_else(|| {
             Failure::usage(format!(
-                "{name} is missing: two files are compared (see cxidiag compare --help)"
+                "missing argument {name}: expected two files (see cxidiag compare --help)"
             ))
         })
     };
@@ -171,7 +202,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// `5%`, `2.5%` or `5`: plain decimal digits.
+/// Reads a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
 fn percent(typed: &str) -> Option<f64> {
     let number = typed.strip_suffix('%').unwrap_or(typed);
     let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -189,11 +220,11 @@ fn percent(typed: &str) -> Option<f64> {
 fn read(path: &Path) -> Result<Outcome, Failure> {
     let refused =
         |why: &str| Failure::environment(format!("cannot read {}: {why}", path.display()));
-    let no_result =
-        |why: &str| refused(why).with_hint("a result is what a tool writes with --json=FILE");
+    let not_a_result =
+        |why: &str| refused(why).with_hint("expected a file that a tool wrote with --json=FILE");
     let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
     let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|error| no_result(&format!("it is no JSON: {error}")))?;
+        .map_err(|error| not_a_result(&format!("not valid JSON: {error}")))?;
     match value
         .get("schema_version")
         .and_then(serde_json::Value::as_u64)
@@ -201,12 +232,12 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
         Some(version) if version == u64::from(SCHEMA_VERSION) => {}
         Some(version) => {
             return Err(refused(&format!(
-                "it has schema version {version}, this cxidiag reads {SCHEMA_VERSION}"
+                "schema version {version} is not supported (expected {SCHEMA_VERSION})"
             ))
             .with_hint("measure again, or use the cxidiag that wrote it"));
         }
-        None => return Err(no_result("it is no result of cxidiag")),
+        None => return Err(not_a_result("not a result of cxidiag")),
     }
     serde_json::from_value(value)
-        .map_err(|error| no_result(&format!("it is no result of cxidiag: {error}")))
+        .map_err(|error| not_a_result(&format!("not a result of cxidiag: {error}")))
 }

@@ -1,4 +1,4 @@
-//! `devices`: what NICs there are, and who may use them (docs/devices.md).
+//! `devices`: lists the NICs and who may use them (docs/devices.md).
 
 use std::env;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
-use clap::{Arg, value_parser};
+use clap::{Arg, ArgAction, value_parser};
 
 use crate::backend;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::plan::outputs::Place;
 use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
+use crate::report::json;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -27,8 +28,15 @@ pub fn usage() -> Usage {
         synopsis: vec![("cxidiag devices [DEVICE...] [OPTIONS]".into(), "")],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without \
-                          DEVICE, all\nNICs are listed.",
+                          DEVICE, all\nNICs are listed, one to a line.",
         options: vec![
+            Entry {
+                short: None,
+                long: "verbose",
+                value: None,
+                help: "Print all that is known of each NIC, as for DEVICE".into(),
+                manual: "Print all that is known of each NIC, also without *DEVICE*.",
+            },
             Entry {
                 short: None,
                 long: "json",
@@ -53,7 +61,11 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Carries it out.
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be written, or a NIC that cannot be opened.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
         return crate::report::print(&usage().to_string());
@@ -67,25 +79,31 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         if asked.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }
-        devices::write(&mut text, &inventory)
+        let write = if asked.verbose || !asked.devices.is_empty() {
+            devices::blocks
+        } else {
+            devices::overview
+        };
+        write(&mut text, &inventory)
             .and_then(|()| io::stdout().write_all(&text))
             .map_err(interrupt::output_failed)?;
     }
     if let Some(destination) = destination {
-        destination.write(&devices::document(&inventory)?)?;
+        destination.write(&json::document(&inventory)?)?;
     }
     inventory.result()
 }
 
-/// What was asked for.
+/// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
     devices: Vec<DeviceName>,
+    verbose: bool,
     json: Option<Place>,
     libcxi: Option<LibraryFile>,
 }
 
-/// Reads the arguments; nothing if they ask for help.
+/// Reads the arguments. Returns `None` if they ask for help.
 fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let json = Arg::new("json")
         .long("json")
@@ -96,7 +114,10 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let libcxi = Arg::new("libcxi")
         .long("libcxi")
         .value_parser(value_parser!(PathBuf));
-    let declared = [json, libcxi, Arg::new("DEVICE").num_args(0..)];
+    let verbose = Arg::new("verbose")
+        .long("verbose")
+        .action(ArgAction::SetTrue);
+    let declared = [verbose, json, libcxi, Arg::new("DEVICE").num_args(0..)];
     let Some(matches) = super::matches("devices", declared, arguments)? else {
         return Ok(None);
     };
@@ -127,6 +148,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     };
     Ok(Some(Asked {
         devices,
+        verbose: matches.get_flag("verbose"),
         json,
         libcxi,
     }))

@@ -1,4 +1,4 @@
-//! What the program does beside measuring: one `mod` line and one entry for each command.
+//! Commands, which do not measure: one `mod` line and one entry for each.
 
 mod compare;
 mod devices;
@@ -11,25 +11,25 @@ use crate::cli::usage::Usage;
 use crate::error::Failure;
 use crate::tool::PROGRAM;
 
-/// One subcommand that is not a tool: it has no peer.
+/// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
 pub struct Command {
-    /// Name as a subcommand of `cxidiag`: `compare`.
+    /// Its name as a subcommand of `cxidiag`: `compare`.
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
     /// What it takes.
     pub usage: fn() -> Usage,
-    /// Carries it out with the arguments after its name.
+    /// Runs it with the arguments after its name.
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
 }
 
-/// Name of each command, and what it does.
+/// Returns the name of each command and what it does, in one line.
 pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|command| (command.name, command.about))
 }
 
-/// Reads the arguments of the command `name` as `declared`; nothing if they ask for help.
+/// Reads the arguments of the command `name` as `declared`. Returns `None` if they ask for help.
 fn matches(
     name: &'static str,
     declared: impl IntoIterator<Item = Arg>,

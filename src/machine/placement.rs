@@ -8,7 +8,7 @@ use std::str::FromStr;
 use cxi::placement::{self as thread, Confined, Preferred};
 
 use super::{Machine, list, shown};
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::device::DeviceName;
 use crate::error::{Failure, invalid};
 
@@ -71,7 +71,7 @@ impl Placement {
         let cpus = match cpus {
             Cpus::Any => return Ok(Self::default()),
             Cpus::Auto => {
-                let allowed = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+                let allowed = thread::cpus().explain(ASK)?;
                 let node = machine.node_of_device(&device.to_string());
                 let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
                 vec![best(&near, &allowed, second)]
@@ -80,7 +80,7 @@ impl Placement {
                 let online = machine.online_cpus();
                 let missing = |cpu: &&u32| !online.is_empty() && !online.contains(cpu);
                 if let Some(cpu) = list.iter().find(missing) {
-                    let allowed = format!("CPU {cpu} does not run here, {} do", shown(&online));
+                    let allowed = format!("CPU {cpu} is not online (online: {})", shown(&online));
                     let rule = invalid("cpu", cpus, allowed);
                     return Err(Failure::usage(rule.to_string()));
                 }
@@ -103,13 +103,16 @@ impl Placement {
             return Ok(Taken::default());
         }
         let what = format!("run on {}", self.name());
-        let confined = Confined::to(&self.cpus).map_err(|error| advice::refused(&what, error))?;
+        let confined = Confined::to(&self.cpus).explain(format_args!("cannot {what}"))?;
         // The kernel leaves out what the control group excludes, and says nothing.
-        let granted = thread::cpus().map_err(|error| advice::refused(ASK, error))?;
+        let granted = thread::cpus().explain(ASK)?;
         if granted != self.cpus {
             return Err(advice::found(
                 advice::Situation::CpuForbidden,
-                format!("cannot {what}: only {} may be used", shown(&granted)),
+                format!(
+                    "cannot {what}: this process may use only {}",
+                    shown(&granted)
+                ),
             ));
         }
         let (preferred, complaint) = match self.node.map(Preferred::node) {
@@ -119,7 +122,7 @@ impl Placement {
             Some(Err(error)) => (
                 None,
                 Some(format!(
-                    "warning: cannot have buffers on the NUMA node of {}: {error}",
+                    "warning: cannot allocate buffers on the NUMA node of {}: {error}",
                     self.name()
                 )),
             ),
@@ -138,7 +141,7 @@ impl Placement {
 }
 
 /// For messages: completes "cannot ...".
-const ASK: &str = "ask for the CPUs of this process";
+const ASK: &str = "cannot read the CPUs that this process may use";
 
 /// The CPU to take: one of those `near` the NIC, if any is allowed; CPU 0 last.
 fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
@@ -168,8 +171,8 @@ pub struct Taken {
 /// A hint for who measures across NUMA nodes without having said so.
 pub fn hint(cpus: &Cpus, device: DeviceName, machine: &Machine) -> Option<String> {
     let remedy = match cpus {
-        Cpus::Any => "--cpu=auto takes it there",
-        Cpus::Auto => "none of the CPUs there may be used",
+        Cpus::Any => "use --cpu=auto",
+        Cpus::Auto => "this process may use no CPU of that node",
         Cpus::List(_) => return None,
     };
     let cpu = thread::current_cpu()?;
@@ -180,7 +183,7 @@ fn across(device: &str, machine: &Machine, cpu: u32, remedy: &str) -> Option<Str
     let (near, own) = (machine.node_of_device(device)?, machine.node_of_cpu(cpu)?);
     (near != own).then(|| {
         format!(
-            "hint: the measuring thread runs on CPU {cpu} of NUMA node {own}, {device} is on node {near}: {remedy}"
+            "hint: the measuring thread runs on CPU {cpu} (NUMA node {own}), but {device} is on NUMA node {near}: {remedy}"
         )
     })
 }
@@ -246,13 +249,12 @@ mod tests {
 
     #[test]
     fn memory_lies_where_all_cpus_are() {
-        assert_eq!(chosen(&[]), Ok(Placement::default()));
-        let place = |cpus: &[u32], node| {
-            Ok(Placement {
-                cpus: cpus.into(),
-                node,
-            })
+        let place = |cpus: &[u32], node| Placement {
+            cpus: cpus.into(),
+            node,
         };
+        let chosen = |arguments: &[&str]| chosen(arguments).unwrap();
+        assert_eq!(chosen(&[]), Placement::default());
         assert_eq!(chosen(&["--cpu=2-3"]), place(&[2, 3], Some(0)));
         assert_eq!(chosen(&["--cpu=0,5"]), place(&[0, 5], Some(1)));
         assert_eq!(chosen(&["--cpu=3-4"]), place(&[3, 4], None));
@@ -268,8 +270,8 @@ mod tests {
         let failure = chosen(&["--cpu=9-10"]).unwrap_err();
         assert_eq!(failure.kind, Kind::Usage);
         assert_eq!(
-            failure.message,
-            "invalid value '9-10' for --cpu: CPU 10 does not run here, 0-9 do"
+            failure.message(),
+            "invalid value '9-10' for --cpu: CPU 10 is not online (online: 0-9)"
         );
     }
 
@@ -278,7 +280,7 @@ mod tests {
         let (made_up, here) = (two_nodes(), "soft0");
         let told = across(here, &made_up.machine(), 5, "go there").unwrap();
         assert!(
-            told.contains("CPU 5 of NUMA node 1, soft0 is on node 0"),
+            told.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
             "{told}"
         );
         assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 
 use super::{Gauge, Percentile, Statistics};
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
 /// Longest latency with a place of its own in the histogram: one hour, in ns. Longer ones are
 /// counted there as one hour; the statistics have them as they are.
@@ -32,7 +32,7 @@ impl Recorder {
     pub fn new(keep: Option<u64>) -> Result<Self, Failure> {
         let samples = keep.map(reserve).transpose()?;
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
-            .map_err(|error| Failure::environment(format!("cannot make a histogram: {error}")))?;
+            .environment("cannot make a histogram")?;
         Ok(Self {
             statistics: Statistics::new(),
             histogram,
@@ -113,8 +113,8 @@ fn reserve(count: u64) -> Result<Vec<u64>, Failure> {
         .ok()
         .and_then(|count| samples.try_reserve_exact(count).ok())
         .ok_or_else(|| {
-            Failure::environment(format!("not enough memory to keep {count} latencies"))
-                .with_hint("ask for fewer iterations, or leave out --report-all")
+            Failure::environment(format!("not enough memory to store {count} samples"))
+                .with_hint("use fewer iterations, or omit --report-all")
         })?;
     Ok(samples)
 }
@@ -205,9 +205,9 @@ mod tests {
         for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
             let failure = Recorder::new(Some(count)).unwrap_err();
             assert!(
-                failure.message.contains(&count.to_string()),
+                failure.message().contains(&count.to_string()),
                 "{}",
-                failure.message
+                failure.message()
             );
         }
     }

@@ -108,7 +108,7 @@ impl FromStr for Metric {
             "rate" => Self::PacketRate,
             _ => match name.strip_prefix('p') {
                 Some(percent) => Self::Percentile(percent.parse()?),
-                None => return Err(format!("there is no figure '{name}'")),
+                None => return Err(format!("unknown metric '{name}'")),
             },
         })
     }
@@ -175,7 +175,8 @@ pub fn parse(text: &str) -> Result<Vec<Expectation>, String> {
 }
 
 fn expectation(text: &str) -> Result<Expectation, String> {
-    let shape = || format!("'{text}' is not like p99<4us or bw>=23GB/s");
+    let shape =
+        || format!("'{text}' is not a bound (expected, for example, p99<4us or bw>=23GB/s)");
     let (at, sign, relation) = RELATIONS
         .iter()
         .find_map(|(sign, relation)| text.find(sign).map(|at| (at, sign, *relation)))
@@ -273,7 +274,7 @@ mod tests {
             ("p99<<4us", "is not like"),
             ("p101<4us", "percentile"),
             ("p<4us", "percentile"),
-            ("avg<4us", "no figure 'avg'"),
+            ("avg<4us", "unknown metric 'avg'"),
         ] {
             let told = parse(text).unwrap_err();
             assert!(told.contains(why), "{text:?}: {told}");

@@ -125,7 +125,7 @@ impl Plan {
         };
         let port = typed.port.unwrap_or(default_port);
         if port == 0 && matches!(role, Role::Client { .. }) {
-            let allowed = "a client needs the port of its server, 1 to 65535";
+            let allowed = "expected the server's port, 1 to 65535";
             return Err(Failure::usage(invalid("port", "0", allowed)));
         }
         if let Some(option) = typed.misplaced(&role) {
@@ -134,7 +134,7 @@ impl Plan {
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
         if let (Some(path), DeviceKind::Software) = (&typed.libcxi, device.kind) {
             return Err(Failure::usage(format!(
-                "--libcxi={} is of no use: {device} is the built-in software NIC, only cxiN devices need a library",
+                "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
                 path.display()
             )));
         }
@@ -200,7 +200,7 @@ impl Plan {
             .map(|long| format!("--{long}"))
             .collect();
         Some(format!(
-            "ignored on a server, the client decides: {}",
+            "ignored on a server (the client's options apply): {}",
             options.join(" ")
         ))
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn refusal(arguments: &[&str]) -> String {
-        planned(arguments).unwrap_err().message
+        planned(arguments).unwrap_err().message()
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
     fn a_server_ignores_run_options_and_names_them() {
         let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
         assert_eq!(plan.run, plan.tool.defaults);
-        let note = "ignored on a server, the client decides: --iters --size --report-all";
+        let note = "ignored on a server (the client's options apply): --iters --size --report-all";
         assert_eq!(plan.note().as_deref(), Some(note));
         assert_eq!(
             planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
@@ -371,7 +371,7 @@ mod tests {
             Some("--libcxi=/typed".into())
         );
         assert!(named("soft0", None).is_ok());
-        let message = named("soft0", Some("/typed")).unwrap_err().message;
+        let message = named("soft0", Some("/typed")).unwrap_err().message();
         assert!(
             message.contains("/typed") && message.contains("soft0"),
             "{message}"

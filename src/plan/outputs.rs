@@ -50,7 +50,7 @@ impl Outputs {
             .find(|expectation| !expectation.metric.belongs_to(tool))
         {
             return Err(format!(
-                "--expect '{}': {} measures {}",
+                "--expect '{}': not a metric of {} (expected {})",
                 other.text,
                 tool.name,
                 Metric::names(tool)

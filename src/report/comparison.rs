@@ -1,16 +1,18 @@
-//! Two outcomes side by side, with a verdict on each size.
+//! Two outcomes side by side, with a verdict for each size.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
+use super::columns::{COLUMNS, Column};
 use super::outcome::{Extent, Outcome, SizeResult, Status};
+use super::summary::line;
+use super::table::{self, Align};
 use crate::error::Failure;
-use crate::measure::Percentile;
 use crate::plan::expect::{Metric, Unit};
 use crate::tool::Tool;
 
-/// Options that may differ between two runs that measure the same.
+/// Options that do not influence the results.
 const INDIFFERENT: [&str; 6] = [
     "address",
     "port",
@@ -20,16 +22,16 @@ const INDIFFERENT: [&str; 6] = [
     "loopback",
 ];
 
-/// What became of a size.
+/// How a size has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Better, or worse by no more than allowed.
     Fine,
     /// Worse by more than allowed.
     Regressed,
-    /// Of the base, but not measured to its end in the new run.
+    /// Measured completely in the base, but not in the new run.
     NotMeasured,
-    /// Not measured to its end in the base: nothing to compare with.
+    /// Not measured completely in the base.
     NoBase,
 }
 
@@ -44,32 +46,32 @@ impl Change {
     }
 }
 
-/// The verdict on two outcomes.
+/// Two outcomes compared, size by size.
 #[derive(Debug)]
-pub struct Judgement {
-    /// The figure that is judged.
-    pub figure: Metric,
-    /// Largest change for the worse in percent.
+pub struct Comparison {
+    /// The metric that decides.
+    pub metric: Metric,
+    /// Largest change for the worse that is allowed, in percent of the base.
     pub max_regress: f64,
-    /// What became of each size of either run, in bytes, in ascending order.
+    /// Each size of either run in bytes, in ascending order, and its change.
     pub sizes: Vec<(u64, Change)>,
 }
 
-impl Judgement {
+impl Comparison {
     /// Compares `new` with `base`.
-    pub fn new(base: &Outcome, new: &Outcome, figure: Metric, max_regress: f64) -> Self {
+    pub fn new(base: &Outcome, new: &Outcome, metric: Metric, max_regress: f64) -> Self {
         let mut sizes: Vec<u64> = [base, new]
             .iter()
             .flat_map(|outcome| outcome.results.iter().map(|result| result.size_bytes))
             .collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let judge = |size| {
-            let of = |outcome| complete(outcome, size).and_then(|result| result.figure(figure));
+        let compare = |size| {
+            let of = |outcome| complete(outcome, size).and_then(|result| result.figure(metric));
             let change = match (of(base), of(new)) {
                 (None, _) => Change::NoBase,
                 (Some(_), None) => Change::NotMeasured,
-                (Some(base), Some(new)) if worse_by(figure, base, new) > max_regress => {
+                (Some(base), Some(new)) if worse_by(metric, base, new) > max_regress => {
                     Change::Regressed
                 }
                 _ => Change::Fine,
@@ -77,25 +79,29 @@ impl Judgement {
             (size, change)
         };
         Self {
-            figure,
+            metric,
             max_regress,
-            sizes: sizes.into_iter().map(judge).collect(),
+            sizes: sizes.into_iter().map(compare).collect(),
         }
     }
 
-    /// Fails if anything is worse than allowed, or nothing could be compared.
+    /// Returns whether no size has regressed.
+    ///
+    /// # Errors
+    ///
+    /// A size is worse than allowed or not measured completely, or no size could be compared.
     pub fn result(&self) -> Result<(), Failure> {
         let such = |change| self.sizes.iter().filter(move |(_, of)| *of == change);
         if such(Change::NoBase).count() == self.sizes.len() {
             return Err(Failure::environment(format!(
-                "nothing to compare: the base has no complete size with {}",
-                self.figure
+                "nothing to compare: no size in the base is complete and has {}",
+                self.metric
             )));
         }
         let worse = format!("worse than the base by more than {}%", self.max_regress);
         let bad: Vec<String> = [
             (Change::Regressed, worse.as_str()),
-            (Change::NotMeasured, "not measured to the end"),
+            (Change::NotMeasured, "not measured completely"),
         ]
         .into_iter()
         .filter_map(|(change, what)| {
@@ -103,14 +109,15 @@ impl Judgement {
             (!sizes.is_empty()).then(|| format!("{what}: {} bytes", sizes.join(", ")))
         })
         .collect();
-        match bad.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::unmet(bad.join("; "))),
+        if bad.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::unmet(bad.join("; ")))
         }
     }
 }
 
-/// The result of a size that was measured to its end.
+/// Returns the result of a size that was measured completely.
 fn complete(outcome: &Outcome, size: u64) -> Option<&SizeResult> {
     outcome
         .results
@@ -118,106 +125,127 @@ fn complete(outcome: &Outcome, size: u64) -> Option<&SizeResult> {
         .find(|result| result.size_bytes == size && result.extent == Extent::Complete)
 }
 
-/// Change in percent of the base; without an end where there was nothing.
+/// Returns the change in percent of the base: infinite if the base is 0.
 fn change(base: f64, new: f64) -> f64 {
-    match new == base {
-        true => 0.0,
-        false => (new - base) / base * 100.0,
+    if new == base {
+        0.0
+    } else {
+        (new - base) / base * 100.0
     }
 }
 
-/// How much worse, in percent: a latency that grew, a rate that fell.
-fn worse_by(figure: Metric, base: f64, new: f64) -> f64 {
-    match figure.unit() {
+/// Returns how much worse `new` is, in percent: a latency that grew, or a rate that fell.
+fn worse_by(metric: Metric, base: f64, new: f64) -> f64 {
+    match metric.unit() {
         Unit::Nanoseconds => change(base, new),
         Unit::Bytes | Unit::Packets => -change(base, new),
     }
 }
 
-/// Writes both side by side: the figures that people look at, and the one that is judged.
+/// Writes both results side by side: the metrics that `compare` always shows, and the one that
+/// decides.
+///
+/// # Errors
+///
+/// `out` cannot be written.
 pub fn write(
     out: &mut impl Write,
     tool: &Tool,
     names: [String; 2],
     [base, new]: [&Outcome; 2],
-    judgement: &Judgement,
+    comparison: &Comparison,
 ) -> io::Result<()> {
-    let figures = figures(tool, judgement.figure);
-    let (unit, scale) = judgement.figure.unit().readable();
     for ((label, name), outcome) in ["Base", "New"].into_iter().zip(names).zip([base, new]) {
-        writeln!(out, "{label:17}: {name} ({})", described(outcome))?;
+        line(out, label, format_args!("{name} ({})", described(outcome)))?;
     }
-    writeln!(out, "{:17}: {}", "Tool", tool.name)?;
-    let (figure, limit) = (judgement.figure, judgement.max_regress);
-    writeln!(out, "{:17}: {figure}, at most {limit}% worse", "Judged by")?;
+    line(out, "Tool", tool.name)?;
+    let (metric, limit) = (comparison.metric, comparison.max_regress);
+    line(
+        out,
+        "Metric",
+        format_args!("{metric}, at most {limit}% worse"),
+    )?;
     for difference in differences(base, new) {
-        writeln!(out, "{:17}: {difference}", "Differing")?;
+        line(out, "Difference", difference)?;
     }
-    let units = |title: &str, unit: &str| format!("{title}[{unit}]");
-    let header = format!(
-        "{}  Figure      {:>12}  {:>12}    Change  Verdict",
-        tool.size_column,
-        units("Base", unit),
-        units("New", unit)
-    );
-    let dashes = "-".repeat(header.len());
-    writeln!(out, "{dashes}\n{header}")?;
-    for &(size, verdict) in &judgement.sizes {
-        for &figure in &figures {
-            let (unit, scale) = match figure.unit() == judgement.figure.unit() {
-                true => ("", scale),
-                false => figure.unit().readable(),
-            };
-            let [base, new] = [base, new].map(|of| complete(of, size)?.figure(figure));
-            let text = |figure: Option<f64>| match figure {
-                Some(figure) => format!("{:.3}", figure / scale),
-                None => "-".into(),
-            };
-            let change = match (base, new) {
-                (Some(base), Some(new)) if base > 0.0 || new == base => {
-                    format!("{:+.2}%", change(base, new))
-                }
-                _ => "-".into(),
-            };
-            let title = match unit {
-                "" => figure.to_string(),
-                unit => format!("{figure}[{unit}]"),
-            };
-            let verdict = match figure == judgement.figure {
-                true => verdict.text(),
-                false => "",
-            };
-            let row = format!(
-                "{size:width$}  {title:12}{:>12}  {:>12}  {change:>8}  {verdict}",
-                text(base),
-                text(new),
-                width = tool.size_column.len(),
-            );
-            writeln!(out, "{}", row.trim_end())?;
-        }
+    let (unit, _) = metric.unit().readable();
+    let titles = vec![
+        tool.size_column.to_owned(),
+        "Metric".into(),
+        format!("Base[{unit}]"),
+        format!("New[{unit}]"),
+        "Change".into(),
+        "Verdict".into(),
+    ];
+    let metrics = metrics(tool, metric);
+    let rows = comparison.sizes.iter().flat_map(|&(size, change)| {
+        let row = move |&shown: &Metric| row(size, shown, [base, new], comparison.metric, change);
+        metrics.iter().map(row)
+    });
+    let align = [
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ];
+    writeln!(out)?;
+    for line in table::lines(std::iter::once(titles).chain(rows), &align) {
+        writeln!(out, "{line}")?;
     }
-    writeln!(out, "{dashes}")
+    Ok(())
 }
 
-/// The figures of the table.
-fn figures(tool: &Tool, judged: Metric) -> Vec<Metric> {
-    let mut figures = match tool.defaults.lists {
-        Some(_) => vec![Metric::Bandwidth, Metric::PacketRate],
-        None => vec![
-            Metric::Min,
-            Metric::Percentile(Percentile::MEDIAN),
-            Metric::Mean,
-            Metric::Percentile(Percentile::STANDARD[2]),
-            Metric::Max,
-        ],
+/// Returns the row of one metric of one size.
+fn row(
+    size: u64,
+    shown: Metric,
+    outcomes: [&Outcome; 2],
+    deciding: Metric,
+    verdict: Change,
+) -> Vec<String> {
+    let (unit, scale) = shown.unit().readable();
+    let [base, new] = outcomes.map(|of| complete(of, size)?.figure(shown));
+    let text = |value: Option<f64>| match value {
+        Some(value) => format!("{:.3}", value / scale),
+        None => "-".into(),
     };
-    if !figures.contains(&judged) {
-        figures.push(judged);
-    }
-    figures
+    let change = match (base, new) {
+        (Some(base), Some(new)) if base > 0.0 || new == base => {
+            format!("{:+.2}%", change(base, new))
+        }
+        _ => "-".into(),
+    };
+    vec![
+        size.to_string(),
+        if shown.unit() == deciding.unit() {
+            shown.to_string()
+        } else {
+            format!("{shown}[{unit}]")
+        },
+        text(base),
+        text(new),
+        change,
+        if shown == deciding {
+            verdict.text().into()
+        } else {
+            String::new()
+        },
+    ]
 }
 
-/// Host and device of a run.
+/// Returns the metrics of the table.
+fn metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
+    COLUMNS
+        .iter()
+        .filter(|column| column.compared || column.shown_metric() == Some(deciding))
+        .filter_map(Column::shown_metric)
+        .filter(|metric| metric.belongs_to(tool))
+        .collect()
+}
+
+/// Returns host and device of a run.
 fn described(outcome: &Outcome) -> String {
     let device = outcome.device.as_ref();
     let name = device.map_or("no device", |device| device.name.as_str());
@@ -228,8 +256,8 @@ fn described(outcome: &Outcome) -> String {
     format!("{name} on {}{software}", outcome.host.name)
 }
 
-/// What makes two runs unlike each other, as lines: options that measure different things, software and
-/// hardware, and a run that did not come to its end.
+/// Returns what makes two runs differ beside their results, as lines: software NIC and hardware, an
+/// incomplete run, and options.
 fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
     let software = |outcome: &Outcome| outcome.device.as_ref()?.is_software;
     let kind = |outcome| match software(outcome) {
@@ -239,13 +267,13 @@ fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
     };
     let mut lines = Vec::new();
     if software(base) != software(new) {
-        lines.push(format!("{} in the base, {} now", kind(base), kind(new)));
+        lines.push(format!("base: {}, new: {}", kind(base), kind(new)));
     }
-    for (which, outcome) in [("the base", base), ("the new run", new)] {
+    for (which, outcome) in [("base", base), ("new", new)] {
         if !matches!(outcome.status, Status::Complete | Status::Unmet) {
             let status = serde_json::to_value(outcome.status).unwrap_or_default();
             let status = status.as_str().unwrap_or_default();
-            lines.push(format!("{which} did not come to its end: {status}"));
+            lines.push(format!("{which} is incomplete: {status}"));
         }
     }
     lines.extend(differing_options(base, new));
@@ -262,7 +290,7 @@ fn differing_options(base: &Outcome, new: &Outcome) -> Vec<String> {
         .filter(|(name, _)| !INDIFFERENT.contains(&name.as_str()))
         .filter_map(|(name, before)| {
             let after = new.get(name)?;
-            (before != after).then(|| format!("{name}: {before} in the base, {after} now"))
+            (before != after).then(|| format!("{name}: {before} in base, {after} in new"))
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Where a document goes. A file appears whole, at the end: until then its name has what it had.
+//! Where a document goes. A file is replaced at the end, by the complete document.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::output::Output;
+use super::stream::Stream;
 use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::plan::outputs::Place;
 
-/// A place that has proved writable.
+/// A place that can be written.
 pub enum Destination {
     /// Standard output.
     Stdout,
@@ -24,7 +24,11 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Makes sure that a document can be written to `place`.
+    /// Checks that a document can be written to `place`.
+    ///
+    /// # Errors
+    ///
+    /// The file or its directory cannot be written.
     pub fn open(place: &Place) -> Result<Self, Failure> {
         match place {
             Place::Stdout => Ok(Self::Stdout),
@@ -32,7 +36,11 @@ impl Destination {
         }
     }
 
-    /// Makes sure that a document can be written to `path`.
+    /// Checks that a document can be written to `path`.
+    ///
+    /// # Errors
+    ///
+    /// The file or its directory cannot be written.
     pub fn file(path: &Path) -> Result<Self, Failure> {
         let refused = |error: io::Error| cannot_write(path, &error);
         if let Some(own) = own_stream(path) {
@@ -40,7 +48,7 @@ impl Destination {
         }
         let exists = match fs::metadata(path) {
             Ok(found) => Some(found),
-            // A symlink that leads nowhere is not replaced either.
+            // A symlink to a missing file is not replaced.
             Err(error) if fs::symlink_metadata(path).is_ok() => return Err(refused(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refused(error)),
@@ -51,21 +59,21 @@ impl Destination {
                 Permissions::from_mode(0o666),
             ),
             Some(found) => {
-                // This also tells whether a directory, or a file that is write-protected, is meant.
+                // Fails for a directory and for a file without write permission.
                 let file = File::options().write(true).open(path).map_err(refused)?;
                 if !found.is_file() {
                     return Ok(Self::Device(file, path.to_owned()));
                 }
-                // What a symlink names is replaced, not the symlink.
+                // The file that a symlink names is replaced, not the symlink.
                 (path.canonicalize().map_err(refused)?, found.permissions())
             }
         };
-        // Nothing is left there during the run, which may be killed.
+        // Removed at once: a run that is killed must leave nothing behind.
         drop(temporary(&target, &permissions).map_err(refused)?);
         Ok(Self::File(target, permissions))
     }
 
-    /// The file that it replaces.
+    /// Returns the file that the document replaces, if it replaces one.
     pub fn target(&self) -> Option<&Path> {
         match self {
             Self::File(path, _) => Some(path),
@@ -73,17 +81,21 @@ impl Destination {
         }
     }
 
-    /// Writes the whole document.
+    /// Writes the complete document.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
     pub fn write(self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
-                let mut out = Output::to(io::stdout());
+                let mut out = Stream::to(io::stdout());
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
-                let mut out = Output::to(file);
+                let mut out = Stream::to(file);
                 out.write_all(document)
                     .and_then(|()| out.flush())
                     .map_err(|error| cannot_write(&path, &error))
@@ -99,8 +111,8 @@ impl Destination {
     }
 }
 
-/// The stream of this process that is the file `path`, such as `/dev/stdout`: a shell may have led it
-/// to a file which is not to be replaced.
+/// Returns the standard stream of this process that is the file `path`, such as `/dev/stdout`: a
+/// shell may have redirected it to a file, which is not to be replaced.
 fn own_stream(path: &Path) -> Option<io::Result<File>> {
     let same = |stream: io::Result<OwnedFd>| {
         let stream = File::from(stream.ok()?);
@@ -111,7 +123,7 @@ fn own_stream(path: &Path) -> Option<io::Result<File>> {
         .or_else(|| same(io::stderr().as_fd().try_clone_to_owned()))
 }
 
-/// A name of a file that does not exist, by which others can be told from it.
+/// Returns the canonical name of a file that does not exist.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(ErrorKind::IsADirectory)?;
     Ok(directory(path).canonicalize()?.join(name))
@@ -124,13 +136,13 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-/// A file beside `path` that can take its place.
+/// Creates a file in the directory of `path` that can replace it.
 fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".cxidiag-")
         .permissions(permissions.clone())
         .tempfile_in(directory(path))
-        // Without the name of the temporary file, which would only confuse.
+        // Without the name of the temporary file, which the user does not know.
         .map_err(|error| bare(&error))
 }
 
@@ -164,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_when_the_document_is_whole() {
+    fn replaces_file_by_complete_document() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("result.json");
         fs::write(&path, "old and longer").unwrap();
@@ -179,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_document_that_was_not_written() {
+    fn leaves_nothing_of_an_unwritten_document() {
         let directory = tempfile::tempdir().unwrap();
         drop(Destination::file(&directory.path().join("x")).unwrap());
         assert!(names(directory.path()).is_empty());
     }
 
     #[test]
-    fn a_symlink_stays_one() {
+    fn keeps_symlink() {
         let directory = tempfile::tempdir().unwrap();
         let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         fs::write(&file, "").unwrap();
@@ -197,20 +209,20 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_to() {
+    fn writes_to_device() {
         let destination = Destination::file(Path::new("/dev/null")).unwrap();
         assert!(matches!(destination, Destination::Device(..)));
         destination.write(b"new").unwrap();
         let full = Destination::file(Path::new("/dev/full")).unwrap();
         let failure = full.write(b"new").unwrap_err();
         assert_eq!(
-            failure.message,
+            failure.message(),
             "cannot write /dev/full: No space left on device"
         );
     }
 
     #[test]
-    fn what_cannot_be_written_is_found_out_at_once() {
+    fn rejects_unwritable_paths_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let cases = [
             directory.path().to_owned(),
@@ -223,7 +235,11 @@ mod tests {
                 panic!("{}", path.display());
             };
             let named = format!("cannot write {}", path.display());
-            assert!(failure.message.starts_with(&named), "{}", failure.message);
+            assert!(
+                failure.message().starts_with(&named),
+                "{}",
+                failure.message()
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The NICs of a machine, as text and as JSON (docs/devices.md, docs/devices.schema.json).
+//! The NICs of a machine, as text and as JSON (docs/devices.md). The doc comments of the types are
+//! the descriptions in their schema, docs/devices.schema.json.
 
 use std::io::{self, Write};
 
@@ -6,23 +7,28 @@ use cxi::{Member, RESOURCES, Service};
 use serde::Serialize;
 
 use super::outcome::Problem;
-use super::text::line;
-use crate::advice;
+use super::summary::line;
+use super::table::{self, Align};
+use crate::advice::Explain;
 use crate::backend::Found;
 use crate::device::DeviceKind;
 use crate::error::Failure;
 use crate::machine::{Machine, shown};
 
-/// Changes when a field goes away or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// What was found. Null is what cannot be known.
+/// The NICs of a machine, as `cxidiag devices --json` writes them. A value that is unknown is null.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inventory {
+    /// Version of this layout.
     schema_version: u32,
+    /// Version of cxidiag.
     cxidiag_version: &'static str,
-    /// Why devices could not be looked for.
+    /// Why the search for devices failed; null if it did not.
     error: Option<Problem>,
+    /// The NICs, hardware first.
     devices: Vec<Entry>,
     #[serde(skip)]
     failed: Vec<Failure>,
@@ -30,73 +36,103 @@ pub struct Inventory {
 
 /// One NIC.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Entry {
+    /// Name of the device: cxiN, or softN for a software NIC.
     name: String,
-    /// Made of software: no Cassini hardware is involved.
+    /// Whether it is a software NIC, so that no Cassini hardware is involved.
     is_software: bool,
-    /// Why it cannot be opened; then nothing else is known but its place.
+    /// Why the NIC cannot be opened or its services cannot be listed; null if they can.
     error: Option<Problem>,
+    /// What the NIC reports; null if it cannot be opened.
     nic: Option<Nic>,
+    /// MAC address of the network interface; null without an interface.
     mac_address: Option<String>,
+    /// NUMA node of the NIC; null if the kernel does not report one.
     numa_node: Option<u32>,
+    /// CPUs of that node.
     numa_cpus: Vec<u32>,
+    /// Services of the NIC.
     services: Vec<ServiceEntry>,
 }
 
-/// What a NIC says about itself.
+/// What a NIC reports.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Nic {
+    /// Address on the fabric.
     address: u32,
+    /// Width of a PID, in bits.
     pid_bits: u32,
+    /// Number of PIDs.
     pid_count: u32,
+    /// Whether the link is up.
     link_is_up: bool,
-    /// As the driver reports it; null without a port.
+    /// Speed of the link, as the driver reports it; null without a port.
     link_speed: Option<usize>,
+    /// Largest frame of the link, in bytes.
     link_mtu_bytes: usize,
-    /// Lost packets are repeated.
+    /// Whether the retry handler runs. Without it, lost packets are never sent again.
     retry_handler_runs: bool,
+    /// Name of the board; null if unknown.
     board: Option<String>,
+    /// PCI address: domain:bus:device.function.
     pci_address: String,
+    /// Name of the driver.
     driver: String,
+    /// Whether the NIC is a virtual function.
     is_virtual_function: bool,
 }
 
 /// One service of a NIC.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ServiceEntry {
+    /// Number of the service.
     id: u32,
+    /// Whether the service is enabled.
     enabled: bool,
+    /// Whether the driver made the service.
     is_system: bool,
-    /// VNIs of its list; empty if it has a range, or none.
+    /// VNIs of the service, if it has a list; else empty.
     vnis: Vec<u16>,
-    /// First and last VNI of its range.
+    /// First and last VNI of the service, if it has a range; else null.
     vni_range: Option<[u16; 2]>,
-    /// Who may use it; null for anyone.
+    /// Members that may use the service; null if anyone may.
     members: Option<Vec<MemberEntry>>,
-    /// This user may use it now.
+    /// Whether the user who asked may use the service.
     is_usable: bool,
+    /// Resources that the service limits.
     resources: Vec<Resource>,
 }
 
-/// Who may use a service.
+/// A member of a service.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MemberEntry {
+    /// Kind of the member.
     kind: &'static str,
+    /// Number of the user, group or network namespace.
     id: u32,
 }
 
-/// How much of something the users of a service may have together.
+/// Use and limit of a resource, for all users of a service together.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Resource {
+    /// PTE, TXQ, TGQ, EQ, CT, LE, TLE or AC: portals table entries, transmit and target command
+    /// queues, event queues, counting events, list entries, trigger list entries, address contexts.
     name: &'static str,
-    /// Null where the limit is that of the NIC.
+    /// Largest number in use; null if only the NIC limits it.
     max: Option<u16>,
+    /// Number reserved for the users of the service.
     reserved: Option<u16>,
+    /// Number in use; null from a libcxi that is too old to report it.
     in_use: Option<u16>,
 }
 
 impl Inventory {
-    /// What there is to say about `found`.
+    /// Returns what is known of the devices `found`; `failure` ended the search for others.
     pub fn of(found: Vec<Found>, failure: Option<Failure>, machine: &Machine) -> Self {
         let error = failure.as_ref().map(Problem::from);
         let mut failed: Vec<Failure> = failure.into_iter().collect();
@@ -113,17 +149,22 @@ impl Inventory {
         }
     }
 
-    /// Whether there is no hardware, as far as that could be found out.
+    /// Returns whether the search succeeded and found no hardware.
     pub fn has_software_alone(&self) -> bool {
         let is_hardware = |entry: &Entry| entry.name.starts_with("cxi");
         self.error.is_none() && !self.devices.iter().any(is_hardware)
     }
 
-    /// Fails with the first failure, if there is one.
+    /// Returns whether all devices could be read.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of the search or of a device.
     pub fn result(mut self) -> Result<(), Failure> {
-        match self.failed.is_empty() {
-            true => Ok(()),
-            false => Err(self.failed.remove(0)),
+        if self.failed.is_empty() {
+            Ok(())
+        } else {
+            Err(self.failed.remove(0))
         }
     }
 }
@@ -167,13 +208,11 @@ fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), 
         driver: info.driver.clone(),
         is_virtual_function: info.is_virtual_function,
     });
-    let services = device
-        .services()
-        .map_err(|error| advice::refused("list the services", error))?;
+    let services = device.services().explain("cannot list the services")?;
     for service in services.into_iter().flatten() {
         let in_use = device
             .in_use(service.id)
-            .map_err(|error| advice::refused("read the use of a service", error))?;
+            .explain("cannot read the use of a service")?;
         entry.services.push(service_entry(&service, in_use, rights));
     }
     Ok(())
@@ -200,9 +239,10 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
         id: service.id,
         enabled: service.enabled,
         is_system: service.system,
-        vnis: match service.restricted_vnis {
-            true => service.vnis.clone(),
-            false => Vec::new(),
+        vnis: if service.restricted_vnis {
+            service.vnis.clone()
+        } else {
+            Vec::new()
         },
         vni_range: match service.vni_range() {
             Ok(Some(range)) if *range.start() > 0 => Some([*range.start(), *range.end()]),
@@ -224,8 +264,8 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
     }
 }
 
-/// What membership is held against: the effective user and group, and the network namespace
-/// (libcxi.md 4). Root has no other rights.
+/// What decides whether this process is a member of a service: the effective user and group, and
+/// the network namespace (libcxi.md 4). Root has no other rights.
 struct Rights {
     user: u32,
     group: u32,
@@ -253,16 +293,92 @@ impl Rights {
     }
 }
 
-/// The document.
-pub fn document(inventory: &Inventory) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(inventory)
-        .map_err(|error| Failure::environment(format!("cannot make JSON: {error}")))?;
-    bytes.push(b'\n');
-    Ok(bytes)
+/// Writes one row for each NIC: what shows at a glance whether it can be used.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
+    let titles = [
+        "Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes",
+    ];
+    let rows = inventory.devices.iter().map(row);
+    let rows = std::iter::once(titles.map(String::from).to_vec()).chain(rows);
+    let align = [
+        Align::Left,
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Left,
+    ];
+    for line in table::lines(rows, &align) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
-/// Writes the text: a block for each NIC.
-pub fn write(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
+fn row(entry: &Entry) -> Vec<String> {
+    let missing = || "-".to_owned();
+    let nic = entry.nic.as_ref();
+    let usable: Vec<u32> = entry
+        .services
+        .iter()
+        .filter(|service| service.is_usable)
+        .map(|service| service.id)
+        .collect();
+    let speed = nic.and_then(|nic| nic.link_speed);
+    vec![
+        entry.name.clone(),
+        nic.map_or_else(missing, |nic| format!("{:#x}", nic.address)),
+        nic.map_or_else(missing, |nic| link_state(nic).into()),
+        speed.map_or_else(missing, |speed| speed.to_string()),
+        entry
+            .numa_node
+            .map_or_else(missing, |node| node.to_string()),
+        if usable.is_empty() {
+            missing()
+        } else {
+            shown(&usable)
+        },
+        notes(entry).join("\n"),
+    ]
+}
+
+/// Returns what an administrator has to know beside the numbers of the row.
+fn notes(entry: &Entry) -> Vec<&'static str> {
+    let nic = entry.nic.as_ref();
+    let is_algorithmic = entry.mac_address.as_deref().is_none_or(is_algorithmic);
+    [
+        (entry.is_software, "software NIC"),
+        (entry.error.is_some(), "ERROR (see --verbose)"),
+        (
+            nic.is_some_and(|nic| !nic.retry_handler_runs),
+            "retry handler NOT running",
+        ),
+        (!is_algorithmic, "MAC address NOT algorithmic"),
+    ]
+    .into_iter()
+    .filter_map(|(applies, note)| applies.then_some(note))
+    .collect()
+}
+
+fn link_state(nic: &Nic) -> &'static str {
+    if nic.link_is_up { "up" } else { "DOWN" }
+}
+
+/// Returns whether switches route packets to this MAC address.
+fn is_algorithmic(mac: &str) -> bool {
+    mac.starts_with("02:")
+}
+
+/// Writes a block of lines for each NIC: all that is known of it.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn blocks(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
     for (number, entry) in inventory.devices.iter().enumerate() {
         if number > 0 {
             writeln!(out)?;
@@ -297,16 +413,16 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         let speed = nic
             .link_speed
             .map_or(String::new(), |speed| format!(", speed {speed}"));
-        let state = if nic.link_is_up { "up" } else { "DOWN" };
-        line(out, "Link", format_args!("{state}{speed}"))?;
+        line(out, "Link", format_args!("{}{speed}", link_state(nic)))?;
         line(
             out,
             "Link MTU",
             format_args!("{} bytes", nic.link_mtu_bytes),
         )?;
-        let handler = match nic.retry_handler_runs {
-            true => "running".to_owned(),
-            false => format!("NOT running (service cxi_rh@{})", entry.name),
+        let handler = if nic.retry_handler_runs {
+            "running".to_owned()
+        } else {
+            format!("NOT running (service cxi_rh@{})", entry.name)
         };
         line(out, "Retry Handler", handler)?;
         if !entry.is_software {
@@ -326,11 +442,10 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         }
     }
     if let Some(mac) = &entry.mac_address {
-        let is_algorithmic = mac.starts_with("02:");
-        let note = if is_algorithmic {
+        let note = if is_algorithmic(mac) {
             ""
         } else {
-            " (NOT algorithmic: no routing)"
+            " (NOT algorithmic: switches do not route to it)"
         };
         line(out, "MAC Address", format_args!("{mac}{note}"))?;
     }
@@ -385,7 +500,7 @@ fn list(numbers: &[u32]) -> String {
         .join(",")
 }
 
-/// Each as `in use/limit`, four to a line.
+/// Returns the resources as lines of four, each as `in use/limit`.
 fn resources(service: &ServiceEntry) -> Vec<String> {
     let of = |resource: &Resource| {
         let in_use = resource

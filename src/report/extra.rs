@@ -2,90 +2,64 @@
 
 use std::io::{self, Write};
 
+use super::columns::{self, MARK, Table};
 use super::outcome::{SizeResult, Verdict};
-use crate::measure::Percentile;
+use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
 
-/// Marks a percentile of too few samples.
-const MARK: &str = "*";
-
 /// Writes the percentiles of each size.
+///
+/// # Errors
+///
+/// `out` cannot be written.
 pub fn percentiles(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
-    let mut header = tool.size_column.to_owned();
-    for percentile in Percentile::STANDARD {
-        let title = match percentile {
-            Percentile::MAX => "Max[us]".to_owned(),
-            percentile => format!("{percentile}[us]"),
-        };
-        header += &format!("  {title:>11}");
-    }
+    let header = columns::header(tool, Table::Percentiles);
     writeln!(out, "{header}")?;
     let mut any_marked = false;
-    for result in results {
-        let Some(latency) = &result.latency else {
-            continue;
-        };
-        let mut row = format!(
-            "{:width$}",
-            result.size_bytes,
-            width = tool.size_column.len()
-        );
-        for value in &latency.percentiles {
-            let us = format!("{}.{:03}", value.value_ns / 1000, value.value_ns % 1000);
-            let mark = if value.too_few_samples { MARK } else { "" };
-            row += &format!("  {us:>10}{mark:1}");
-            any_marked |= value.too_few_samples;
-        }
-        writeln!(out, "{}", row.trim_end())?;
+    for result in results.iter().filter(|result| result.latency.is_some()) {
+        let row = columns::row(tool, Table::Percentiles, result, None);
+        any_marked |= row.contains(MARK);
+        writeln!(out, "{row}")?;
     }
     if any_marked {
         writeln!(
             out,
-            "{MARK} fewer than ten samples lie above: it says little"
+            "{MARK} fewer than 10 samples above this percentile: unreliable"
         )?;
     }
     writeln!(out, "{}", "-".repeat(header.len()))
 }
 
-/// Writes what became of each expectation, for each size.
+/// Writes for each size which expectations it meets.
+///
+/// # Errors
+///
+/// `out` cannot be written.
 pub fn verdicts(
     out: &mut impl Write,
     tool: &Tool,
     expectations: &[Expectation],
     verdicts: &[Verdict],
 ) -> io::Result<()> {
-    let wide =
-        |texts: &mut dyn Iterator<Item = usize>, title: &str| texts.fold(title.len(), usize::max);
-    let measured: Vec<String> = verdicts
-        .iter()
-        .map(|verdict| {
-            let of = |expectation: &&Expectation| expectation.text == verdict.expectation;
-            let metric = expectations.iter().find(of).map(|found| found.metric);
-            metric.map_or_else(String::new, |metric| verdict.measured_text(metric))
-        })
-        .collect();
-    let bound = wide(
-        &mut verdicts.iter().map(|of| of.expectation.len()),
-        "Expected",
-    );
-    let figure = wide(&mut measured.iter().map(String::len), "Measured");
-    let header = format!(
-        "{}  {:bound$}  {:>figure$}  Verdict",
-        tool.size_column, "Expected", "Measured"
-    );
-    writeln!(out, "{header}")?;
-    for (verdict, measured) in verdicts.iter().zip(&measured) {
-        writeln!(
-            out,
-            "{:width$}  {:bound$}  {measured:>figure$}  {}",
-            verdict.size_bytes,
-            verdict.expectation,
-            if verdict.met { "met" } else { "not met" },
-            width = tool.size_column.len(),
-        )?;
+    let titles = [tool.size_column, "Expected", "Measured", "Verdict"].map(String::from);
+    let rows = verdicts.iter().map(|verdict| {
+        let of = |expectation: &&Expectation| expectation.text == verdict.expectation;
+        let metric = expectations.iter().find(of).map(|found| found.metric);
+        vec![
+            verdict.size_bytes.to_string(),
+            verdict.expectation.clone(),
+            metric.map_or_else(String::new, |metric| verdict.measured_text(metric)),
+            if verdict.met { "met" } else { "not met" }.into(),
+        ]
+    });
+    let rows = std::iter::once(titles.to_vec()).chain(rows);
+    let align = [Align::Right, Align::Left, Align::Right, Align::Left];
+    let lines = table::lines(rows, &align);
+    for line in &lines {
+        writeln!(out, "{line}")?;
     }
-    writeln!(out, "{}", "-".repeat(header.len()))
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
 }
 
 #[cfg(test)]
@@ -111,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_percentiles() {
+    fn prints_percentiles() {
         let results = [
             recorded(8, (0..1_000).map(|i| 2_000 + i)),
             SizeResult::none(16),
@@ -122,21 +96,21 @@ mod tests {
 RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
            8       2.499        2.899        2.989        2.998*       2.999*       2.999
   4294967295  123456.789*  123456.789*  123456.789*  123456.789*  123456.789*  123456.789
-* fewer than ten samples lie above: it says little
+* fewer than 10 samples above this percentile: unreliable
 ------------------------------------------------------------------------------------------
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn no_mark_no_remark() {
+    fn explains_the_mark_only_if_used() {
         let results = [recorded(8, (0..100_000).map(|i| 2_000 + i % 100))];
         let text = written(|out| percentiles(out, &TOOLS[0], &results));
         assert!(!text.contains(MARK), "{text}");
     }
 
     #[test]
-    fn golden_verdicts() {
+    fn prints_verdicts() {
         let list = expect::parse("p99<4us,mean<=1.5us").unwrap();
         let of = |size, at: usize, figure| Verdict::new(size, &list[at], Extent::Complete, figure);
         let all = [

@@ -1,4 +1,4 @@
-//! What is known of a run before it begins: plan and machine -> the first entries of an [`Outcome`].
+//! The entries of an [`Outcome`] that plan and machine determine before the run begins.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use crate::plan::{Plan, Role};
 use crate::tool::{Opt, Tool};
 
 impl Outcome {
-    /// Of a run of `tool` of which nothing else is known.
+    /// Returns the outcome of a run of which only the tool is known.
     pub fn bare(tool: &Tool) -> Self {
         let machine = uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -46,7 +46,7 @@ impl Outcome {
         }
     }
 
-    /// Of a run that follows `plan`.
+    /// Returns the outcome of a run of `plan` that has not begun.
     pub fn of(plan: &Plan) -> Self {
         Self {
             device: Some(Device {

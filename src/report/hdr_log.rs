@@ -8,13 +8,17 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::error::Failure;
 
-/// A log that grows size by size.
+/// A log that gets an interval for each size.
 pub struct HdrLog {
     bytes: Vec<u8>,
 }
 
 impl HdrLog {
-    /// The log of a run that began at `started`; `comment` says of what.
+    /// Begins the log of a run that started at `started`; `comment` describes the run.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the log is made in memory.
     pub fn begin(started: SystemTime, comment: &str) -> Result<Self, Failure> {
         let mut bytes = Vec::new();
         IntervalLogWriterBuilder::new()
@@ -28,7 +32,11 @@ impl HdrLog {
         Ok(Self { bytes })
     }
 
-    /// Adds what was recorded with `size`, from `start` to `start + duration` in the run.
+    /// Adds the samples of `size`, recorded from `start` to `start + duration` in the run.
+    ///
+    /// # Errors
+    ///
+    /// The histogram cannot be encoded.
     pub fn add(
         &mut self,
         size: u64,
@@ -44,17 +52,17 @@ impl HdrLog {
             .map_err(cannot)
     }
 
-    /// Adds a remark for people.
+    /// Adds a comment.
     pub fn remark(&mut self, text: &str) {
         self.bytes.extend(format!("#{text}\n").bytes());
     }
 
-    /// The log.
+    /// Returns the log.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
 fn cannot(error: impl std::fmt::Display) -> Failure {
-    Failure::environment(format!("cannot make a histogram log: {error}"))
+    Failure::environment(format!("cannot write the histogram log: {error}"))
 }

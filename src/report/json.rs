@@ -1,12 +1,16 @@
-//! Outcome -> JSON, one document (docs/output-formats.md, docs/cxidiag.schema.json).
+//! Data -> one JSON document (docs/output-formats.md, docs/*.schema.json).
 
-use super::Outcome;
-use crate::error::Failure;
+use serde::Serialize;
 
-/// The document.
-pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(outcome)
-        .map_err(|error| Failure::environment(format!("cannot make JSON: {error}")))?;
+use crate::error::{Context, Failure};
+
+/// Returns the document of a run or of a list of NICs.
+///
+/// # Errors
+///
+/// None in practice: the document is made in memory.
+pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec_pretty(value).environment("cannot write JSON")?;
     bytes.push(b'\n');
     Ok(bytes)
 }

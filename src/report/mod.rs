@@ -1,16 +1,16 @@
-//! What a run finds out -> what people and programs read.
+//! The results of a run, for people and for programs.
 //!
-//! * `text`, `bandwidth`: the documented text; `extra`: blocks after it, on request.
-//! * `outcome`: the outcome as plain data; `facts`: what is known of it before the run.
+//! * `outcome`: a run as plain data; `facts`: the entries that are known before it begins.
+//! * `columns`: the columns of all tables of results.
+//! * `summary`, `text`: the documented text; `extra`: blocks after it, on request.
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
-//! * `output`: standard output, where no wait for its reader is endless.
-//! * `comparison`: two outcomes side by side.
+//! * `stream`: standard output, written without waiting forever for its reader.
+//! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
 //! * `devices`: the NICs of a machine, as text and as JSON.
-//! * `progress`: how far a size has come, on a terminal.
-//! * `reporter`: takes what a run finds out, and hands it to these.
+//! * `progress`: the progress of a size, on a terminal.
+//! * `reporter`: receives the results of a run and passes them to the modules above.
 
-pub mod bandwidth;
-mod buffers;
+pub mod columns;
 pub mod comparison;
 mod csv;
 mod destination;
@@ -18,28 +18,31 @@ pub mod devices;
 mod extra;
 mod facts;
 mod hdr_log;
-mod json;
+pub mod json;
 pub mod outcome;
-mod output;
 mod progress;
 mod reporter;
+#[cfg(test)]
+mod schema;
+mod stream;
+pub mod summary;
+mod table;
 pub mod text;
 
 pub use destination::Destination;
 pub use outcome::{Extent, Outcome};
-pub use reporter::{Lists, Reporter, refused, text_output};
+pub use reporter::{MeasuredBandwidth, Reporter, refused, text_output};
 
 use std::io::{self, Write};
 
 use crate::error::Failure;
 use crate::interrupt;
 
-/// Prints a text on standard output. A reader that closes the pipe before the end of the text has
-/// read enough.
+/// Prints a text on standard output. A reader may close the pipe before the end of the text.
 ///
 /// # Errors
 ///
-/// Standard output that cannot be written.
+/// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

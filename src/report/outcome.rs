@@ -1,7 +1,7 @@
-//! The outcome of a run as plain data: what each format of the results is made of.
+//! The outcome of a run as plain data, from which each format of the results is made.
 //!
-//! These types are the JSON document, field for field (docs/output-formats.md): units stand in the
-//! names, and what does not apply is null.
+//! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
+//! are the descriptions in its schema, docs/cxidiag.schema.json.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,69 +10,73 @@ use crate::measure::SideResult;
 use crate::measure::{Percentile, Rates, Recorder};
 use crate::plan::expect::{Expectation, Metric};
 
-/// Version of the document. It changes when a field goes away or changes its meaning; further fields
-/// may come without it.
+/// Version of the document. It changes when a field is removed or changes its meaning; new fields
+/// do not change it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A run, whatever became of it.
+/// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
+/// apply is null. Later releases may add fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outcome {
-    /// [`SCHEMA_VERSION`].
+    /// Version of this layout.
     pub schema_version: u32,
-    /// Name of the tool: `write-lat`.
+    /// Name of the tool, such as write-lat.
     pub tool: String,
-    /// Version of the program.
+    /// Version of cxidiag.
     pub cxidiag_version: String,
-    /// Revision of the sources, where it is known.
+    /// Revision of its sources; null if unknown.
     pub cxidiag_revision: Option<String>,
-    /// How it ended.
+    /// How the run ended.
     pub status: Status,
-    /// The exit status of the program.
+    /// Exit status of the program.
     pub exit_status: u8,
-    /// What went wrong; null where nothing did.
+    /// What failed; null if and only if the status is complete.
     pub error: Option<Problem>,
-    /// When it began, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970-01-01 (UTC).
     pub started_unix_ms: u64,
-    /// How long it took, in milliseconds.
+    /// Duration of the run, in milliseconds.
     pub elapsed_ms: u64,
     /// The machine that measured.
     pub host: Host,
-    /// The NIC that measured.
+    /// The NIC that measured; null if the arguments were invalid.
     pub device: Option<Device>,
-    /// Who measured with whom; null until they had met.
+    /// Addresses of both sides; null if they did not connect.
     pub addresses: Option<Addresses>,
-    /// All options in effect; null where they cannot be.
+    /// All options in effect; null if the arguments were invalid.
     pub options: Option<Options>,
     /// The clock that measured.
     pub clock: Clock,
-    /// One entry for each size of the run, in order.
+    /// One entry for each size, in the order of the run; empty if the arguments were invalid.
     pub results: Vec<SizeResult>,
-    /// One entry for each size and expectation.
+    /// One entry for each size and each bound of --expect.
     pub expectations: Vec<Verdict>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// All sizes were measured, and all expectations met.
+    /// All sizes were measured, and all expectations were met.
     Complete,
     /// All sizes were measured, but an expectation was not met.
     Unmet,
-    /// The user ended it.
+    /// A signal ended the run.
     Interrupted,
-    /// It failed, or was not even begun.
+    /// The run failed, or did not start.
     Failed,
 }
 
-/// What went wrong.
+/// A failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Problem {
-    /// What kind of thing failed: see [`crate::error::Kind::name`].
+    /// Kind of the failure.
     pub kind: String,
-    /// What failed, with the cause.
+    /// What failed and why, in one line.
     pub message: String,
-    /// What to check and do.
+    /// What to check and do, in one line; null if unknown.
     pub hint: Option<String>,
 }
 
@@ -80,7 +84,7 @@ impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
         Self {
             kind: failure.kind.name().into(),
-            message: failure.message.clone(),
+            message: failure.message(),
             hint: failure.hint.clone(),
         }
     }
@@ -88,28 +92,32 @@ impl From<&Failure> for Problem {
 
 /// The machine that measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
-    /// Its name.
+    /// Host name.
     pub name: String,
-    /// Release of its kernel.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Architecture of its CPUs, as the kernel names it.
+    /// Architecture of the CPUs, as the kernel names it.
     pub architecture: String,
 }
 
-/// The NIC that measured.
+/// A NIC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Device {
-    /// Name of the device.
+    /// Name of the device: cxiN, or softN for a software NIC.
     pub name: String,
-    /// It is made of software: no Cassini hardware is involved. Null until it was opened.
+    /// Whether it is a software NIC, so that no Cassini hardware was involved; null if the device
+    /// was not opened.
     pub is_software: Option<bool>,
-    /// CXI service.
+    /// Number of the CXI service.
     pub svc_id: u32,
 }
 
-/// Who measured with whom.
+/// Addresses of both sides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Addresses {
     /// Fabric address of this side.
     pub local: FabricAddress,
@@ -125,195 +133,207 @@ pub struct Addresses {
 
 /// An address on the fabric.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FabricAddress {
     /// Address of the NIC.
     pub nic: u32,
-    /// PID on it.
+    /// PID of the process on this NIC.
     pub pid: u32,
 }
 
-/// All options in effect. Null is what the tool does not take.
+/// All options in effect, given or default. An option that the tool does not have is null.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Options {
-    /// The server, as typed; null in a loopback run.
+    /// Address of the server, as given; null in a loopback run.
     pub address: Option<String>,
-    /// Both sides ran here.
+    /// --loopback: whether both sides ran in one command.
     pub loopback: bool,
-    /// `--port`; 0 is any free one.
+    /// --port; 0 means any free port.
     pub port: u16,
-    /// Library that was asked for.
+    /// Library that was requested for hardware; null for the default.
     pub libcxi: Option<String>,
-    /// Iterations per size; null where a duration is set.
+    /// --iters: iterations per size; null with --duration.
     pub iters: Option<u64>,
-    /// Seconds per size.
+    /// --duration: seconds per size; null without.
     pub duration_s: Option<u32>,
-    /// Unmeasured iterations before each size.
+    /// --warmup: iterations before each size that are not measured.
     pub warmup: Option<u64>,
-    /// Pause after each iteration.
+    /// --latency-gap: pause after each iteration, in microseconds.
     pub latency_gap_us: Option<u64>,
-    /// First size.
+    /// First size, in bytes.
     pub min_size_bytes: u64,
-    /// Last size.
+    /// Last size, in bytes.
     pub max_size_bytes: u64,
-    /// Operations are restricted (not ordered).
+    /// Whether operations are restricted (unordered): no --unrestricted.
     pub restricted: Option<bool>,
-    /// Immediate data commands.
+    /// Whether Immediate Data Commands are used: no --no-idc.
     pub idc: Option<bool>,
-    /// Low-latency command issue.
+    /// Whether commands are issued through the low-latency path: no --no-ll.
     pub low_latency: Option<bool>,
-    /// Rendezvous transfers.
+    /// --rdzv: whether transfers use rendezvous.
     pub rdzv: Option<bool>,
-    /// GPU of this side's transmit buffer; null where it is system memory.
+    /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
-    /// GPU of this side's receive buffer; null where it is system memory.
+    /// GPU of this side's receive buffer; null for system memory.
     pub rx_gpu: Option<u8>,
-    /// Type of this side's GPUs, as found or as asked for; null without.
+    /// Type of this side's GPUs; null without GPUs.
     pub gpu_type: Option<String>,
-    /// The same of the peer; null until they had met, and without.
+    /// GPU of the peer's transmit buffer; null for system memory, and if the sides did not connect.
     pub peer_tx_gpu: Option<u8>,
-    /// See [`Options::peer_tx_gpu`].
+    /// GPU of the peer's receive buffer; null for system memory, and if the sides did not connect.
     pub peer_rx_gpu: Option<u8>,
-    /// See [`Options::peer_tx_gpu`].
+    /// Type of the peer's GPUs; null without GPUs, and if the sides did not connect.
     pub peer_gpu_type: Option<String>,
-    /// Huge pages of the data buffers, `2M` or `1G`; null without.
+    /// --use-hp: size of the huge pages of the data buffers; null without.
     pub use_hp: Option<String>,
-    /// CPUs that were asked for: `auto` or `0-3,8`; null without.
+    /// CPUs that the measuring thread ran on with --cpu, such as 0-3,8; as given if the run did not
+    /// start; null without --cpu.
     pub cpu: Option<String>,
-    /// Each latency was printed.
+    /// --report-all: whether each sample was printed.
     pub report_all: Option<bool>,
-    /// The operation of the atomic tools.
+    /// The operation of atomic-lat.
     pub atomic: Option<AtomicOptions>,
-    /// Lists and buffers of the bandwidth tools.
+    /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
-    /// Expectations, as typed.
+    /// --expect: one entry for each bound, as given.
     pub expect: Vec<String>,
 }
 
-/// The operation of the atomic tools.
+/// The operation of atomic-lat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtomicOptions {
-    /// Operation.
+    /// --atomic-op.
     pub op: String,
-    /// Comparison of CSWAP; null for another operation.
+    /// --cswap-op; null unless the operation is CSWAP.
     pub cswap_op: Option<String>,
-    /// Type.
+    /// --atomic-type.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Fetching.
+    /// --fetching: whether operations return the previous value of the target.
     pub fetching: bool,
-    /// On matching list entries.
+    /// --matching: whether operations address matching list entries.
     pub matching: bool,
 }
 
-/// Lists and buffers of the bandwidth tools.
+/// Lists and buffers of a bandwidth tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ListOptions {
-    /// Operations per iteration.
+    /// --list-size: operations per iteration.
     pub list_size: u16,
-    /// Both sides send.
+    /// --bidirectional: whether both sides send.
     pub bidirectional: bool,
-    /// Largest buffer.
+    /// --buf-sz: largest buffer, in bytes.
     pub buf_sz_bytes: u64,
-    /// Spacing in the buffers.
+    /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
     pub buf_align_bytes: u64,
 }
 
 /// The clock that measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clock {
-    /// Its name.
+    /// Name of the clock in Linux.
     pub name: String,
-    /// Its resolution, as the kernel tells it.
+    /// Resolution that the kernel reports, in nanoseconds.
     pub resolution_ns: u64,
 }
 
-/// What was measured of one size.
+/// The result of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SizeResult {
-    /// The size.
+    /// Size of an operation, in bytes.
     pub size_bytes: u64,
-    /// How much of it was measured.
+    /// How much of the size was measured.
     pub extent: Extent,
-    /// Operations that count.
+    /// Number of operations that count.
     pub count: u64,
     /// Latencies; null in a bandwidth tool, and without samples.
-    pub latency: Option<Latency>,
-    /// Bandwidth; null in a latency tool, and where nothing was measured.
-    pub bandwidth: Option<Bandwidth>,
+    pub latency: Option<LatencyResult>,
+    /// Bandwidth; null in a latency tool, and if the size was not measured.
+    pub bandwidth: Option<BandwidthResult>,
 }
 
 /// How much of a size was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
-    /// All that was asked for.
+    /// All iterations, or the full duration.
     Complete,
-    /// Less: the run ended before.
+    /// A part: the run ended early.
     Partial,
-    /// Nothing: the run ended before.
+    /// Nothing: the run ended before this size.
     None,
 }
 
-/// The latencies of one size.
+/// Latencies of one size. No sample is excluded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Latency {
-    /// Smallest.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LatencyResult {
+    /// Smallest latency, in nanoseconds.
     pub min_ns: u64,
-    /// Largest.
+    /// Largest latency, in nanoseconds.
     pub max_ns: u64,
-    /// Arithmetic mean.
+    /// Arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Standard deviation of the samples themselves (of the population).
+    /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// Those of [`Percentile::STANDARD`].
+    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum.
     pub percentiles: Vec<PercentileValue>,
 }
 
-/// A latency that so many samples do not exceed.
+/// A latency that the given percentage of the samples does not exceed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PercentileValue {
-    /// Part of the samples, up to 100; 100 is the maximum.
+    /// Percentage of the samples, above 0 and up to 100.
     pub percent: f64,
-    /// The sample at the nearest rank.
+    /// Sample at the nearest rank, in nanoseconds, with at least four significant digits.
     pub value_ns: u64,
-    /// Fewer than ten samples lie above: it says little.
+    /// Whether fewer than 10 samples lie above this percentile, so that it is unreliable.
     pub too_few_samples: bool,
 }
 
-/// What was moved with one size.
+/// Bandwidth of one size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Bandwidth {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BandwidthResult {
     /// Bytes per second, both directions added.
     pub bandwidth_bytes_per_s: f64,
     /// Packets per second, both directions added.
     pub packet_rate_packets_per_s: f64,
-    /// Time that this side took.
+    /// Time that this side took, in microseconds.
     pub elapsed_us: u64,
-    /// Operations of the peer.
+    /// Number of operations of the peer that count.
     pub peer_count: u64,
-    /// Time that the peer took.
+    /// Time that the peer took, in microseconds.
     pub peer_elapsed_us: u64,
 }
 
-/// What became of an expectation.
+/// Whether a size meets an expectation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// The size.
+    /// Size of an operation, in bytes.
     pub size_bytes: u64,
-    /// The expectation, as typed.
+    /// The expectation, as given.
     pub expectation: String,
-    /// Whether it is met. A size that was not measured to its end never meets one.
+    /// Whether the expectation is met. A size that was not measured completely meets none.
     pub met: bool,
-    /// The figure, as far as it was measured.
+    /// The measured metric; null if it was not measured.
     pub measured: Option<f64>,
-    /// What it must be compared with.
+    /// The bound that the metric is compared with.
     pub limit: f64,
-    /// Unit of both: `ns`, `B/s` or `pkt/s`.
+    /// Unit of the metric and of the bound.
     pub unit: String,
 }
 
 impl SizeResult {
-    /// Of a size that was not measured.
+    /// Returns the result of a size that was not measured.
     pub fn none(size: u64) -> Self {
         Self {
             size_bytes: size,
@@ -324,7 +344,7 @@ impl SizeResult {
         }
     }
 
-    /// Of what a latency tool recorded.
+    /// Returns the result of a size from the samples of a latency tool.
     pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent) -> Self {
         let statistics = recorder.statistics();
         let count = statistics.count();
@@ -339,7 +359,7 @@ impl SizeResult {
             size_bytes: size,
             extent: if count == 0 { Extent::None } else { extent },
             count,
-            latency: (count > 0).then(|| Latency {
+            latency: (count > 0).then(|| LatencyResult {
                 min_ns: statistics.min(),
                 max_ns: statistics.max(),
                 mean_ns: statistics.mean(),
@@ -350,14 +370,15 @@ impl SizeResult {
         }
     }
 
-    /// Of what both sides of a bandwidth tool counted, this one first.
+    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
+    /// first.
     pub fn of_lists(size: u64, [own, peer]: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
         Self {
             size_bytes: size,
             extent,
             count: own.count,
             latency: None,
-            bandwidth: Some(Bandwidth {
+            bandwidth: Some(BandwidthResult {
                 bandwidth_bytes_per_s: rates.megabytes * 1e6,
                 packet_rate_packets_per_s: rates.megapackets * 1e6,
                 elapsed_us: own.elapsed_us,
@@ -367,7 +388,7 @@ impl SizeResult {
         }
     }
 
-    /// A figure in its base unit, as far as this result has it.
+    /// Returns a metric in its base unit, if this result has it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         let latency = self.latency.as_ref();
         let bandwidth = self.bandwidth.as_ref();
@@ -388,7 +409,7 @@ impl SizeResult {
 }
 
 impl Verdict {
-    /// On a size of which so much was measured, with this figure.
+    /// Returns whether a size meets `expectation`, whose metric was measured as `figure`.
     pub fn new(size: u64, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
         Self {
             size_bytes: size,
@@ -401,7 +422,7 @@ impl Verdict {
         }
     }
 
-    /// What was measured, for people.
+    /// Returns the measured metric with a unit for people.
     pub fn measured_text(&self, metric: Metric) -> String {
         let (unit, scale) = metric.unit().readable();
         match self.measured {
@@ -425,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_latency_tool() {
+    fn returns_latency_metrics() {
         let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete);
         let figure = |name: &str| result.figure(name.parse().unwrap());
         assert_eq!(figure("min"), Some(1.0));
@@ -445,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_bandwidth_tool() {
+    fn returns_bandwidth_metrics() {
         let side = SideResult {
             elapsed_us: 1_000_000,
             count: 10,
@@ -461,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_are_nothing_measured() {
+    fn treats_no_samples_as_not_measured() {
         let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial);
         assert_eq!(
             (result.extent, result.latency.is_none()),
@@ -470,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_complete_size_meets_an_expectation() {
+    fn requires_complete_size_to_meet_expectation() {
         let expectation = &expect::parse("max<4us").unwrap()[0];
         for (extent, figure, met) in [
             (Extent::Complete, Some(3999.0), true),

@@ -1,73 +1,91 @@
-//! Progress on a terminal: one line on standard error, drawn by a thread of its own.
+//! Progress on a terminal: one line on standard error, drawn by its own thread.
 //!
-//! The measuring loops know nothing of it: they set a [`Gauge`]. The lock is taken before and after a
-//! size, never while it is measured.
+//! The measuring loops only set a [`Gauge`], which is atomic. Messages go to the thread before and
+//! after a size, never while it is measured.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
 
 use crate::measure::Gauge;
 use crate::run_options::RunOptions;
 
-/// Time between two drawings, and before the first one.
+/// Time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Removes the line that the cursor is at the beginning of.
+/// Erases the line at whose beginning the cursor is.
 const ERASE: &str = "\x1b[K";
 
-/// The size at hand.
+/// The size that is being measured.
 pub struct Current {
     /// The size in bytes.
     pub size: u64,
-    /// How many sizes were begun, this one counted, and how many there are.
+    /// The number of this size, counted from 1, and the number of all sizes.
     pub place: (usize, usize),
-    /// What the measuring loop sets.
+    /// Set by the measuring loop.
     pub gauge: Arc<Gauge>,
-    /// When it was begun.
+    /// When the size was begun.
     pub started: Instant,
 }
 
-/// The line and its thread. The line goes away with this value.
+/// A message to the thread.
+enum Message {
+    /// Draw this size.
+    Show(Current),
+    /// Draw nothing.
+    Hide,
+}
+
+/// The line and its thread. Dropping this value erases the line and ends the thread.
 pub struct Progress {
-    shared: Arc<Mutex<Option<Current>>>,
-    /// Closed to end the thread.
-    stop: Option<Sender<()>>,
+    /// Without capacity: a message is received when `send` returns. `None` ends the thread.
+    messages: Option<Sender<Message>>,
+    is_shown: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Progress of a run with these options; nothing where standard error is no terminal, or no thread
-    /// can be had.
+    /// Starts to draw the progress of a run with these options. Returns `None` if standard error is
+    /// not a terminal, or if no thread can be started.
     pub fn start(run: RunOptions) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
         }
-        let shared = Arc::new(Mutex::new(None));
-        let (stop, stopped) = channel();
-        let drawn = Arc::clone(&shared);
+        let (messages, received) = bounded(0);
         let thread = thread::Builder::new()
             .name("progress".into())
-            .spawn(move || draw(&drawn, &stopped, &run))
+            .spawn(move || draw(&received, &run))
             .ok()?;
         Some(Self {
-            shared,
-            stop: Some(stop),
+            messages: Some(messages),
+            is_shown: false,
             thread: Some(thread),
         })
     }
 
-    /// Shows this size from now on.
-    pub fn show(&self, current: Current) {
-        *lock(&self.shared) = Some(current);
+    /// Shows this size.
+    pub fn show(&mut self, current: Current) {
+        self.send(Message::Show(current));
+        self.is_shown = true;
     }
 
-    /// Shows nothing, until something else is to be shown.
-    pub fn hide(&self) {
-        if lock(&self.shared).take().is_some() {
+    /// Erases the line, which stays away until the next [`Self::show`].
+    pub fn hide(&mut self) {
+        if self.is_shown {
+            // The thread draws nothing after it has received this message.
+            self.send(Message::Hide);
             let _ = write!(io::stderr(), "\r{ERASE}");
+            self.is_shown = false;
+        }
+    }
+
+    fn send(&self, message: Message) {
+        if let Some(messages) = &self.messages {
+            // Fails only if the thread has panicked; the run does without progress then.
+            let _ = messages.send(message);
         }
     }
 }
@@ -75,30 +93,34 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.hide();
-        drop(self.stop.take());
+        drop(self.messages.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// A thread that panicked in here would leave nothing half done.
-fn lock(shared: &Mutex<Option<Current>>) -> MutexGuard<'_, Option<Current>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn draw(shared: &Mutex<Option<Current>>, stopped: &Receiver<()>, run: &RunOptions) {
-    while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        if let Some(current) = &*lock(shared) {
-            let line = line(run, current, current.started.elapsed());
-            // The cursor stays at the beginning, where other messages overwrite the line.
-            let _ = write!(io::stderr(), "{line}{ERASE}\r");
+fn draw(messages: &Receiver<Message>, run: &RunOptions) {
+    let ticks = tick(INTERVAL);
+    let mut shown = None;
+    loop {
+        select! {
+            recv(messages) -> message => match message {
+                Ok(Message::Show(current)) => shown = Some(current),
+                Ok(Message::Hide) => shown = None,
+                Err(_) => return,
+            },
+            recv(ticks) -> _ => if let Some(current) = &shown {
+                let line = line(run, current, current.started.elapsed());
+                // The cursor stays at the beginning, where other messages overwrite the line.
+                let _ = write!(io::stderr(), "{line}{ERASE}\r");
+            },
         }
     }
 }
 
-/// The line after so much time.
+/// Returns the line `elapsed` after the begin of the size.
 fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     let (count, sum) = current.gauge.get();
     let (at, of) = current.place;
@@ -128,7 +150,7 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     line
 }
 
-/// Operations of a size, in a run that is not limited by a duration.
+/// Returns the number of operations per size of a run that is not limited by a duration.
 fn operations(run: &RunOptions) -> u64 {
     let list = run.lists.map_or(1, |lists| lists.list_size.into());
     run.iters.saturating_mul(list)
@@ -152,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn iterations() {
+    fn shows_share_of_iterations() {
         let run = RunOptions {
             iters: 1_000,
             ..TOOLS[0].defaults
@@ -165,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration() {
+    fn shows_share_of_duration() {
         let run = RunOptions {
             duration_s: Some(10),
             ..TOOLS[0].defaults
@@ -178,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn shows_bandwidth_of_lists() {
         let tool = TOOLS.iter().find(|tool| tool.name == "send-bw").unwrap();
         let run = RunOptions {
             iters: 1_000,

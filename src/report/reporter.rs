@@ -1,4 +1,4 @@
-//! Takes what a run finds out: prints the text as it goes, makes the other formats at its end.
+//! Receives the results of a run: prints the text during the run, writes the documents at its end.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,17 +10,17 @@ use super::hdr_log::HdrLog;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
 };
-use super::output::{Aside, Output};
 use super::progress::{Current, Progress};
-use super::text::{self, Summary};
-use super::{bandwidth, csv, extra, json};
+use super::stream::{BestEffort, Stream};
+use super::summary::{self, Summary};
+use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
 use crate::measure::SideResult;
 use crate::measure::{Gauge, Rates, Recorder};
 use crate::plan::expect::Metric;
-use crate::plan::outputs::Outputs;
+use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
 use crate::tool::Tool;
 
@@ -36,26 +36,32 @@ pub struct Reporter {
     documents: Documents,
     outcome: Outcome,
     started: Instant,
-    /// When the size at hand was begun, from the start of the run.
+    /// When the current size was begun, from the start of the run.
     size_started: Duration,
 }
 
-/// What a bandwidth tool found out about one size.
+/// What a bandwidth tool measured with one size.
 #[derive(Clone, Copy, Debug)]
-pub struct Lists {
+pub struct MeasuredBandwidth {
     /// The size in bytes.
     pub size: u64,
-    /// What both sides counted, this one first.
+    /// The counts of both sides, this side first.
     pub sides: [SideResult; 2],
-    /// What that makes together.
+    /// Bandwidth and packet rate of both sides together.
     pub rates: Rates,
-    /// Whether this side sends.
+    /// Whether this side issues operations.
     pub sends: bool,
-    /// The peer's figures should be part of this, but are missing.
+    /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
 }
 
-/// Where documents will go, and the one that is made as the run goes.
+impl MeasuredBandwidth {
+    fn result(&self, extent: Extent) -> SizeResult {
+        SizeResult::of_lists(self.size, self.sides, self.rates, extent)
+    }
+}
+
+/// Where the documents go. The histogram log grows during the run.
 #[derive(Default)]
 struct Documents {
     json: Option<Destination>,
@@ -64,7 +70,7 @@ struct Documents {
 }
 
 impl Reporter {
-    /// A reporter for `plan` that writes its text to `out`. Nothing has been opened yet.
+    /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
     pub fn new(plan: &Plan, out: Box<dyn Write>) -> Self {
         let outputs = plan.outputs.clone();
         Self {
@@ -87,10 +93,14 @@ impl Reporter {
         }
     }
 
-    /// Makes sure that everything can be written that the plan asks for.
+    /// Checks that all documents of the plan can be written.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, or two documents have the same file.
     pub fn open(&mut self) -> Result<(), Failure> {
-        // Standard output first: whatever happens to the others, it gets its document.
-        let stdout = |place: &&crate::plan::outputs::Place| place.file().is_none();
+        // Standard output first: it gets its document even if the others fail.
+        let stdout = |place: &&Place| place.file().is_none();
         for only_stdout in [true, false] {
             let open = |place: &Option<_>, destination: &mut Option<Destination>| {
                 if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
@@ -117,20 +127,24 @@ impl Reporter {
         targets.sort_unstable();
         match targets.windows(2).find(|two| two[0] == two[1]) {
             Some(two) => Err(Failure::usage(format!(
-                "two kinds of results cannot go to one file, {}",
+                "two documents cannot be written to the same file, {}",
                 two[0].display()
             ))),
             None => Ok(()),
         }
     }
 
-    /// Where the text goes.
+    /// Returns the writer of the text.
     pub fn text(&mut self) -> &mut impl Write {
         &mut self.out
     }
 
-    /// Both sides have met: prints the summary block. `server` is an address at which the server was
-    /// reached, in a client.
+    /// Prints the summary block after both sides have connected. `server` is the address of the
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn met(&mut self, summary: &Summary, server: std::net::SocketAddr) -> Result<(), Failure> {
         let address = |nic, pid| FabricAddress { nic, pid };
         self.outcome.addresses = Some(Addresses {
@@ -150,7 +164,7 @@ impl Reporter {
             options.gpu_type = own.kind.map(|kind| kind.to_string());
             options.peer_tx_gpu = peer.tx;
             options.peer_rx_gpu = peer.rx;
-            // A legacy tool tells what it was built for, used or not.
+            // A legacy tool sends the GPU type that it was built for even if it uses no GPU.
             let kind = peer.kind.filter(|_| peer.any());
             options.peer_gpu_type = kind.map(|kind| kind.to_string());
         }
@@ -159,25 +173,33 @@ impl Reporter {
         {
             options.cpu = Some(shown(summary.cpus));
         }
-        text::summary(&mut self.out, summary)
+        summary::write(&mut self.out, summary)
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
     }
 
-    /// Latencies of the first size are about to be measured.
+    /// Prints what precedes the latencies of the first size.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
         text::begin(&mut self.out, self.tool, report_all).map_err(interrupt::output_failed)
     }
 
-    /// Bandwidth of the first size is about to be measured.
+    /// Prints what precedes the bandwidth of the first size.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        bandwidth::begin(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.tool, false).map_err(interrupt::output_failed)
     }
 
-    /// A size is about to be measured; `gauge` will tell how far that has come.
+    /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
-        if let Some(progress) = &self.progress {
+        if let Some(progress) = &mut self.progress {
             progress.show(Current {
                 size,
                 place: (self.outcome.results.len() + 1, self.sizes.len()),
@@ -187,22 +209,26 @@ impl Reporter {
         }
     }
 
-    /// Text follows.
-    fn hide_progress(&self) {
-        if let Some(progress) = &self.progress {
+    /// Erases the progress line, because text follows.
+    fn hide_progress(&mut self) {
+        if let Some(progress) = &mut self.progress {
             progress.hide();
         }
     }
 
-    /// A size was measured: `recorder` has its latencies.
+    /// Reports the latencies of a size.
+    ///
+    /// # Errors
+    ///
+    /// The text or the histogram log cannot be written.
     pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
         self.keep_latencies(size, recorder, Extent::Complete)?;
         self.row_of_latencies(size, recorder)
             .map_err(interrupt::output_failed)
     }
 
-    /// A failure has ended the run in the middle: `recorder` has what there is of a size. The failure
-    /// counts, not what cannot be written.
+    /// Reports the samples of a size during which `failure` ended the run. Errors in writing are
+    /// ignored, because the failure is more important.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
         self.hide_progress();
         if !self.has(size) {
@@ -219,17 +245,12 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let out = &mut self.out;
-        text::result(
-            out,
-            self.tool,
-            size,
-            recorder.statistics(),
-            recorder.samples(),
-        )
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete);
+        let (out, count) = (&mut self.out, Some(result.count));
+        text::result(out, self.tool, &result, count, recorder.samples())
     }
 
-    /// Whether there is a result of `size`.
+    /// Returns whether there is a result of `size`.
     fn has(&self, size: u64) -> bool {
         self.outcome
             .results
@@ -244,7 +265,7 @@ impl Reporter {
         extent: Extent,
     ) -> Result<(), Failure> {
         let result = SizeResult::of_latencies(size, recorder, extent);
-        // Of any percentile, where the document has only some.
+        // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
             metric => result.figure(metric),
@@ -264,65 +285,88 @@ impl Reporter {
         Ok(())
     }
 
-    /// A size was measured.
-    pub fn bandwidth(&mut self, lists: Lists) -> Result<(), Failure> {
-        self.keep_bandwidth(lists, Extent::Complete);
-        self.row_of_bandwidth(lists)
+    /// Reports the bandwidth of a size.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
+    pub fn bandwidth(&mut self, measured: MeasuredBandwidth) -> Result<(), Failure> {
+        self.keep_bandwidth(measured, Extent::Complete);
+        self.row_of_bandwidth(measured)
             .map_err(interrupt::output_failed)
     }
 
-    /// A failure has ended the run in the middle; as [`Self::latencies_cut_short`].
-    pub fn bandwidth_cut_short(&mut self, lists: Lists, failure: &Failure) {
+    /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
+    /// ignored, because the failure is more important.
+    pub fn bandwidth_cut_short(&mut self, measured: MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
-        let is_something = lists.sides[0].count > 0;
-        if is_something && !self.has(lists.size) {
-            self.keep_bandwidth(lists, Extent::Partial);
+        let is_something = measured.sides[0].count > 0;
+        if is_something && !self.has(measured.size) {
+            self.keep_bandwidth(measured, Extent::Partial);
         }
-        let row = match is_something {
-            true => self.row_of_bandwidth(lists),
-            false => Ok(()),
+        let row = if is_something {
+            self.row_of_bandwidth(measured)
+        } else {
+            Ok(())
         };
-        let one_sided = is_something && lists.one_sided;
+        let remark = if is_something && measured.one_sided {
+            " (last line: this side's sends alone)"
+        } else {
+            ""
+        };
         let _ = row
-            .and_then(|()| bandwidth::cut_short(&mut self.out, self.tool, failure, one_sided))
+            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, remark))
             .and_then(|()| self.extra());
     }
 
-    fn keep_bandwidth(&mut self, lists: Lists, extent: Extent) {
-        let result = SizeResult::of_lists(lists.size, lists.sides, lists.rates, extent);
-        let verdicts = verdicts(&self.outputs, lists.size, extent, |metric| {
+    fn keep_bandwidth(&mut self, measured: MeasuredBandwidth, extent: Extent) {
+        let result = measured.result(extent);
+        let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
     }
 
-    fn row_of_bandwidth(&mut self, lists: Lists) -> io::Result<()> {
+    fn row_of_bandwidth(&mut self, measured: MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
-        let count = lists.sends.then_some(lists.sides[0].count);
-        bandwidth::result(&mut self.out, self.tool, lists.size, count, lists.rates)
+        let count = measured.sends.then_some(measured.sides[0].count);
+        let result = measured.result(Extent::Complete);
+        text::result(&mut self.out, self.tool, &result, count, None)
     }
 
-    /// What a server has to say about each size.
+    /// Prints what a latency server prints for each size.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn server_result(&mut self) -> Result<(), Failure> {
         text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
-    /// What a server has to say at its end.
+    /// Prints what a latency server prints after the last size.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::server_end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
     }
 
-    /// There are no more sizes: prints what stands behind the table.
+    /// Prints what follows the table of results.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
     }
 
-    /// The blocks of text that were asked for.
+    /// Prints the blocks of percentiles and verdicts, if requested.
     fn extra(&mut self) -> io::Result<()> {
-        self.judge_the_rest();
+        self.add_unmeasured_sizes();
         let out = &mut self.out;
         if self.outputs.percentiles {
             extra::percentiles(out, self.tool, &self.outcome.results)?;
@@ -334,13 +378,20 @@ impl Reporter {
         out.flush()
     }
 
-    /// The run has ended, well or not: writes the documents. The result is what the program ends with.
+    /// Writes the documents after the run has ended with `result`, and returns the result of the
+    /// program.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the run, an expectation that is not met, or a document that cannot be
+    /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.progress = None;
-        self.judge_the_rest();
+        self.add_unmeasured_sizes();
         let result = result.and_then(|()| all_met(&self.outcome.expectations));
-        self.outcome.close(&result, self.started.elapsed());
-        // A document that cannot be written is told unless worse has happened before.
+        self.outcome
+            .close(result.as_ref().copied(), self.started.elapsed());
+        // The first failure counts, but a missing document is worse than an unmet expectation.
         let Documents { json, csv, hdr_log } = std::mem::take(&mut self.documents);
         let written = [
             json.map(|to| to.write(&json::document(&self.outcome)?)),
@@ -351,24 +402,21 @@ impl Reporter {
         written
             .into_iter()
             .flatten()
-            .fold(result, |before, written| {
-                match (before, written) {
-                    // A verdict that nobody can read is none.
-                    (Err(verdict), Err(failure)) if verdict.kind == Kind::Unmet => {
-                        verdict.report(program, &mut io::stderr());
-                        Err(failure)
-                    }
-                    (Err(worse), Err(failure)) => {
-                        failure.report(program, &mut io::stderr());
-                        Err(worse)
-                    }
-                    (before, written) => before.and(written),
+            .fold(result, |before, written| match (before, written) {
+                (Err(verdict), Err(failure)) if verdict.kind == Kind::Unmet => {
+                    verdict.report(program, &mut io::stderr());
+                    Err(failure)
                 }
+                (Err(worse), Err(failure)) => {
+                    failure.report(program, &mut io::stderr());
+                    Err(worse)
+                }
+                (before, written) => before.and(written),
             })
     }
 
-    /// Sizes that were not measured get their entries, and never meet an expectation.
-    fn judge_the_rest(&mut self) {
+    /// Adds an entry for each size that was not measured. It meets no expectation.
+    fn add_unmeasured_sizes(&mut self) {
         for &size in &self.sizes[self.outcome.results.len().min(self.sizes.len())..] {
             let verdicts = verdicts(&self.outputs, size, Extent::None, |_| None);
             self.outcome.expectations.extend(verdicts);
@@ -377,39 +425,35 @@ impl Reporter {
     }
 }
 
-/// Where the text of a run with these `outputs` goes: standard output, or beside a document that
-/// has it.
+/// Returns the writer of the text of a run with these `outputs`: standard output, or standard error
+/// if a document goes to standard output.
 pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
     match (outputs.take_stdout(), outputs.quiet) {
-        (false, _) => Box::new(Output::to(io::stdout())),
-        (true, false) => Box::new(Aside(Output::to(io::stderr()))),
+        (false, _) => Box::new(Stream::to(io::stdout())),
+        (true, false) => Box::new(BestEffort(Stream::to(io::stderr()))),
         (true, true) => Box::new(io::sink()),
     }
 }
 
-/// Prints a document for a program that asked for one by arguments that cannot be.
-pub fn refused(tool: &Tool, arguments: &[std::ffi::OsString], failure: &Failure) {
-    let asks = |name: &str| {
-        let dashed = format!("--{name}");
-        let to_stdout = format!("--{name}=-");
-        arguments
-            .iter()
-            .any(|typed| *typed == *dashed || *typed == *to_stdout)
-    };
+/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
+/// refused because of its arguments.
+pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     let mut outcome = Outcome::bare(tool);
-    outcome.close(&Err(failure.clone()), Duration::ZERO);
-    let document = match (asks("json"), asks("csv")) {
-        (true, _) => json::document(&outcome),
-        (false, true) => csv::document(&outcome),
-        (false, false) => return,
+    outcome.close(Err(failure), Duration::ZERO);
+    let document = if outputs.json == Some(Place::Stdout) {
+        json::document(&outcome)
+    } else if outputs.csv == Some(Place::Stdout) {
+        csv::document(&outcome)
+    } else {
+        return;
     };
-    // The failure itself is told on stderr, whatever becomes of this.
+    // The failure itself goes to standard error in any case.
     let _ = document.and_then(|document| Destination::Stdout.write(&document));
 }
 
 impl Outcome {
-    /// Enters how the run has ended.
-    fn close(&mut self, result: &Result<(), Failure>, elapsed: Duration) {
+    /// Records how the run has ended.
+    fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
         self.elapsed_ms = elapsed.as_millis() as u64;
         let Err(failure) = result else {
             self.status = Status::Complete;
@@ -432,11 +476,11 @@ fn verdicts(
     extent: Extent,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<Verdict> {
-    let judge = |of| Verdict::new(size, of, extent, figure(of.metric));
-    outputs.expectations.iter().map(judge).collect()
+    let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
+    outputs.expectations.iter().map(verdict).collect()
 }
 
-/// Fails unless all expectations are met.
+/// Returns whether all expectations are met.
 fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
     let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.met).collect();
     let Some(first) = unmet.first() else {
@@ -448,7 +492,7 @@ fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
         more => format!(", and {more} more"),
     };
     Err(Failure::unmet(format!(
-        "not as expected: {} with {} bytes{others}",
+        "expectation not met: {} at {} bytes{others}",
         first.expectation, first.size_bytes
     )))
 }

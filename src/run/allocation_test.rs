@@ -1,4 +1,4 @@
-//! The measuring loop allocates nowhere: on a whole software NIC, counted by the allocator.
+//! The measuring loop allocates no memory: counted by the allocator, on a complete software NIC.
 
 use allocation_counter::AllocationInfo;
 
@@ -9,7 +9,7 @@ use crate::bench::{atomic_lat, read_lat, write_lat};
 use crate::error::Failure;
 use crate::measure::{MonotonicRaw, Recorder, WaitPolicy};
 
-/// What the loop allocates, warm-up included, with samples kept.
+/// Counts the allocations of the loop, warm-up included, while samples are kept.
 struct Counted;
 
 impl RepeatTransaction for Counted {
@@ -23,7 +23,7 @@ impl RepeatTransaction for Counted {
         };
         let mut policy = WaitPolicy::new(&Alone);
         let mut recorder = Recorder::new(Some(100))?;
-        // With its first packet the software NIC opens a way to the peer.
+        // The software NIC allocates its path to the peer with the first packet.
         transaction.iterate(&MonotonicRaw, &mut policy)?;
         let mut result = Ok(());
         let info = allocation_counter::measure(|| {

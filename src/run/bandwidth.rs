@@ -19,10 +19,14 @@ const PRE_RUN: &str = "Pre-run";
 const POST_RUN: &str = "Post-run";
 const CLEANUP: &str = "RDZV cleanup";
 
-/// What a side waits for, in messages.
+/// What the loop waits for, in messages.
 const AWAITED: &str = "list of operations";
 
 /// Measures lists of operations of `size` bytes.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, an impossible result of the peer, and an interruption.
 pub fn measure<B: Bandwidth>(
     context: &Context<'_>,
     resources: &mut B::Resources,
@@ -32,16 +36,16 @@ pub fn measure<B: Bandwidth>(
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
     let list_bytes = size.saturating_mul(list_size);
-    let partner = Connected {
+    let control = Connected {
         session: context.session,
         limit: longest_size(run, list_bytes),
     };
     let part = B::part(run, context.side);
     if !part.issues() && !B::ANSWERS {
-        return wait_for_peer(&partner, results);
+        return wait_for_peer(&control, results);
     }
     let measuring = Loop {
-        partner: &partner,
+        control: &control,
         run,
         list_size,
         ends_with_peer: !part.issues(),
@@ -52,37 +56,40 @@ pub fn measure<B: Bandwidth>(
     B::measure(resources, run, size, measuring)
 }
 
-/// The part of a side that issues no list and answers none.
-fn wait_for_peer(partner: &dyn Partner, results: &mut BandwidthResults) -> Result<(), Failure> {
+/// Waits while the peer measures: this side issues and answers nothing.
+fn wait_for_peer(
+    control: &dyn ControlConnection,
+    results: &mut BandwidthResults,
+) -> Result<(), Failure> {
     enter(Phase::PreRun);
-    partner.barrier(PRE_RUN)?;
+    control.barrier(PRE_RUN)?;
     enter(Phase::Measuring);
-    partner.barrier(POST_RUN)?;
+    control.barrier(POST_RUN)?;
     enter(Phase::Results);
-    results.peer = Some(partner.results(SideResult::default())?);
+    results.peer = Some(control.results(SideResult::default())?);
     Ok(())
 }
 
-/// The peer, as the loop sees it.
-trait Partner {
-    /// Waits until the peer has come to the same point.
+/// The control connection, as the loop uses it.
+trait ControlConnection {
+    /// Waits until the peer is at the same barrier.
     fn barrier(&self, point: &str) -> Result<(), Failure>;
 
     /// Exchanges results.
     fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
 
-    /// Whether the peer waits at the next point.
-    fn speaks(&self) -> bool;
+    /// Returns whether the peer waits at the next barrier.
+    fn peer_waits(&self) -> bool;
 }
 
-/// The peer at the other end of the control connection.
+/// The control connection to a peer process.
 struct Connected<'a> {
     session: &'a Session,
-    /// The longest that it may take for the size at hand.
+    /// Time limit of the peer for this size.
     limit: Duration,
 }
 
-impl Partner for Connected<'_> {
+impl ControlConnection for Connected<'_> {
     fn barrier(&self, point: &str) -> Result<(), Failure> {
         self.session.barrier(point, self.limit)
     }
@@ -91,32 +98,32 @@ impl Partner for Connected<'_> {
         self.session.results(own)
     }
 
-    fn speaks(&self) -> bool {
-        self.session.peer_speaks()
+    fn peer_waits(&self) -> bool {
+        self.session.peer_waits()
     }
 }
 
 /// The loop for one size.
 ///
-/// The clock runs from the barrier before to the last list or answer of this side, not to the
-/// barrier behind (defect T18 of tools.md). A duration may end in the middle of an iteration: a
-/// list that was acknowledged counts, and then both sides complete what either has begun,
-/// unmeasured, so that nothing is left over for the next size (defect T23).
+/// The measured time begins at the first barrier and ends with the last list or reply of this side;
+/// the final barrier is not counted (defect T18 of tools.md). A duration may end in the middle of an
+/// iteration: acknowledged lists count. Then both sides complete, unmeasured, the iterations that
+/// either side has begun, so that no operation is left for the next size (defect T23).
 ///
-/// A legacy peer leaves its loop wherever it is when its time is up, and takes part in nothing before
-/// the next size; there it answers what it owes, or owes one answer less. So what was begun with it
-/// is left as it is, and goes on in the next size. Only in timed runs of rendezvous messages in both
-/// directions it completes what it has begun, before a barrier of their own (wire.md 6.3).
+/// A legacy peer leaves its loop in the middle of an iteration when its time is up, and completes
+/// that iteration in the next size. So this side leaves it incomplete as well. Only in timed
+/// bidirectional runs with rendezvous does a legacy peer complete its iteration, before an additional
+/// barrier (wire.md 6.3).
 struct Loop<'a> {
-    partner: &'a dyn Partner,
+    control: &'a dyn ControlConnection,
     run: &'a RunOptions,
     list_size: u64,
-    /// This side only answers: in a duration run it goes on until the peer has come to its end.
+    /// This side only answers: a run by duration ends when the peer waits at the barrier.
     ends_with_peer: bool,
-    /// The peer completes what either side has begun when the time is up.
+    /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
     policy: WaitPolicy<'a>,
-    /// What the loop finds out, whether or not it comes to its end.
+    /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
 }
 
@@ -126,7 +133,7 @@ impl RepeatLists for Loop<'_> {
     fn run(mut self, lists: &mut impl Lists) -> Result<(), Failure> {
         let clock = &MonotonicRaw;
         enter(Phase::PreRun);
-        self.partner.barrier(PRE_RUN)?;
+        self.control.barrier(PRE_RUN)?;
         enter(Phase::Measuring);
         let start = clock.now();
         let measured = match self.run.duration_s {
@@ -144,9 +151,9 @@ impl RepeatLists for Loop<'_> {
         self.results.own = own;
         let (completed, _) = measured?;
         enter(Phase::PostRun);
-        self.partner.barrier(POST_RUN)?;
+        self.control.barrier(POST_RUN)?;
         enter(Phase::Results);
-        let peer = self.partner.results(own)?;
+        let peer = self.control.results(own)?;
         self.check(peer, completed)?;
         self.results.peer = Some(peer);
         enter(Phase::Settling);
@@ -156,14 +163,14 @@ impl RepeatLists for Loop<'_> {
         }
         if self.cleans_up() {
             self.settle(clock, lists)?;
-            self.partner.barrier(CLEANUP)?;
+            self.control.barrier(CLEANUP)?;
         }
         Ok(())
     }
 }
 
 impl Loop<'_> {
-    /// So many iterations as asked for. How many, and how long they took (ns).
+    /// Runs the requested iterations. Returns their number and their time (ns).
     fn count<C: Clock>(
         &mut self,
         clock: &C,
@@ -174,8 +181,8 @@ impl Loop<'_> {
         Ok((self.run.iters, clock.now() - start))
     }
 
-    /// Iterations until `duration` (ns) is over. How many were completed, and when the last list or
-    /// answer was through (ns).
+    /// Runs iterations for `duration` ns. Returns the number of complete ones and the time of the last
+    /// list or reply (ns).
     fn last<C: Clock>(
         &mut self,
         clock: &C,
@@ -193,7 +200,7 @@ impl Loop<'_> {
             if step == Step::Waiting {
                 let look = timer.miss(clock)?;
                 if self.ends_with_peer {
-                    over = look && self.partner.speaks();
+                    over = look && self.control.peer_waits();
                 }
             } else {
                 timer.hit();
@@ -211,9 +218,9 @@ impl Loop<'_> {
         }
     }
 
-    /// Fails unless the peer may have sent so much. It begins an iteration when it has completed the one
-    /// before, for which it needs this side: it is ahead of `completed` by two at the most. What it says
-    /// is divided by its time, and waited for (defect T27 of tools.md).
+    /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate is
+    /// computed from it, and this side waits for the operations. The peer is at most two iterations
+    /// ahead of `completed`, because it cannot complete an iteration without this side.
     fn check(&self, peer: SideResult, completed: u64) -> Result<(), Failure> {
         let most = completed.saturating_add(2).saturating_mul(self.list_size);
         if peer.count <= most {
@@ -226,28 +233,28 @@ impl Loop<'_> {
         .with_hint(remedy(Situation::NoDiagnostic)))
     }
 
-    /// Whether a barrier follows the results (wire.md 6.3).
+    /// Returns whether a barrier follows the exchange of results (wire.md 6.3).
     fn cleans_up(&self) -> bool {
         let run = self.run;
         let both = run.lists.is_some_and(|lists| lists.bidirectional);
         both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
     }
 
-    /// Completes what is under way, as far as the peer does: one that speaks waits at the barrier.
+    /// Completes the iteration under way, unless the peer waits at the barrier already.
     fn settle<C: Clock>(&mut self, clock: &C, lists: &mut impl Lists) -> Result<(), Failure> {
         let watcher = self.policy;
         let mut timer = watcher.timer(AWAITED);
         while lists.are_under_way()? {
             if lists.step(clock, &mut self.policy)? != Step::Waiting {
                 timer.hit();
-            } else if timer.miss(clock)? && self.partner.speaks() {
+            } else if timer.miss(clock)? && self.control.peer_waits() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Goes on from `completed` iterations to `wanted`.
+    /// Runs iterations until `wanted` are complete; `completed` of them are complete already.
     fn complete<C: Clock>(
         &mut self,
         clock: &C,
@@ -283,14 +290,15 @@ mod tests {
     use crate::bench::api::Part;
     use crate::bench::testing::{Alone, plan};
 
-    /// A peer whose result is this many lists of 4, and that waits at the next barrier if asked to.
-    struct Other {
+    /// A peer with a result of `lists` lists of 4 operations.
+    struct ScriptedPeer {
         lists: u64,
-        speaks: bool,
+        /// Waits at the next barrier.
+        waits: bool,
         barriers: Cell<u64>,
     }
 
-    impl Partner for Other {
+    impl ControlConnection for ScriptedPeer {
         fn barrier(&self, _: &str) -> Result<(), Failure> {
             self.barriers.set(self.barriers.get() + 1);
             Ok(())
@@ -304,21 +312,21 @@ mod tests {
             })
         }
 
-        fn speaks(&self) -> bool {
-            self.speaks
+        fn peer_waits(&self) -> bool {
+            self.waits
         }
     }
 
-    fn peer(lists: u64, speaks: bool) -> Other {
-        Other {
+    fn peer(lists: u64, waits: bool) -> ScriptedPeer {
+        ScriptedPeer {
             lists,
-            speaks,
+            waits,
             barriers: Cell::new(0),
         }
     }
 
-    /// Issues a list in the first of four steps, completes an iteration in the third, and waits in the
-    /// others. After `most` iterations it only waits.
+    /// Of four steps, the first issues a list, the third completes an iteration, the others wait.
+    /// After `most` iterations all steps wait.
     struct Scripted {
         most: u64,
         steps: u64,
@@ -363,10 +371,10 @@ mod tests {
         }
     }
 
-    /// Waits in the second iteration until both sides are past the second barrier.
+    /// Waits in the second iteration until both sides have passed the second barrier.
     struct Stuck<'a> {
         scripted: Scripted,
-        peer: &'a Other,
+        peer: &'a ScriptedPeer,
     }
 
     impl Lists for Stuck<'_> {
@@ -397,11 +405,11 @@ mod tests {
     /// The loop of an active side against a cxidiag peer.
     fn active<'a>(
         run: &'a RunOptions,
-        peer: &'a Other,
+        peer: &'a ScriptedPeer,
         results: &'a mut BandwidthResults,
     ) -> Loop<'a> {
         Loop {
-            partner: peer,
+            control: peer,
             run,
             list_size: 4,
             ends_with_peer: false,
@@ -435,7 +443,7 @@ mod tests {
         assert_eq!((lists.completed, lists.issued), (2, 2));
     }
 
-    /// The loop would wait without end for the operations of an impossible result.
+    /// Otherwise the loop would wait forever for operations that never arrive.
     #[test]
     fn t27_rejects_impossible_result_of_peer() {
         let run = plan("send-bw", &["-n", "5"]).run;
@@ -450,9 +458,9 @@ mod tests {
         }
     }
 
-    /// The time is up in the middle of the second iteration, which goes on only after the peer's time
-    /// is up as well. With a cxidiag peer it is then completed; with a legacy peer the next size
-    /// completes it. The begun list counts in both cases.
+    /// The time is up in the middle of the second iteration, which goes on only when the peer's time is
+    /// up as well. With a cxidiag peer this size completes it, with a legacy peer the next size does.
+    /// Its list counts in both cases.
     #[test]
     fn t23_ends_in_step_with_cxidiag_peer() {
         let run = plan("send-bw", &["-D", "1"]).run;
@@ -505,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn answering_side_goes_on_until_peer_speaks() {
+    fn answering_side_goes_on_until_peer_waits() {
         let run = plan("send-bw", &["-D", "1"]).run;
         let (peer, mut lists, mut results) = (peer(3, true), scripted(3), no_results());
         let measuring = Loop {

@@ -1,4 +1,4 @@
-//! The driver: leads one side of a run through set-up, barriers, sizes, results and release.
+//! The session driver: takes one side of a run through set-up, barriers, sizes, results, release.
 
 use std::io::{self, Write};
 
@@ -16,24 +16,24 @@ use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
-use crate::report::text::Summary;
+use crate::report::summary::Summary;
 use crate::run_options::{RunOptions, Side};
 use crate::session::{self, Agreed, Session};
 use crate::tools;
 
 /// A session after its handshake, on either side.
 pub struct ClientSession<'a> {
-    /// What this process was asked to do.
+    /// The plan of this process.
     pub plan: &'a Plan,
     /// Which side this process is.
     pub side: Side,
-    /// Its place on the fabric.
+    /// The endpoint of this side.
     pub endpoint: Endpoint,
     /// The control connection.
     pub session: Session,
-    /// What the client wants.
+    /// What both sides agreed on in the handshake.
     pub agreed: Agreed,
-    /// Takes what the run finds out.
+    /// Receives the results.
     pub reporter: &'a mut Reporter,
 }
 
@@ -41,7 +41,7 @@ pub struct ClientSession<'a> {
 ///
 /// # Errors
 ///
-/// Whatever ends the run early.
+/// Any failure that ends the run early, and an interruption.
 pub fn serve(client: ClientSession) -> Result<(), Failure> {
     tools::visit(client.agreed.tool, Serve(client))
 }
@@ -50,7 +50,7 @@ pub fn serve(client: ClientSession) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// Whatever ends the run early.
+/// Any failure that ends the run early, and an interruption.
 pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
     let visitor = Measure {
         plan,
@@ -133,7 +133,7 @@ impl Visitor for Measure<'_> {
     }
 }
 
-/// What a size is measured with.
+/// What the loops need to measure one size.
 pub struct Context<'a> {
     /// Which side this process is.
     pub side: Side,
@@ -143,7 +143,7 @@ pub struct Context<'a> {
     pub run: &'a RunOptions,
     /// Whether the peer is a cxidiag.
     pub peer_is_cxidiag: bool,
-    /// Watches the peer while the NIC is waited for.
+    /// Watches the peer while this side waits for the NIC.
     pub watchdog: &'a Watchdog<'a>,
 }
 
@@ -155,8 +155,8 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     drive::<B, _>(client, results, bandwidth::measure::<B>)
 }
 
-/// Leads a side with benchmark `B` through its run. `measure` measures one size, from its first
-/// barrier to its last.
+/// Takes one side through a run of benchmark `B`. `measure` measures one size, from its first barrier
+/// to its last.
 fn drive<B: Benchmark, R: Results>(
     mut client: ClientSession,
     mut results: R,
@@ -178,7 +178,7 @@ fn drive<B: Benchmark, R: Results>(
         supervisor: &watchdog,
     };
     let mut resources =
-        B::set_up(&endpoint, peer, run, side).map_err(|failure| session.tell(failure))?;
+        B::set_up(&endpoint, peer, run, side).map_err(|failure| session.refuse(failure))?;
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -193,7 +193,7 @@ fn drive<B: Benchmark, R: Results>(
         current = size;
         results.begin_size(reporter, size);
         measure(&context, &mut resources, size, &mut results)?;
-        // A legacy peer sends other bytes.
+        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends others.
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
@@ -214,11 +214,11 @@ fn drive<B: Benchmark, R: Results>(
     interrupt::check()
 }
 
-/// Opens the device, takes an address on it, and prints what the user should know about them.
+/// Opens the device, allocates an endpoint on it, and prints the warnings about them.
 ///
 /// # Errors
 ///
-/// A GPU, device or service that cannot be used.
+/// A GPU, device or service that cannot be opened or used.
 pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     enter(Phase::Opening);
     // Before this thread moves to its CPUs: the threads of a GPU runtime would inherit them.
@@ -226,14 +226,13 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     let device = backend::open(plan.device, plan.libcxi.as_ref())?;
     let endpoint = Endpoint::new(plan.site(), gpus, device)?;
     for warning in endpoint.warnings() {
-        // A warning that cannot be written is no reason to end the run.
+        // The run goes on if a warning cannot be written.
         let _ = writeln!(io::stderr(), "{}: {warning}", plan.program);
     }
     Ok(endpoint)
 }
 
-/// Reports that both sides have met. A server first checks that it has room for what its client
-/// wants.
+/// Reports the summary of the run. A server first checks that it has memory for the client's options.
 fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     enter(Phase::SetUp);
     let ClientSession {
@@ -247,7 +246,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     if *side == Side::Server {
         let need = Need::of(agreed.tool, &agreed.run, &[*side], plan.gpus);
         let checked = need.check(&Machine::this(), plan.placement.node);
-        checked.map_err(|failure| session.tell(failure))?;
+        checked.map_err(|failure| session.refuse(failure))?;
     }
     let summary = Summary {
         tool: agreed.tool,
@@ -265,9 +264,9 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     reporter.met(&summary, session.peer())
 }
 
-/// Returns the failure that ends a run in the middle, after the peer has been told. The driver calls
-/// it before anything is released or printed, so that the peer learns of an interruption before it
-/// notices the consequences.
+/// Sends an interrupt notice to the peer if this side was interrupted, and returns the failure that
+/// ends the run. Called before anything is released or printed, so that the peer receives the notice
+/// before it sees the consequences.
 fn cut_short(session: &Session, failure: Failure) -> Failure {
     let failure = session.cause(failure, MID_RUN);
     if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {

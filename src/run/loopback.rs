@@ -13,7 +13,7 @@ use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
 
-use crate::error::{Failure, Kind, SEE_PEER, cause};
+use crate::error::{Context, Failure, Kind, SEE_PEER};
 use crate::interrupt;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
@@ -63,14 +63,9 @@ pub fn end_with_parent() -> Result<(), Failure> {
     let Ok(parent) = env::var(PARENT) else {
         return Ok(());
     };
-    let refused = |error: rustix::io::Errno| {
-        Failure::environment(format!(
-            "cannot bind the server to its client: {}",
-            cause(&error.into())
-        ))
-    };
-    // With time to release the NIC.
-    set_parent_process_death_signal(Some(Signal::TERM)).map_err(refused)?;
+    // SIGTERM leaves time to release the NIC.
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .environment("cannot bind the server to its client")?;
     // The client may have ended before that.
     if getppid()
         .map(Pid::as_raw_nonzero)
@@ -94,13 +89,8 @@ struct Server {
 
 impl Server {
     fn start(plan: &Plan) -> Result<Self, Failure> {
-        let cannot = |error: std::io::Error| {
-            Failure::environment(format!(
-                "cannot start the server of the loopback run: {}",
-                cause(&error)
-            ))
-        };
-        let mut child = Command::new(env::current_exe().map_err(cannot)?)
+        const WHAT: &str = "cannot start the server of the loopback run";
+        let mut child = Command::new(env::current_exe().environment(WHAT)?)
             // The arguments name the tool; a file that has a legacy name would be that tool already.
             .arg0(PROGRAM)
             .args(plan.server_arguments())
@@ -111,7 +101,7 @@ impl Server {
             // What a terminal sends is for the client, who tells its server.
             .process_group(0)
             .spawn()
-            .map_err(cannot)?;
+            .environment(WHAT)?;
         let stdout = child.stdout.take().map(BufReader::new);
         let stdout = stdout
             .ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
@@ -123,7 +113,7 @@ impl Server {
         let mut line = String::new();
         // One write of the server.
         interrupt::wait(server.stdout.get_ref(), PollFlags::IN, None)?;
-        server.stdout.read_line(&mut line).map_err(cannot)?;
+        server.stdout.read_line(&mut line).environment(WHAT)?;
         match port(&line) {
             Some(port) => server.port = port,
             None => {
@@ -211,12 +201,12 @@ fn server_failed(said: &str) -> Failure {
     // Warnings and notes come before the failure.
     let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
     let mut lines = said.lines().filter(|line| !line.starts_with("hint: "));
-    let last = lines.next_back().unwrap_or("it said nothing");
+    let last = lines.next_back().unwrap_or("no message");
     let message = last
         .split_once(": ")
         .map_or(last, |(_program, message)| message);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    let failure = Failure::environment(format!("the server of the loopback run failed: {message}"));
+    let failure = Failure::environment(message).context("the server of the loopback run failed");
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -242,12 +232,12 @@ mod tests {
         let failure =
             server_failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
         assert_eq!(
-            failure.message,
+            failure.message(),
             "the server of the loopback run failed: cannot open device soft0: full"
         );
         assert_eq!(failure.hint.as_deref(), Some("look"));
         let failure = server_failed("x: warning: slow\nx: full\n");
-        assert!(failure.message.ends_with("failed: full"));
-        assert!(server_failed("").message.ends_with("it said nothing"));
+        assert!(failure.message().ends_with("failed: full"));
+        assert!(server_failed("").message().ends_with("no message"));
     }
 }

@@ -1,12 +1,13 @@
 //! One run, from a plan to its outcome.
 //!
-//! * This file: what a process does in its role: serve, measure, or both.
-//! * `driver`: leads one side through set-up, barriers, sizes, results and release, for all tools.
-//! * `one_sided`, `round_trip`, `bandwidth`: what one size is, for each way to measure.
-//! * `results`: what one size yields, and how it is reported.
-//! * `size_loop`: warm-up, pause, iterations or duration; how long a peer may take.
-//! * `serve`: a server's clients: one, or one after another.
-//! * `watchdog`: watches the control connection while the NIC is waited for.
+//! * This file: the part of a process by its role: serve, measure, or both.
+//! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
+//! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each sub-trait
+//!   of `Benchmark`.
+//! * `results`: the results of one size, and how they are reported.
+//! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
+//! * `serve`: the clients of a server: one, or one after another.
+//! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
 
 #[cfg(test)]
@@ -29,13 +30,13 @@ use crate::plan::{Plan, Role};
 use crate::report::Reporter;
 use crate::run_options::Side;
 
-/// Checks the machine before anything is opened. Returns the plan with the CPUs to run on, which the
-/// result names. A server learns from its client how much memory it needs.
+/// Checks the machine before anything is opened, and returns the plan with the CPUs to run on. A
+/// server checks its memory later, when it knows the client's options.
 ///
 /// # Errors
 ///
-/// CPUs that the machine does not have, and too little memory for the buffers of the sides that this
-/// process starts.
+/// CPUs that the machine does not have, and not enough memory for the buffers of the sides that this
+/// process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
     let second = loopback::is_second();
@@ -52,11 +53,11 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     })
 }
 
-/// Carries out the part that `plan` gives this process.
+/// Runs this process in the role that `plan` has.
 ///
 /// # Errors
 ///
-/// Whatever ends the run early.
+/// Any failure that ends the run early, and an interruption.
 pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
         Role::Server => serve::clients(plan, reporter),

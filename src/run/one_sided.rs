@@ -8,10 +8,14 @@ use crate::measure::{MonotonicRaw, Recorder, Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::session::ANSWER_LIMIT;
 
-/// Label of the barrier behind each size (wire.md 6.2).
+/// Label of the barrier after each size (wire.md 6.2).
 const POST_RUN: &str = "Post-run";
 
 /// Waits until the client has measured operations of `size` bytes.
+///
+/// # Errors
+///
+/// A client that fails, is interrupted or takes too long.
 pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
     enter(Phase::Measuring);
     let limit = longest_size(context.run, size);
@@ -19,6 +23,10 @@ pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
 }
 
 /// Measures operations of `size` bytes.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
 pub fn measure<B: OneSidedLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,

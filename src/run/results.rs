@@ -1,11 +1,11 @@
-//! What one size yields, and how it is reported.
+//! The results of one size, and how they are reported.
 
 use std::sync::Arc;
 
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::measure::{Gauge, Rates, Recorder, SideResult};
-use crate::report::{Lists, Reporter};
+use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::RunOptions;
 
 /// The results of a run on one side, size by size.
@@ -13,31 +13,31 @@ pub trait Results {
     /// Reports that the first size is about to be measured.
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure>;
 
-    /// Clears the results, for the next size.
+    /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
 
-    /// Reports the results of a size.
+    /// Reports the results of `size`.
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
 
-    /// Reports what there is of a size in whose middle `failure` has ended the run.
+    /// Reports the incomplete results of `size`, during which `failure` has ended the run.
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure);
 
-    /// Reports that there are no more sizes.
+    /// Reports that all sizes are done.
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure>;
 }
 
 /// The latencies that a client measures.
 pub struct Latencies {
-    /// Takes each sample of a size.
+    /// Keeps the samples of one size.
     pub recorder: Recorder,
 }
 
 impl Latencies {
-    /// Allocates what the samples of `run` need.
+    /// Allocates the memory for the samples of `run`.
     ///
     /// # Errors
     ///
-    /// Too little memory for samples that are to be reported one by one.
+    /// Not enough memory for the samples that `--report-all` prints.
     pub fn new(run: &RunOptions) -> Result<Self, Failure> {
         let recorder = Recorder::new(run.report_all.then_some(run.iters))?;
         Ok(Self { recorder })
@@ -67,19 +67,18 @@ impl Results for Latencies {
     }
 }
 
-/// A latency server's results, of which it prints only that a size is done.
+/// The results of a latency server, which prints only that a size is done.
 pub struct ServerResults {
-    /// Takes the samples of round trips, which nothing reads. It keeps none of them, even if the client
-    /// reports each.
+    /// Counts the samples of round trips, which are not reported. It never keeps single samples.
     pub unread: Recorder,
 }
 
 impl ServerResults {
-    /// No results.
+    /// Creates empty results.
     ///
     /// # Errors
     ///
-    /// Too little memory for a histogram.
+    /// Not enough memory for a histogram.
     pub fn new() -> Result<Self, Failure> {
         let unread = Recorder::new(None)?;
         Ok(Self { unread })
@@ -106,11 +105,11 @@ impl Results for ServerResults {
     }
 }
 
-/// What both sides of a bandwidth run did in one size. Both sides report it.
+/// The results of both sides of a bandwidth run for one size. Both sides report them.
 pub struct BandwidthResults {
     /// This side's result.
     pub own: SideResult,
-    /// The peer's, once the results are exchanged.
+    /// The peer's result, after the exchange of results.
     pub peer: Option<SideResult>,
     /// Operations of complete iterations, for the progress line.
     pub gauge: Arc<Gauge>,
@@ -121,7 +120,7 @@ pub struct BandwidthResults {
 }
 
 impl BandwidthResults {
-    /// No results yet of a side that plays `part`.
+    /// Creates empty results of a side that plays `part`.
     pub fn new(part: Part, bidirectional: bool, one_nic: bool) -> Self {
         Self {
             own: SideResult::default(),
@@ -133,9 +132,9 @@ impl BandwidthResults {
         }
     }
 
-    fn lists(&self, size: u64) -> Lists {
+    fn measured(&self, size: u64) -> MeasuredBandwidth {
         let sides = [self.own, self.peer.unwrap_or_default()];
-        Lists {
+        MeasuredBandwidth {
             size,
             sides,
             rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
@@ -157,11 +156,11 @@ impl Results for BandwidthResults {
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
-        reporter.bandwidth(self.lists(size))
+        reporter.bandwidth(self.measured(size))
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
-        reporter.bandwidth_cut_short(self.lists(size), failure);
+        reporter.bandwidth_cut_short(self.measured(size), failure);
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {

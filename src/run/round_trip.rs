@@ -9,11 +9,15 @@ use crate::phase::{Phase, enter};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
 
-/// Labels of the barriers before each round trip and behind each size (wire.md 6.2).
+/// Labels of the barriers before each round trip and after each size (wire.md 6.2).
 const SYNC: &str = "Sync";
 const POST_RUN: &str = "Post-run";
 
-/// Runs the loop for `size`, and ends when both sides have.
+/// Runs the loop for `size`; returns when both sides have ended theirs.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
 pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
@@ -36,13 +40,13 @@ pub fn measure<B: RoundTripLatency>(
     context.session.barrier(POST_RUN, ANSWER_LIMIT)
 }
 
-/// The loop for one size: round trips until both sides know that it is over (tools.md 7.3).
+/// The loop for one size: round trips until both sides have ended the size (tools.md 7.3).
 ///
-/// Both run it with the same schedule. Iterations are counted, and the count is the same on both. A
-/// duration is measured by each side: whoever's time is up sends one last message, which
-/// says so, in a round trip that nobody measures.
+/// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
+/// duration is measured by each side: the side whose time is up first marks its next message as the
+/// last one. The round trip of that message is not measured.
 struct Loop<'a> {
-    /// Waits until the peer is ready for the next round trip; looks meanwhile for what has failed.
+    /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
@@ -89,7 +93,7 @@ impl RepeatRoundTrip for Loop<'_> {
 }
 
 impl Loop<'_> {
-    /// One round trip: half the time that it took (ns), and what the peer's message said.
+    /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
     #[inline(always)]
     fn once<C: Clock>(
         &mut self,
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
     use crate::bench::testing::Alone;
 
-    /// Notes what it is told to announce; its peer says Last in one of the round trips.
+    /// Records its announcements; its peer sends [`Message::Last`] in one of the round trips.
     #[derive(Default)]
     struct Scripted {
         round_trips: u64,
@@ -145,9 +149,10 @@ mod tests {
         fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {
             self.order.push("receive");
             self.round_trips += 1;
-            Ok(match self.last_comes_in == Some(self.round_trips) {
-                true => Message::Last,
-                false => Message::Ordinary,
+            Ok(if self.last_comes_in == Some(self.round_trips) {
+                Message::Last
+            } else {
+                Message::Ordinary
             })
         }
 
@@ -159,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Runs the loop; how many latencies it recorded, and how often it synchronised.
+    /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
         let syncs = Cell::new(0);
         let sync = |_: &mut Look<'_>| {
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn iterations_need_no_last_message() {
+    fn sends_no_last_message_after_iterations() {
         let mut scripted = Scripted::default();
         let counts = run(&mut scripted, Limit::Iterations(3), Side::Client);
         assert_eq!(counts, (3, 5));
@@ -191,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_time_is_up_says_so_in_one_more_round_trip() {
+    fn announces_end_of_duration_in_one_more_round_trip() {
         let mut scripted = Scripted::default();
         let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
         assert_eq!(counts, (1, 4));
@@ -202,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_of_the_peer_ends_the_loop_and_does_not_count() {
+    fn last_message_of_peer_ends_loop_uncounted() {
         let mut scripted = Scripted {
             last_comes_in: Some(5),
             ..Scripted::default()
@@ -213,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_begins() {
+    fn client_sends_first() {
         for (side, order) in [
             (Side::Client, ["send", "receive"]),
             (Side::Server, ["receive", "send"]),
@@ -225,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn the_latency_is_half_of_the_round_trip() {
-        /// A reading takes 10 ns.
+    fn latency_is_half_of_round_trip() {
+        /// Each reading takes 10 ns.
         struct Ticking(Cell<u64>);
         impl Clock for Ticking {
             fn now(&self) -> u64 {

@@ -11,22 +11,22 @@ use crate::report::Reporter;
 use crate::run_options::Side;
 use crate::session::Server;
 
-/// Listens for a client and serves it. With `--persist` that is repeated, on the same port, and a
-/// failed run does not end it.
+/// Listens for a client and serves it. With `--persist`, serves one client after another on the same
+/// port, also after a failed run.
 ///
 /// # Errors
 ///
-/// A port that cannot be listened on, an interruption, and without `--persist` the failure of the run.
+/// A port that cannot be used, an interruption, and, without `--persist`, the failure of the run.
 pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     loopback::end_with_parent()?;
     let mut plan = plan.clone();
     loop {
-        // Opened for each client: what a failed run has left to the NIC ends with it.
+        // Opened anew for each client: closing releases everything that a failed run has left behind.
         let endpoint = open(&plan)?;
         let server = Server::listen(&plan, loopback::reach(), reporter.text())?;
         let (session, agreed) = server.find_client(&plan, endpoint.address(), &mut io::stderr())?;
         plan.port = server.port();
-        // From here on the kernel refuses further connections, so that they disturb no measurement.
+        // The kernel refuses further connections from here on: they cannot disturb the measurement.
         drop(server);
         if plan.listening.persist {
             writeln!(reporter.text(), "Serving client {}", session.peer())

@@ -1,4 +1,4 @@
-//! The loop for one size: warm-up, gap, iterations or duration; how long a peer may take for it.
+//! The loop for one size: warm-up, gap, iterations or duration, and the time limits of the peer.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::session::ANSWER_LIMIT;
 pub enum Limit {
     /// After this many measured iterations.
     Iterations(u64),
-    /// When the next iteration would start later than this many nanoseconds after the first
-    /// measured one.
+    /// When the next iteration would start more than this many nanoseconds after the first measured
+    /// one.
     Duration(u64),
 }
 
-/// When the loop for one size pauses and ends.
+/// Warm-up, pause and end of the loop for one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// When the loop ends.
     pub limit: Limit,
-    /// Unmeasured iterations before.
+    /// Unmeasured iterations before the measured ones.
     pub warmup: u64,
     /// Pause between the end of one iteration and the start of the next, in nanoseconds.
     pub gap: u64,
 }
 
 impl Schedule {
-    /// The schedule that `run` asks for.
+    /// Returns the schedule for the options of `run`.
     pub fn of(run: &RunOptions) -> Self {
         Self {
             limit: match run.duration_s {
@@ -45,13 +45,17 @@ impl Schedule {
     }
 }
 
-/// How often a long pause looks after the peer, in nanoseconds.
+/// Interval at which a long pause checks the peer, in nanoseconds.
 const GAP_SLICE: u64 = 100_000_000;
 
-/// Repeats `transaction` as scheduled and gives each measured latency (ns) to `record`.
+/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `record`.
 ///
-/// One transaction is outstanding at a time: a closed loop. Nothing is trimmed. `record` runs
+/// One transaction is outstanding at a time: a closed loop. No sample is dropped. `record` runs
 /// outside the timed part.
+///
+/// # Errors
+///
+/// The failure of an iteration, a peer that has gone, and an interruption.
 pub fn repeat<C: Clock>(
     transaction: &mut impl Transaction,
     clock: &C,
@@ -84,8 +88,12 @@ pub fn repeat<C: Clock>(
     }
 }
 
-/// Waits for the whole of `gap`, unless the run is to end, without sleeping: a core that sleeps wakes up slower than a NIC
-/// answers. The legacy tools end the pause far too early (defect T1 of tools.md).
+/// Waits for `gap` nanoseconds without sleeping: a core takes longer to wake up than a NIC to answer.
+/// The legacy tools end the pause far too early (defect T1 of tools.md).
+///
+/// # Errors
+///
+/// A peer that has gone, and an interruption.
 pub fn pause<C: Clock>(clock: &C, gap: u64, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
     enter(Phase::Gap);
     interrupt::check()?;
@@ -93,30 +101,30 @@ pub fn pause<C: Clock>(clock: &C, gap: u64, policy: &mut WaitPolicy<'_>) -> Resu
         return Ok(());
     }
     let start = clock.now();
-    let mut looked = start;
+    let mut checked = start;
     loop {
         let now = clock.now();
         if now - start >= gap {
             return Ok(());
         }
         interrupt::check()?;
-        if now - looked >= GAP_SLICE {
+        if now - checked >= GAP_SLICE {
             policy.look_after_peer()?;
-            looked = now;
+            checked = now;
         }
     }
 }
 
-/// The longest that a peer may take for one iteration, of which each wait moves
-/// `bytes`: two waits, the pause, and the answer that both sides wait for.
+/// Returns the time limit of a peer for one iteration: two waits for `bytes` bytes each, the pause,
+/// and the answer on the control connection.
 pub fn longest_iteration(run: &RunOptions, bytes: u64) -> Duration {
     (WaitPolicy::longest(bytes) * 2)
         .saturating_add(Duration::from_micros(run.gap_us))
         .saturating_add(ANSWER_LIMIT)
 }
 
-/// The longest that a peer may take for one size. Where one side waits at a barrier for all of the
-/// other's measurement, this is the limit of that barrier: a slower peer has failed or is stopped.
+/// Returns the time limit of a peer for one size. It limits the barrier at which one side waits for
+/// the whole measurement of the other: a slower peer has failed or is stopped.
 pub fn longest_size(run: &RunOptions, bytes: u64) -> Duration {
     let one = longest_iteration(run, bytes);
     let count = match run.duration_s {
@@ -145,13 +153,13 @@ mod tests {
         }
     }
 
-    /// Notes when each iteration starts; an iteration takes 2,000 ns.
+    /// Records when each iteration starts; an iteration takes 2,000 ns.
     #[derive(Default)]
-    struct Noting {
+    struct RecordingTransaction {
         starts: Vec<u64>,
     }
 
-    impl Transaction for Noting {
+    impl Transaction for RecordingTransaction {
         fn iterate<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<u64, Failure> {
             let start = clock.now();
             self.starts.push(start);
@@ -161,7 +169,7 @@ mod tests {
     }
 
     fn run(schedule: Schedule) -> (Vec<u64>, Vec<u64>) {
-        let mut transaction = Noting::default();
+        let mut transaction = RecordingTransaction::default();
         let mut samples = Vec::new();
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
@@ -174,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn iterations_are_counted_without_the_warm_up() {
+    fn counts_iterations_without_warm_up() {
         let (starts, samples) = run(Schedule {
             limit: Limit::Iterations(5),
             warmup: 3,
@@ -184,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_the_gap_is_as_long_as_asked() {
+    fn t1_waits_for_whole_gap() {
         let gap = 1_000_000;
         let (starts, _) = run(Schedule {
             limit: Limit::Iterations(4),
@@ -201,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_starts_with_the_first_measured_iteration() {
+    fn duration_starts_with_first_measured_iteration() {
         let (starts, samples) = run(Schedule {
             limit: Limit::Duration(100_000),
             warmup: 10,
@@ -213,8 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_lost_in_a_long_gap_ends_the_run() {
-        let mut transaction = Noting::default();
+    fn long_gap_ends_when_peer_is_lost() {
+        let mut transaction = RecordingTransaction::default();
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(false);
         let mut policy = WaitPolicy::new(&supervisor);

@@ -1,4 +1,4 @@
-//! Watches the control connection while the NIC is waited for.
+//! Watches the control connection while this side waits for the NIC.
 
 use std::io::{self, Write};
 
@@ -10,19 +10,19 @@ use crate::measure::Supervisor;
 use crate::plan::Plan;
 use crate::session::Session;
 
-/// When a run fails that has begun to measure, in messages.
+/// The time of a failure during the measurement, in messages.
 pub const MID_RUN: &str = "in the middle of the run";
 
-/// The supervisor of the waits of one run.
+/// The supervisor of all waits of one run.
 pub struct Watchdog<'a> {
     session: &'a Session,
     endpoint: &'a Endpoint,
-    /// Begins each message.
+    /// Name of the program, at the beginning of each message.
     program: &'a str,
 }
 
 impl<'a> Watchdog<'a> {
-    /// The watchdog of a run of `plan`.
+    /// Creates the watchdog of a run of `plan`.
     pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
         Self {
             session,
@@ -54,7 +54,7 @@ impl Supervisor for Watchdog<'_> {
         };
         let _ = writeln!(
             io::stderr(),
-            "{}: no answer to a {operation} for {waited} s{handler}; giving up after {limit} s",
+            "{}: no answer to a {operation} for {waited} s{handler}; the run ends after {limit} s",
             self.program
         );
     }

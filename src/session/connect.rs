@@ -1,5 +1,5 @@
-//! A client's way to its server: every address of the host in turn, and again while it waits for
-//! the server to start.
+//! A client's connection to its server: tries every address of the host, and tries again while it
+//! waits for the server to start.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -15,23 +15,28 @@ use crate::plan::{Plan, Reaching};
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Attempts to reach a server, until the user's time is up.
+/// Attempts to reach a server until the time limit of `--wait`.
 pub struct Search<'a> {
     program: &'a str,
     host: &'a str,
     addresses: Vec<SocketAddr>,
     reaching: Reaching,
     since: Instant,
-    told: bool,
+    /// The line about the wait was printed.
+    announced: bool,
 }
 
 impl<'a> Search<'a> {
-    /// Looks up the addresses of `host`.
+    /// Resolves the addresses of `host`.
+    ///
+    /// # Errors
+    ///
+    /// A name without an address, and an interruption.
     pub fn new(plan: &'a Plan, host: &'a str) -> Result<Self, Failure> {
         Ok(Self::among(plan, host, resolve(host, plan.port)?))
     }
 
-    /// A search among these addresses of `host`.
+    /// Creates a search among these addresses of `host`.
     pub fn among(plan: &'a Plan, host: &'a str, addresses: Vec<SocketAddr>) -> Self {
         Self {
             program: &plan.program,
@@ -39,12 +44,15 @@ impl<'a> Search<'a> {
             addresses,
             reaching: plan.reaching,
             since: Instant::now(),
-            told: false,
+            announced: false,
         }
     }
 
-    /// Connects to the first address that answers. Where none does and the user's time allows, tries
-    /// again.
+    /// Connects to the first address that answers. Tries again until the time limit.
+    ///
+    /// # Errors
+    ///
+    /// No address that answers, and an interruption.
     pub fn connect(&mut self) -> Result<Connection, Failure> {
         loop {
             let failure = match self.attempt() {
@@ -57,15 +65,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Waits before the next attempt, unless the time is up. The first time it says that it waits, and
-    /// for what.
+    /// Waits before the next attempt. Returns false if the time is up. The first call prints what this
+    /// side waits for.
     pub fn pause(&mut self, failure: &Failure) -> bool {
         let left = self.reaching.wait.saturating_sub(self.since.elapsed());
         if left.is_zero() {
             return false;
         }
-        if !self.told {
-            self.told = true;
+        if !self.announced {
+            self.announced = true;
             let note = format!(
                 "{}: {failure}; waiting up to {} s for a server\n",
                 self.program,
@@ -89,7 +97,7 @@ impl<'a> Search<'a> {
                 Err(error) => failed.push((address, error)),
             }
         }
-        // The most telling one last: one that refuses is there.
+        // The most informative error last: a refusal shows that the host is up.
         failed.sort_by_key(|(_, error)| match error.kind() {
             ErrorKind::ConnectionRefused => 2,
             ErrorKind::TimedOut => 1,
@@ -111,30 +119,33 @@ impl<'a> Search<'a> {
             .iter()
             .map(|(address, error)| format!("{}: {}", address.ip(), cause(error)))
             .collect();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!(" (nor at {})", others.join(", ")),
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!(" (other addresses: {})", others.join(", "))
         };
-        match error.kind() {
-            ErrorKind::ConnectionRefused => {
-                Failure::environment(format!("nobody listens at {place}{others}"))
-                    .with_hint(remedy(Situation::NobodyListens))
-            }
+        let (reason, situation) = match error.kind() {
+            ErrorKind::ConnectionRefused => (
+                "connection refused".to_owned(),
+                Some(Situation::ConnectionRefused),
+            ),
             ErrorKind::TimedOut => {
                 let limit = self.reaching.limit.as_secs();
-                Failure::environment(format!("no answer from {place} within {limit} s{others}"))
-                    .with_hint(remedy(Situation::NoConnection))
+                let reason = format!("no answer within {limit} s");
+                (reason, Some(Situation::NoConnection))
             }
-            _ => Failure::environment(format!(
-                "cannot connect to {place}: {}{others}",
-                cause(error)
-            )),
+            _ => (cause(error), None),
+        };
+        let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"));
+        match situation {
+            Some(situation) => failure.with_hint(remedy(situation)),
+            None => failure,
         }
     }
 }
 
-/// TCP lets a client meet itself where nobody listens, if the kernel happens to give it the port that
-/// it looks for.
+/// Refuses a connection of a socket to itself. TCP permits it if no server listens and the kernel
+/// assigns the client the very port that it connects to.
 fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(ErrorKind::ConnectionRefused.into());
@@ -142,8 +153,11 @@ fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The addresses of a host; a failure if the run is to end. An IPv6 address may stand in brackets, as in
-/// URLs.
+/// Returns the addresses of a host. An IPv6 address may be in brackets, as in URLs.
+///
+/// # Errors
+///
+/// An interruption. The inner error is that of the resolver.
 pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Failure> {
     let bare = host
         .strip_prefix('[')
@@ -157,14 +171,15 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
-        match host.contains(':') {
-            true => failure.with_hint("the address stands alone: give the port with --port"),
-            false => failure.with_hint(remedy(Situation::UnknownHost)),
+        if host.contains(':') {
+            failure.with_hint("give the port with --port, not in the address")
+        } else {
+            failure.with_hint(remedy(Situation::UnknownHost))
         }
     })
 }
 
-/// Why a name has no address, in the words of the resolver.
+/// Returns the text of the resolver for why a name has no address.
 pub fn resolution(error: &io::Error) -> String {
     let text = cause(error);
     match text.strip_prefix("failed to lookup address information: ") {

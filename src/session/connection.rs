@@ -1,10 +1,9 @@
-//! One TCP connection to a peer, and the exchange that everything consists of (wire.md 2 and 3).
+//! One TCP connection to a peer, and the exchange of messages on it (wire.md 2 and 3).
 //!
 //! A wait watches the connection. The end of the peer's process is noticed at once, because its
-//! kernel closes or resets the connection. A host or network that has fallen silent is noticed by
-//! TCP keepalive: no byte of ours may be sent between two messages, since a legacy peer would take
-//! it for the next one. A process that is only stopped still has a kernel that answers; it is slow,
-//! not gone, and ends a wait by its limit.
+//! kernel closes or resets the connection. A silent host or network is noticed by TCP keepalive:
+//! this side may not send a byte between two messages, since a legacy peer would read it as part of
+//! the next one. The kernel of a stopped process still answers; such a wait ends by its limit.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,23 +16,23 @@ use rustix::net::sockopt;
 use super::ANSWER_LIMIT;
 use super::wire::{self, INTERRUPT_NOTICE, Incoming, MAX_PAYLOAD, TooLong, message};
 use crate::advice::{Situation, remedy};
-use crate::error::{Failure, cause};
+use crate::error::{Failure, Kind};
 use crate::{interrupt, limit};
 
-/// How long the peer's host may leave a waiting side without any sign of life: the next probe, at
-/// two seconds at the latest, then ends the wait.
+/// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next probe,
+/// after two seconds at most, ends the wait.
 const SILENCE: Duration = Duration::from_millis(1700);
 
-/// The same while nobody waits. The kernel then sends a probe a second, and as few as two lost
-/// ones should not end a run.
+/// The same limit while no wait is in progress. The kernel then sends one probe per second, and two
+/// lost probes must not end a run.
 const SILENCE_UNATTENDED: Duration = Duration::from_secs(5);
 
-/// How long nothing is heard before the kernel probes, and the time between two probes. The
-/// kernel knows no smaller ones.
+/// Time without traffic before the kernel sends a probe, and the interval of further probes: the
+/// smallest value that the kernel accepts.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a waiting side has the kernel probe, so that within [`SILENCE`] more than one probe
-/// has to get lost.
+/// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers several
+/// probes.
 const ATTENTION: Duration = Duration::from_millis(250);
 
 /// Why an exchange failed.
@@ -41,21 +40,21 @@ const ATTENTION: Duration = Duration::from_millis(250);
 pub enum LinkError {
     /// The peer closed or reset the connection.
     Closed,
-    /// The peer was interrupted, and said so.
+    /// The peer sent an interrupt notice.
     InterruptNotice,
-    /// The peer cannot take part, for this reason.
+    /// The peer cannot run, for this reason.
     Refusal(String),
-    /// This side is not to wait any longer: it was interrupted, or has failed.
+    /// This side was interrupted or has failed.
     Interrupted(Failure),
-    /// The peer's host, or the network in between, has gone.
+    /// The peer's host or the network no longer answers.
     Silent,
-    /// Nothing came within this time.
+    /// No message arrived within this time.
     Late(Duration),
-    /// The peer announced more than can be right.
+    /// The peer announced a message that is too long.
     TooLong {
         /// Bytes announced.
         length: u32,
-        /// Bytes expected at most.
+        /// Bytes allowed.
         most: usize,
     },
     /// Any other error of the socket.
@@ -63,14 +62,14 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// For the user: `doing` says what the exchange was for.
+    /// Returns the failure for the user; `doing` says what the exchange was for.
     pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
         match self {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
             Self::Refusal(reason) => {
-                Failure::peer(format!("the peer ({peer}) cannot take part: {reason}"))
+                Failure::peer(reason).context(format_args!("the peer ({peer}) cannot run"))
             }
             Self::InterruptNotice => {
                 Failure::peer(format!("the peer ({peer}) was interrupted {doing}"))
@@ -85,18 +84,17 @@ impl LinkError {
                 .with_hint(remedy(Situation::PeerEnded))
             }
             Self::TooLong { length, most } => Failure::environment(format!(
-                "the peer ({peer}) announced {length} bytes {doing}, where {most} are the most"
+                "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
             ))
             .with_hint(remedy(Situation::NoDiagnostic)),
-            Self::Io(error) => Failure::environment(format!(
-                "the connection to the peer ({peer}) failed {doing}: {}",
-                cause(&error)
+            Self::Io(error) => Failure::new(Kind::Environment, error).context(format_args!(
+                "the connection to the peer ({peer}) failed {doing}"
             )),
         }
     }
 }
 
-/// A peer of which nothing is heard any more.
+/// Returns the failure for a host that no longer answers.
 fn silent(peer: SocketAddr, doing: &str) -> Failure {
     Failure::environment(format!(
         "lost the connection to the peer ({peer}) {doing}: its host does not answer"
@@ -110,7 +108,7 @@ impl From<io::Error> for LinkError {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
                 Self::Closed
             }
-            // What the kernel says when its probes or our bytes are not acknowledged.
+            // The errors of the kernel when probes or data are not acknowledged.
             ErrorKind::TimedOut
             | ErrorKind::HostUnreachable
             | ErrorKind::NetworkUnreachable
@@ -132,7 +130,7 @@ impl From<rustix::io::Errno> for LinkError {
     }
 }
 
-/// What a wait asks now and then; a failure ends it.
+/// A check that a wait makes regularly; a failure ends the wait.
 pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
 
 /// A connection to a peer.
@@ -140,14 +138,18 @@ pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
 pub struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
-    /// The client speaks first, always.
+    /// This side sends first in each exchange: the client.
     leads: bool,
-    /// Why the connection is lost, where a look has found it out: the kernel says so only once.
+    /// Why the connection is lost, if a check has found it: the kernel reports it only once.
     lost: Cell<Option<ErrorKind>>,
 }
 
 impl Connection {
-    /// The end of a stream to `peer`; `leads` on the client's side.
+    /// Creates the connection of `stream` to `peer`; `leads` on the client's side.
+    ///
+    /// # Errors
+    ///
+    /// Socket options that the kernel refuses.
     pub fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -165,13 +167,17 @@ impl Connection {
         Ok(connection)
     }
 
-    /// TCP address of the peer.
+    /// Returns the TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// One message in each direction, the client's first. Returns the peer's, of at most `most`
-    /// bytes; `limit` ends the wait for it.
+    /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of at
+    /// most `most` bytes; `limit` ends the wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
     pub fn exchange(
         &self,
         mine: &[u8],
@@ -181,7 +187,12 @@ impl Connection {
         self.exchange_while(mine, most, limit, &mut || Ok(()))
     }
 
-    /// The same; a failure of `look`, which is asked every [`ATTENTION`], ends the wait.
+    /// Exchanges messages as [`Self::exchange`] does; a failure of `look`, which is called at intervals of
+    /// [`ATTENTION`], ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
     pub fn exchange_while(
         &self,
         mine: &[u8],
@@ -189,7 +200,7 @@ impl Connection {
         limit: Duration,
         look: &mut Look<'_>,
     ) -> Result<Vec<u8>, LinkError> {
-        // A run that is to end has nothing more to say here.
+        // After a signal, no exchange begins.
         interrupt::check()?;
         if self.leads {
             self.send(mine)?;
@@ -201,8 +212,12 @@ impl Connection {
         }
     }
 
-    /// Fails if the peer has let go of its end, has gone, or says farewell behind what else it has
-    /// left to read; `doing` is for the message. Does not wait.
+    /// Checks the connection without waiting; `doing` completes the message.
+    ///
+    /// # Errors
+    ///
+    /// A connection that the peer has closed, a lost host, and an interrupt notice, also behind unread
+    /// messages.
     pub fn check(&self, doing: &str) -> Result<(), Failure> {
         let mut bytes = [0; 64];
         let error = match self.peek(&mut bytes) {
@@ -219,28 +234,32 @@ impl Connection {
         Err(error.into_failure(self.peer, doing))
     }
 
-    /// Whether there is something to read. Does not wait.
+    /// Returns whether there is something to read. Does not wait.
     pub fn has_message(&self) -> bool {
         self.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Waits until there is something to read, or the connection has ended.
+    /// Waits, for `within` at most, until there is something to read or the connection has ended.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
     pub fn wait(&self, within: Duration) -> Result<(), Failure> {
         interrupt::wait(&self.stream, PollFlags::IN, Some(within)).map(|_| ())
     }
 
-    /// Tells a peer that understands it that this side was interrupted.
+    /// Sends an interrupt notice, which only a cxidiag peer understands.
     pub fn send_interrupt_notice(&self) {
-        // A peer that has ended needs no telling.
+        // A peer that has ended does not need it.
         let _ = (&self.stream).write_all(&INTERRUPT_NOTICE.to_le_bytes());
     }
 
-    /// Tells a peer that understands it why this side cannot take part.
+    /// Sends the reason why this side cannot run, which only a cxidiag peer understands.
     pub fn refuse(&self, reason: &str) {
         let _ = (&self.stream).write_all(&wire::refusal(reason));
     }
 
-    /// Bytes that can be read at once; 0 at the end of the connection.
+    /// Returns the number of bytes that can be read at once; 0 at the end of the connection.
     fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
         let peeked = self.stream.peek(bytes);
@@ -253,7 +272,7 @@ impl Connection {
         peeked
     }
 
-    /// Why there is nothing more to read: the peer has closed, or what a look has found.
+    /// Returns why the connection has ended: the error that a check has found, or a close by the peer.
     fn ended(&self) -> LinkError {
         match self.lost.get() {
             Some(kind) => io::Error::from(kind).into(),
@@ -261,7 +280,7 @@ impl Connection {
         }
     }
 
-    /// Header and payload in one write: a legacy peer takes what one `recv` gives it.
+    /// Sends header and payload with one write: a legacy peer expects both in one `recv`.
     fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
         (&self.stream)
             .write_all(&message(payload))
@@ -296,19 +315,19 @@ impl Connection {
         }
     }
 
-    /// The reason of a refusal, which follows its announcement.
+    /// Receives the reason of a refusal, which follows its announcement.
     pub fn refusal(&self) -> LinkError {
         match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
             Ok(reason) => {
-                let reason = wire::parse_string(&reason).unwrap_or("it does not say why");
+                let reason = wire::parse_string(&reason).unwrap_or("no reason given");
                 LinkError::Refusal(reason.to_owned())
             }
             Err(error) => error,
         }
     }
 
-    /// Waits for bytes or the end of the connection. A wait that takes longer than a moment is
-    /// attended: a host that says nothing for [`SILENCE`] ends it.
+    /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is silent
+    /// for [`SILENCE`] ends the wait.
     fn wait_readable(
         &self,
         limit: Duration,
@@ -331,7 +350,7 @@ impl Connection {
                     if let Err(failure) = look() {
                         break Err(failure.into());
                     }
-                    // Linux looks anew at what is due when this is set, and probes at once.
+                    // Setting this option makes Linux send a due probe at once.
                     sockopt::set_tcp_keepidle(&self.stream, PROBE_INTERVAL)?;
                 }
                 Err(error) => break Err(error.into()),
@@ -343,7 +362,7 @@ impl Connection {
         result
     }
 
-    /// How long the peer's host may owe an answer to a probe or to bytes.
+    /// Sets how long the peer's host may leave a probe or data unacknowledged.
     fn allow_silence(&self, longest: Duration) -> io::Result<()> {
         let milliseconds = longest.as_millis() as u32;
         Ok(sockopt::set_tcp_user_timeout(&self.stream, milliseconds)?)

@@ -1,5 +1,5 @@
-//! What the bytes of a peer would come to, without a socket: the decisions of a session as a pure
-//! function, for fuzzing and for tests with hostile bytes.
+//! A dry run of the handshake: the decisions of a session as a pure function on bytes, for fuzzing and
+//! for tests with hostile bytes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,19 +10,19 @@ use crate::endpoint::LocalAddress;
 use crate::measure::SideResult;
 use crate::plan::Plan;
 
-/// What the bytes came to.
+/// The result of a dry run.
 #[derive(Debug)]
 pub enum Verdict {
-    /// They end before a decision: the peer would be waited for.
+    /// The bytes end before a decision: a session would wait for more.
     Waits,
-    /// The peer is refused, for this reason.
+    /// The peer is refused for this reason.
     Refused(String),
-    /// The handshake succeeds, with this outcome.
+    /// The handshake succeeds.
     Agreed(Agreed),
 }
 
-/// Gives `bytes` as all that a peer sends, in pieces of `piece` bytes, to the side that `plan`
-/// describes.
+/// Returns the result of a handshake of the side that `plan` describes with a peer that sends `bytes`
+/// in pieces of `piece` bytes, and nothing else.
 pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> Verdict {
     let us = Introduction::new(plan, own, plan.port, "this-machine".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
@@ -39,15 +39,15 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
             Ok(Some(payload)) => match handshake.accept(&payload) {
                 Ok(None) => {}
                 Ok(Some(agreed)) => return Verdict::Agreed(agreed),
-                Err(Refusal::Stranger(reason)) => return Verdict::Refused(reason),
-                Err(Refusal::Failed(failure)) => return Verdict::Refused(failure.message),
+                Err(Refusal::Unrelated(reason)) => return Verdict::Refused(reason),
+                Err(Refusal::Failed(failure)) => return Verdict::Refused(failure.message()),
             },
         }
     }
     Verdict::Waits
 }
 
-/// The bandwidth result that `payload` is, if it is one.
+/// Returns the bandwidth result in `payload`, if it has the right size.
 pub fn result(payload: &[u8]) -> Option<SideResult> {
     let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
     Some(decode_result(bytes))

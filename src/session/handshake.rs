@@ -1,8 +1,8 @@
 //! The handshake: program name, version, options, address (wire.md 4).
 //!
-//! A state machine without a socket: it says what to send and checks what comes. Each of the four
-//! messages is exchanged completely before it is checked, so that both sides see a mismatch and both
-//! report it.
+//! A state machine without a socket: it makes the messages to send and checks the received ones. Each
+//! of the four messages is exchanged completely before it is checked, so that both sides notice and
+//! report a mismatch.
 
 use std::net::SocketAddr;
 
@@ -23,9 +23,9 @@ use crate::tool::Tool;
 /// Why a handshake ended early.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The other side never named a benchmark: it is none. With the reason.
-    Stranger(String),
-    /// It is one, but the two cannot work together.
+    /// An unrelated connection, which has not sent the name of a tool; with the reason.
+    Unrelated(String),
+    /// A CXI diagnostic with which this side cannot run.
     Failed(Failure),
 }
 
@@ -35,16 +35,16 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Begins the name of every benchmark.
+/// Beginning of the name of each legacy tool.
 const NAMES: &str = "cxi_";
 
 /// Bits of a NIC address (nic.md 4.1).
 const NIC_BITS: u32 = 20;
 
-/// PIDs of a NIC are below; this one means any (nic.md 4.1, 9 bits).
+/// The PID that stands for any; PIDs of processes are below (nic.md 4.1, 9 bits).
 const ANY_PID: u32 = 511;
 
-/// What is exchanged next.
+/// The next message of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Name,
@@ -53,22 +53,23 @@ enum Step {
     Address,
 }
 
-/// What this side tells in every handshake.
+/// What this side sends in each handshake.
 #[derive(Clone, Debug)]
 pub struct Introduction {
-    /// The tools that this side runs: in a client one, in a server those that a client may name.
+    /// The tools that this side offers: one in a client; in a server those that a client may name.
     tools: Vec<&'static Tool>,
     own: LocalAddress,
-    /// Identifies this machine since its start.
+    /// Identifier of this machine and its current boot.
     machine: String,
-    /// What the option block says about this host.
+    /// The part of the option block about this host.
     host: LocalHost,
-    /// In a client: the options of the run. A server hears them.
+    /// The options of the run; `None` in a server, which receives them.
     run: Option<RunOptions>,
 }
 
 impl Introduction {
-    /// For `plan`; `port` is the TCP port in use, `machine` identifies this machine.
+    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies this
+    /// machine.
     pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
         Self {
             tools: vec![plan.tool],
@@ -87,8 +88,8 @@ impl Introduction {
         }
     }
 
-    /// The options of a client, as far as this side's memory allows: if what this side sends lies on a
-    /// GPU, no CPU puts it into commands, wherever the client's buffers lie (defect T25 of tools.md).
+    /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer lies on
+    /// a GPU uses no immediate data commands (defect T25 of tools.md).
     fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
         let sends = tool.buffers.held(&run, Side::Server).initiator;
         RunOptions {
@@ -103,20 +104,20 @@ impl Introduction {
 pub struct Handshake<'a> {
     us: &'a Introduction,
     peer: SocketAddr,
-    /// The tool of the run: in a server the one that the client has named, if it is offered.
+    /// The tool of the run: in a server the tool that the client has named, if it is offered.
     tool: &'static Tool,
     step: Step,
     about: PeerFacts,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
-    /// What is wrong with the peer's options. It is told behind the exchange of addresses: a legacy client
-    /// sends its address in any case, and one that sends to a closed connection may die of SIGPIPE
-    /// without a word (wire.md 10).
+    /// The error in the peer's options. It is reported after the exchange of addresses: a legacy client
+    /// sends its address in any case, and SIGPIPE would end it without a message if the connection
+    /// were closed (wire.md 10).
     refused: Option<Failure>,
 }
 
 impl<'a> Handshake<'a> {
-    /// Nothing has been exchanged with `peer` yet.
+    /// Creates the handshake with `peer`, before the first message.
     pub fn new(us: &'a Introduction, peer: SocketAddr) -> Self {
         Self {
             us,
@@ -130,7 +131,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// The payload to send in this exchange.
+    /// Returns the payload to send in this exchange.
     pub fn mine(&self) -> Vec<u8> {
         let us = self.us;
         match self.step {
@@ -144,12 +145,12 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Whether the peer has named itself as a benchmark.
+    /// Returns whether the peer has sent the name of a tool.
     pub fn is_named(&self) -> bool {
         self.step != Step::Name
     }
 
-    /// Where a run is in this exchange.
+    /// Returns the phase of the run in this exchange.
     pub fn phase(&self) -> Phase {
         match self.step {
             Step::Name => Phase::Names,
@@ -159,7 +160,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// What this exchange is for, for messages.
+    /// Returns what this exchange is for, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
             Step::Name => "during the handshake (name)",
@@ -169,14 +170,14 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// The failure to tell where an exchange has failed with `otherwise`: what was wrong with the options comes
-    /// first.
+    /// Returns the failure to report: an error in the peer's options, or else `otherwise`, which ended
+    /// the exchange.
     pub fn failure(&mut self, otherwise: Failure) -> Failure {
         self.refused.take().unwrap_or(otherwise)
     }
 
-    /// Takes over the tool that a client names, if it is offered. A server that has not spoken yet
-    /// calls it before it answers.
+    /// Selects the tool that a client names, if it is offered. A server that has not sent its name yet
+    /// calls this before it answers.
     pub fn learn_tool(&mut self, payload: &[u8]) {
         if self.step == Step::Name
             && let Some(name) = wire::parse_string(payload)
@@ -186,12 +187,12 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Checks the peer's payload of this exchange, and goes on to the next one. After the last one it
-    /// returns what both sides know.
+    /// Checks the peer's payload of this exchange and advances to the next one. Returns what was agreed
+    /// after the last one.
     ///
     /// # Errors
     ///
-    /// A peer that is no benchmark, and a peer that does not fit this side.
+    /// An unrelated connection, and a peer with which this side cannot run.
     pub fn accept(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
         self.step = match self.step {
             Step::Name => {
@@ -213,7 +214,9 @@ impl<'a> Handshake<'a> {
 
     fn accept_name(&self, payload: &[u8]) -> Result<(), Refusal> {
         let Some(name) = wire::parse_string(payload).filter(|name| name.starts_with(NAMES)) else {
-            return Err(Refusal::Stranger("it did not name a benchmark".into()));
+            return Err(Refusal::Unrelated(
+                "it did not send the name of a tool".into(),
+            ));
         };
         let own = self.tool.legacy_name;
         if name == own {
@@ -246,15 +249,15 @@ impl<'a> Handshake<'a> {
         self.about = PeerFacts::read(theirs);
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(
-                "different VNIs: {vni} here, {other} at the peer ({peer}); no packet would pass between them"
+                "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::OtherVni))),
             _ => Ok(()),
         }
     }
 
-    /// A client's options are held against the rules for typed ones (defect T27 of tools.md); of
-    /// a server's, only those of its host mean anything.
+    /// Checks a client's options against the rules for typed options (defect T27 of tools.md). Of a
+    /// server's options, only those about its host are used.
     fn accept_options(&mut self, payload: &[u8]) -> Result<(), Failure> {
         let bytes: &[u8; OPTIONS_SIZE] = self.exactly(payload, "options")?;
         let block = OptionBlock::decode(bytes);
@@ -262,9 +265,9 @@ impl<'a> Handshake<'a> {
         let checked = match self.us.run {
             None => terms::from_block(tool, &block)
                 .map(|run| self.run = Some(self.us.on_own_memory(tool, run)))
-                .map_err(|reason| format!("the client ({peer}) asks for what cannot be: {reason}")),
+                .map_err(|reason| format!("the client ({peer}) sent invalid options: {reason}")),
             Some(_) => terms::check_host(&block.host)
-                .map_err(|reason| format!("the server ({peer}) sent what cannot be: {reason}")),
+                .map_err(|reason| format!("the server ({peer}) sent invalid options: {reason}")),
         };
         self.refused = checked.err().map(Failure::environment);
         self.peer_gpus = terms::gpus(&block.host);
@@ -279,7 +282,7 @@ impl<'a> Handshake<'a> {
         let (host, theirs) = (self.peer, wire::decode_address(bytes));
         if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {
             return Err(Failure::environment(format!(
-                "the peer ({host}) sent what cannot be: NIC {:#x} PID {} as its address",
+                "the peer ({host}) sent an invalid address: NIC {:#x} PID {}",
                 theirs.nic, theirs.pid
             )));
         }
@@ -296,7 +299,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// A payload of one fixed size.
+    /// Checks that a payload has the fixed size `N`.
     fn exactly<'p, const N: usize>(
         &self,
         payload: &'p [u8],
@@ -304,7 +307,7 @@ impl<'a> Handshake<'a> {
     ) -> Result<&'p [u8; N], Failure> {
         payload.try_into().map_err(|_| {
             Failure::environment(format!(
-                "the peer ({}) sent {} bytes as its {what}, where {N} are expected",
+                "the peer ({}) sent {} bytes as its {what} (expected {N})",
                 self.peer,
                 payload.len()
             ))
@@ -312,13 +315,13 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// As much of a peer's text as fits a message.
+/// Returns the part of a peer's text that fits into a message.
 fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
 }
 
-/// Our version as we send it. A legacy peer reads `2.4` and ignores the rest; another cxidiag
-/// learns from it what the protocol does not tell (defect T15 of tools.md).
+/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a cxidiag
+/// reads from it what the protocol does not transmit (defect T15 of tools.md).
 fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     format!(
@@ -330,20 +333,21 @@ fn announcement(us: &Introduction, tool: &Tool) -> String {
     )
 }
 
-/// Major and minor number at the beginning of a version.
+/// Returns major and minor number at the beginning of a version.
 fn number(version: &str) -> Option<(u32, u32)> {
     let (major, rest) = version.split_once('.')?;
     let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What another cxidiag announces with its version. A legacy peer announces none of it.
+/// The facts that a cxidiag announces with its version. A legacy peer announces none.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PeerFacts {
     is_cxidiag: bool,
     vni: Option<u32>,
-    /// Its machine, and whether its NIC is a software NIC, as far as it is of a release that says so.
+    /// Identifier of its machine, if its release sends it.
     host: Option<String>,
+    /// Its NIC is a software NIC.
     software: bool,
 }
 
@@ -368,7 +372,7 @@ impl PeerFacts {
         announced
     }
 
-    /// Whether packets can pass between us and the peer at `theirs`, as far as that is known.
+    /// Checks that packets can pass between this side and the peer at `theirs`, if its machine is known.
     fn reachable(
         &self,
         us: &Introduction,
@@ -389,13 +393,13 @@ impl PeerFacts {
         if own.simulated != self.software {
             let (here, there) = (kind(own.simulated), kind(self.software));
             return Err(Failure::environment(format!(
-                "{here} here, {there} at the peer ({peer}); no packet would pass between them"
+                "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::OtherKind)));
         }
         if own.simulated && apart {
             return Err(Failure::environment(format!(
-                "the software NIC of the peer ({peer}) is on another machine; no packet would pass between them"
+                "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::SoftwareApart)));
         }
@@ -410,7 +414,7 @@ impl PeerFacts {
     }
 }
 
-/// Where a version comes from (wire.md 9.1), and what follows.
+/// Returns the remedy for a peer with another version (wire.md 9.1).
 pub fn release(number: Option<(u32, u32)>) -> &'static str {
     remedy(match number {
         Some((2, 0..=2)) => Situation::OldVersion,
@@ -426,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_as_the_legacy_tools_compare_them() {
+    fn compares_versions_like_legacy_tools() {
         for same in ["2.4", "2.4.0", "2.4.99-foo", "2.4.0 cxidiag/0.1.0 vni=10"] {
             assert_eq!(number(same), Some((2, 4)), "{same}");
         }
@@ -440,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vni_is_known_only_from_a_cxidiag() {
+    fn reads_vni_only_from_cxidiag_version() {
         assert_eq!(vni("2.4.0 cxidiag/0.1.0 vni=10"), Some(10));
         assert_eq!(vni("2.4.0 cxidiag/9.9.9 future=1 vni=10 more"), Some(10));
         for unknown in [
@@ -456,7 +460,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_version_is_read(version in "\\PC{0,40}") {
+        fn reads_any_version_without_panic(version in "\\PC{0,40}") {
             let _ = (number(&version), PeerFacts::read(&version));
         }
     }

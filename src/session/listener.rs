@@ -12,10 +12,10 @@ use super::connect::resolution;
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, cause};
 
-/// Connections that the kernel keeps until they are accepted: as many as it allows.
+/// Connections that the kernel keeps until they are accepted; it may reduce this number.
 const BACKLOG: i32 = 4096;
 
-/// A socket that listens. Dropping it refuses whoever comes next.
+/// A listening socket. After it is dropped, the kernel refuses connections.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -23,14 +23,18 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `port` (0: any free one) at the address `at`; without one, wherever `reach` says.
+    /// Listens on `port` (0: any free port) at the address `at`, or without it at those of `reach`.
+    ///
+    /// # Errors
+    ///
+    /// A port that is in use or reserved, an address that is not of this machine, an interruption.
     pub fn bind(at: Option<&str>, port: u16, reach: Reach) -> Result<Self, Failure> {
         let addresses = match (at, reach) {
             (Some(name), _) => {
                 addresses(name, port)?.map_err(|error| cannot(at, port, &resolution(&error)))?
             }
             (None, Reach::ThisMachine) => vec![(Ipv4Addr::LOCALHOST, port).into()],
-            // IPv4 alone where the machine has no IPv6.
+            // IPv4 alone if the machine has no IPv6.
             (None, Reach::Everywhere) => vec![
                 SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
                 SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
@@ -41,7 +45,7 @@ impl Listener {
             match open(address) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => {
-                    // The other addresses are a way out where one does not exist here.
+                    // The next address may work if this one does not exist on this machine.
                     let next = matches!(
                         Errno::from_io_error(&error),
                         Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)
@@ -56,7 +60,7 @@ impl Listener {
         let error = first_error.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into());
         let failure = cannot(at, port, &cause(&error));
         Err(match error.kind() {
-            ErrorKind::AddrInUse => cannot(at, port, "another program listens there")
+            ErrorKind::AddrInUse => cannot(at, port, "another program listens on it")
                 .with_hint(remedy(Situation::PortInUse)),
             ErrorKind::PermissionDenied => failure.with_hint(remedy(Situation::PortReserved)),
             ErrorKind::AddrNotAvailable => failure.with_hint(remedy(Situation::NotOurAddress)),
@@ -64,22 +68,26 @@ impl Listener {
         })
     }
 
-    /// The port listened on.
+    /// Returns the port listened on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The socket, to wait for connections. It does not block.
+    /// Returns the socket, to wait for connections. It is non-blocking.
     pub fn socket(&self) -> &TcpListener {
         &self.socket
     }
 
-    /// The next connection that is there.
+    /// Accepts the next pending connection, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of `accept(2)`.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         match self.socket.accept() {
             Ok((stream, peer)) => {
                 stream.set_nonblocking(true)?;
-                // An IPv4 peer of a socket for both is shown as one.
+                // An IPv4 peer of an IPv6 socket is shown with its IPv4 address.
                 let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 Ok(Some((stream, peer)))
             }
@@ -96,10 +104,10 @@ fn open(address: SocketAddr) -> io::Result<Listener> {
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    // A server starts again right after another.
+    // A server may start on the port of one that has just ended.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if family == AddressFamily::INET6 {
-        // The unspecified address is for IPv4, too, whatever the system's default is.
+        // The unspecified address accepts IPv4 as well, independent of the system's default.
         sockopt::set_ipv6_v6only(&socket, false)?;
     }
     bind(&socket, &address)?;

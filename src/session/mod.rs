@@ -3,14 +3,14 @@
 //!
 //! * `wire`, `option_block`: messages, bytes <-> records.
 //! * `terms`: run options <-> option block.
-//! * `handshake`: who is there, and what will be done; without a socket.
-//! * `connection`: a connection, the exchange of one message in each direction, and watching it.
-//! * `listener`, `reception`, `refusal_log`: how a server finds its client among whoever else connects.
+//! * `handshake`: identifies the peer and agrees on the run; without a socket.
+//! * `connection`: a connection, the exchange of one message in each direction, detection of a lost peer.
+//! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated connections.
 //! * `connect`: how a client finds its server.
-//! * [`dry_run`]: the same decisions about bytes from anywhere, for fuzzing.
-//! * This file: a session, from the first byte to the last barrier.
+//! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
+//! * This file: a session, from the handshake to the last barrier.
 //!
-//! The device is opened before all this (wire.md 1): a session is given the own fabric address.
+//! The device is opened before the session begins (wire.md 1): the handshake sends its fabric address.
 
 mod connect;
 mod connection;
@@ -48,33 +48,32 @@ use listener::Listener;
 use refusal_log::RefusalLog;
 use wire::{MAX_PAYLOAD, REFUSAL, RESULT_SIZE};
 
-/// How long a message may take where the peer has nothing else to do (wire.md 6).
+/// Time limit for a message of a peer that has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a side may take to allocate all that it needs: hundreds of gigabytes are to be cleared
-/// and pinned in this time.
+/// Time limit for the set-up of a side, which may clear and pin hundreds of gigabytes.
 const READY_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long the end of a peer may take to be heard of behind an error that it causes.
+/// How long after an error of the NIC the end of the peer may be noticed that has caused it.
 const NEWS: Duration = Duration::from_millis(200);
 
-/// Begins the line in which a server tells its port.
+/// Beginning of the line in which a server prints its port.
 pub const LISTENING: &str = "Listening on port ";
 
-/// Who can connect to a server.
+/// Which clients can connect to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Whoever reaches this machine.
+    /// Clients on any machine.
     Everywhere,
-    /// Processes on this machine.
+    /// Clients on this machine.
     ThisMachine,
 }
 
-/// What both sides know after the handshake.
+/// What both sides have agreed on in the handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
-    /// The options of the run: on both sides those of the client, but that a side which sends from a
-    /// GPU uses no immediate data commands.
+    /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
+    /// commands.
     pub run: RunOptions,
     /// The tool that both sides run.
     pub tool: &'static Tool,
@@ -82,8 +81,8 @@ pub struct Agreed {
     pub peer: FabricAddress,
     /// The peer's buffers that lie on GPUs.
     pub peer_gpus: OnGpus,
-    /// The peer is a cxidiag: it numbers the bytes that it sends, understands a farewell, and ends a
-    /// duration in step. A legacy tool does none of that.
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices, and
+    /// completes begun iterations at the end of a duration. A legacy tool does none of these.
     pub is_cxidiag: bool,
 }
 
@@ -91,7 +90,7 @@ pub struct Agreed {
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
-    /// The peer understands what is told out of turn, and is to be told if this side is interrupted.
+    /// The peer understands interrupt notices and refusals, and none was sent yet.
     owes_interrupt_notice: Cell<bool>,
 }
 
@@ -101,11 +100,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on the plan's port, and says so on `out`.
+    /// Listens on the plan's port and prints the port to `out`.
     ///
     /// # Errors
     ///
-    /// A port or address that cannot be listened on, and `out` that cannot be written.
+    /// A port or address that cannot be used, and an error of `out`.
     pub fn listen(plan: &Plan, reach: Reach, out: &mut impl Write) -> Result<Self, Failure> {
         enter(Phase::Listening);
         let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
@@ -116,13 +115,13 @@ impl Server {
         Ok(Self { listener })
     }
 
-    /// The port that the server listens on.
+    /// Returns the port that the server listens on.
     pub fn port(&self) -> u16 {
         self.listener.port()
     }
 
-    /// Waits for a client of the plan's tool. Other connections are mentioned on `err` and otherwise
-    /// ignored (defect T16 of tools.md). The socket stays open, and the next call finds the next client.
+    /// Waits for a client of the plan's tool. Other connections are logged to `err` and ignored (defect
+    /// T16 of tools.md). The socket stays open: the next call finds the next client.
     ///
     /// # Errors
     ///
@@ -141,7 +140,11 @@ impl Server {
     }
 }
 
-/// Connects to the server at `host`, on the plan's port.
+/// Connects to the server at `host` on the plan's port, and performs the handshake.
+///
+/// # Errors
+///
+/// A server that cannot be reached or does not agree, and an interruption.
 pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
     let us = Introduction::new(plan, own, plan.port, machine());
     enter(Phase::Connecting);
@@ -152,13 +155,13 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         match introduce(&connection, &us) {
             Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
             Err(Refusal::Failed(failure)) => return Err(failure),
-            Err(Refusal::Stranger(reason)) => {
+            Err(Refusal::Unrelated(reason)) => {
                 let tool = plan.tool.legacy_name;
                 let failure = Failure::environment(format!(
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
                 ))
                 .with_hint(remedy(Situation::NoDiagnostic));
-                // A server that has just found another client ends our connection like that.
+                // A server that has just found another client closes this connection in the same way.
                 if !search.pause(&failure) {
                     return Err(failure);
                 }
@@ -167,7 +170,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
     }
 }
 
-/// The client's side of the handshake.
+/// Performs the client's side of the handshake.
 fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refusal> {
     let mut handshake = Handshake::new(us, connection.peer());
     loop {
@@ -177,7 +180,7 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
-                (error, false) => Refusal::Stranger(unnamed(&error)),
+                (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
                     let failure = error.into_failure(connection.peer(), doing);
                     Refusal::Failed(handshake.failure(failure))
@@ -189,22 +192,22 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
     }
 }
 
-/// Why nothing came from where a server should be.
+/// Returns why a server has not sent its name.
 fn unnamed(error: &LinkError) -> String {
     match error {
-        LinkError::Closed => "it closed the connection without naming itself".into(),
+        LinkError::Closed => "it closed the connection without sending the name of a tool".into(),
         LinkError::InterruptNotice => "it was interrupted".into(),
         LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
-        LinkError::Silent => "its host does not answer any more".into(),
-        LinkError::Late(limit) => format!("it said nothing for {} s", limit.as_secs()),
+        LinkError::Silent => "its host no longer answers".into(),
+        LinkError::Late(limit) => format!("it sent nothing for {} s", limit.as_secs()),
         LinkError::TooLong { .. } => "it speaks another protocol".into(),
         LinkError::Io(error) => cause(error),
     }
 }
 
-/// Identifies this machine since its start, also across containers; empty where the system does
-/// not tell.
+/// Returns an identifier of this machine and its current boot, the same in all containers; empty if the
+/// system has none.
 fn machine() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
@@ -223,13 +226,22 @@ impl Session {
         self.connection.peer()
     }
 
-    /// Waits until the peer has come to the same point; `limit` ends the wait. The end of the peer
-    /// is noticed at once, and within two seconds that of its host or of the network.
+    /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's process is
+    /// noticed at once, a lost host or network within two seconds.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, refused or sent something else, a lost host, the end of `limit`, and an
+    /// interruption.
     pub fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
         self.barrier_while(point, limit, &mut || Ok(()))
     }
 
-    /// The same, and looks now and then whether there is anything for which not to wait longer.
+    /// Waits as [`Self::barrier`] does; a failure of `look`, which is called regularly, ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`], and those of `look`.
     pub fn barrier_while(
         &self,
         point: &str,
@@ -239,8 +251,8 @@ impl Session {
         match self.connection.exchange_while(&[], 0, limit, look) {
             Ok(_) => Ok(()),
             Err(error) => {
-                // wire.md 9.1: one byte came in barriers of latency tools for a few months, under
-                // a version of send_lat that is still in use.
+                // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a version
+                // of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
                 let error = match error {
                     LinkError::TooLong { length, .. }
@@ -251,23 +263,32 @@ impl Session {
                     other => other,
                 };
                 let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
-                Err(match is_unreleased {
-                    true => failure.with_hint(handshake::release(Some((2, 3)))),
-                    false => failure,
+                Err(if is_unreleased {
+                    failure.with_hint(handshake::release(Some((2, 3))))
+                } else {
+                    failure
                 })
             }
         }
     }
 
-    /// The barrier after which both sides have all their resources.
+    /// Waits at the barrier after which both sides have all their resources.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`]; a peer whose set-up failed refuses.
     pub fn ready(&self) -> Result<(), Failure> {
         enter(Phase::Ready);
         self.barrier("ready", READY_LIMIT)
     }
 
-    /// Exchanges the results of one size.
+    /// Sends the result of one size, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, does not answer or sends something else, and an interruption.
     pub fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
-        let doing = "while results were exchanged";
+        let doing = "during the exchange of results";
         let exchanged =
             self.connection
                 .exchange(&wire::encode_result(own), RESULT_SIZE, ANSWER_LIMIT);
@@ -275,56 +296,59 @@ impl Session {
         match payload[..].try_into() {
             Ok(bytes) => Ok(wire::decode_result(bytes)),
             Err(_) => Err(Failure::peer(format!(
-                "the peer ({}) sent {} bytes where a result has {RESULT_SIZE}",
+                "the peer ({}) sent a result of {} bytes (expected {RESULT_SIZE})",
                 self.peer(),
                 payload.len()
             ))),
         }
     }
 
-    /// Whether the peer has begun with the next message. Does not block.
-    pub fn peer_speaks(&self) -> bool {
+    /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not block.
+    pub fn peer_waits(&self) -> bool {
         self.connection.has_message()
     }
 
-    /// Fails if the peer has ended, or its host has gone; `doing` is for the message. Does not block.
+    /// Checks the connection without blocking; `doing` completes the message.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended or was interrupted, and a lost host.
     pub fn check_peer(&self, doing: &str) -> Result<(), Failure> {
         self.connection.check(doing)
     }
 
-    /// What to tell of a run that ends with `failure`: what the NIC reports may be but a consequence of
-    /// the peer's end, of which the connection tells a moment later.
+    /// Returns the cause of `failure`: an error of the NIC may result from the end of the peer, which the
+    /// connection shows a moment later.
     pub fn cause(&self, failure: Failure, doing: &str) -> Failure {
         if failure.kind != Kind::Nic {
             return failure;
         }
-        let heard = self.connection.wait(NEWS);
-        match heard.and_then(|()| self.connection.check(doing)) {
+        let waited = self.connection.wait(NEWS);
+        match waited.and_then(|()| self.connection.check(doing)) {
             Ok(()) => failure,
             Err(cause) => cause,
         }
     }
 
-    /// Tells the peer why this side has failed before it was ready, if it understands that; to a
-    /// legacy peer the connection ends without a reason (defect T33 of tools.md). Returns the failure.
-    pub fn tell(&self, failure: Failure) -> Failure {
+    /// Sends the reason why this side cannot run to a cxidiag peer, and returns the failure. A legacy peer
+    /// sees a closed connection (defect T33 of tools.md).
+    pub fn refuse(&self, failure: Failure) -> Failure {
         let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
         if is_own && self.owes_interrupt_notice.get() {
             self.finish();
-            self.connection.refuse(&failure.message);
+            self.connection.refuse(&failure.message());
         }
         failure
     }
 
-    /// Tells the peer that this side is interrupted, if it understands that; a legacy peer sees the end
-    /// of the connection. Once.
+    /// Sends an interrupt notice to a cxidiag peer, once. A legacy peer sees a closed connection.
     pub fn send_interrupt_notice(&self) {
         if self.owes_interrupt_notice.replace(false) {
             self.connection.send_interrupt_notice();
         }
     }
 
-    /// Nothing more is to be said: the peer has all that it needs to come to its end.
+    /// Ends the protocol: no interrupt notice or refusal follows.
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
     }

@@ -1,13 +1,13 @@
-//! The option block: what one side was asked to do, as 129 bytes (wire.md 4.2).
-//! Raw numbers, nothing is judged here.
+//! The option block: the options of one side as 129 bytes (wire.md 4.2). Raw numbers; `terms` checks
+//! them.
 
-/// Bytes of an option block.
+/// Size of an option block, in bytes.
 pub const OPTIONS_SIZE: usize = 129;
 
-/// What concerns one host in the option block.
+/// The part of the option block about one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostBlock {
-    /// Service.
+    /// CXI service.
     pub svc_id: u32,
     /// Number of the device.
     pub dev_id: u32,
@@ -26,7 +26,7 @@ pub struct HostBlock {
 pub struct OptionBlock {
     /// 0: clock_gettime, 1: cycles.
     pub clock: u32,
-    /// A differing CPU frequency is no reason to complain.
+    /// Accept different CPU frequencies of the two sides.
     pub ignore_cpu_freq_mismatch: bool,
     /// Iterations per size.
     pub iters: u64,
@@ -34,15 +34,15 @@ pub struct OptionBlock {
     pub warmup: u64,
     /// Gap in microseconds.
     pub iter_delay: u64,
-    /// Seconds; 0: by iterations.
+    /// Duration in seconds; 0: run by iterations.
     pub duration: u32,
     /// Operations per iteration (bandwidth tools).
     pub list_size: u16,
-    /// Both sides initiate.
+    /// Both sides issue operations.
     pub bidirectional: bool,
-    /// Each latency is reported.
+    /// Print each sample.
     pub report_all: bool,
-    /// Never set by these tools.
+    /// The tools never set it.
     pub print_gbits: bool,
     /// Emulated device.
     pub emu_mode: bool,
@@ -83,7 +83,7 @@ pub struct OptionBlock {
 }
 
 impl OptionBlock {
-    /// As payload.
+    /// Returns the block as payload.
     pub fn encode(&self) -> [u8; OPTIONS_SIZE] {
         let mut out = Writer {
             bytes: [0; OPTIONS_SIZE],
@@ -128,8 +128,8 @@ impl OptionBlock {
         out.bytes
     }
 
-    /// From a payload. Any bytes make a block; reserved bits and the part that only the
-    /// receiver fills are left aside.
+    /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that only the
+    /// receiver fills are ignored.
     pub fn decode(bytes: &[u8; OPTIONS_SIZE]) -> Self {
         let mut input = Reader(bytes);
         let clock = input.u32();
@@ -204,7 +204,7 @@ impl HostBlock {
     }
 }
 
-/// Number of a GPU with the bit that says that it is used.
+/// Returns the number of a GPU with the bit that marks it as used.
 fn gpu(index: Option<u8>) -> u64 {
     index.map_or(0, |index| u64::from(index) | 0x100)
 }
@@ -221,7 +221,7 @@ fn bit(byte: u8, number: u32) -> bool {
     byte >> number & 1 == 1
 }
 
-/// Little-endian fields, one behind the other, out of a block that is long enough.
+/// Reads little-endian fields from a block that is long enough.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -250,7 +250,7 @@ impl Reader<'_> {
     }
 }
 
-/// Fields, one behind the other, into an option block.
+/// Writes fields into an option block.
 struct Writer {
     bytes: [u8; OPTIONS_SIZE],
     filled: usize,
@@ -270,7 +270,7 @@ mod tests {
     use super::super::testing::hex;
     use super::*;
 
-    /// What `cxi_write_lat` sends without options, on a build without GPU support.
+    /// The block that `cxi_write_lat` sends without options, built without GPU support.
     fn write_lat() -> OptionBlock {
         OptionBlock {
             iters: 100,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn write_lat_without_options() {
+    fn encodes_write_lat_without_options() {
         is_encoded_as(
             write_lat(),
             "00000000 00 6400000000000000 0a00000000000000 e803000000000000 00000000 0000 0000
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn send_bw_with_many_options() {
+    fn encodes_send_bw_with_many_options() {
         let host = HostBlock {
             svc_id: 7,
             dev_id: 3,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn write_lat_with_gpus() {
+    fn encodes_write_lat_with_gpus() {
         let host = HostBlock {
             gpu_type: 2,
             tx_gpu: Some(3),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn atomic_lat_with_options() {
+    fn encodes_atomic_lat_with_options() {
         let block = OptionBlock {
             fetching: true,
             matching: true,
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn send_lat_with_another_clock() {
+    fn encodes_send_lat_with_another_clock() {
         let block = OptionBlock {
             clock: 1,
             ignore_cpu_freq_mismatch: true,
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(block.encode()[..5], hex("01 00 00 00 01"));
     }
 
-    /// Bits that have a meaning, byte by byte.
+    /// Returns the bits that have a meaning, byte by byte.
     fn meaningful() -> [u8; OPTIONS_SIZE] {
         let mut mask = [0xff; OPTIONS_SIZE];
         mask[35] = 0x3f;

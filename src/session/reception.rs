@@ -1,8 +1,7 @@
-//! Where a server waits for its client, among whoever else connects (defect T16 of tools.md).
+//! A server's wait for its client, among unrelated connections (defect T16 of tools.md).
 //!
-//! The handshakes of all connections go on at the same time, on one thread, so that a silent
-//! stranger keeps nobody waiting. Nothing that a connection does before it has become the client
-//! ends the wait.
+//! One thread performs the handshakes of all connections at the same time: a silent connection does
+//! not delay the others. No connection ends the wait unless it becomes the client.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,19 +16,23 @@ use super::listener::Listener;
 use super::refusal_log::RefusalLog;
 use super::wire::{Incoming, MAX_PAYLOAD, TooLong, message};
 use super::{ANSWER_LIMIT, Agreed};
-use crate::error::{Failure, cause};
+use crate::error::{Context, Failure, cause};
 use crate::interrupt;
 use crate::phase::enter;
 
-/// Most connections in a handshake at a time. A new one takes the place of an old one that has not
-/// named itself.
+/// Maximum number of connections in a handshake. A new one replaces an old one, if possible one that
+/// has not sent the name of a tool.
 const MOST: usize = 256;
 
-/// When a server speaks first. The clients of SHS 12 and before wait for that (wire.md 9.1); those
-/// of today have spoken by then, and others mind no more than they would mind silence.
+/// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
+/// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// Waits for the first connection that turns out to be a client with which we agree.
+/// Waits for the first connection whose handshake succeeds.
+///
+/// # Errors
+///
+/// An interruption, and a process without free file descriptors.
 pub fn first_client(
     listener: &Listener,
     us: &Introduction,
@@ -40,7 +43,7 @@ pub fn first_client(
         let ready = wait(listener, &candidates)?;
         let mut remaining = Vec::with_capacity(candidates.len());
         for (mut candidate, is_ready) in candidates.drain(..).zip(ready.candidates) {
-            match candidate.attend(is_ready) {
+            match candidate.advance(is_ready) {
                 Ok(None) => remaining.push(candidate),
                 Ok(Some(agreed)) => match candidate.into_connection() {
                     Ok(connection) => return Ok((connection, agreed)),
@@ -56,20 +59,20 @@ pub fn first_client(
     }
 }
 
-/// Takes in whoever is at the door.
+/// Accepts the new connections.
 fn admit<'a>(
     listener: &Listener,
     us: &'a Introduction,
     candidates: &mut Vec<Candidate<'a>>,
     refusals: &mut RefusalLog,
 ) -> Result<(), Failure> {
-    // Not more than the room holds at once: those inside want to be heard, too.
+    // Not more than MOST at once, so that the accepted ones are served in between.
     for _ in 0..MOST {
         match listener.accept() {
             Ok(None) => return Ok(()),
             Ok(Some((stream, peer))) => {
                 if candidates.len() == MOST {
-                    crowd_out(candidates, refusals);
+                    drop_oldest(candidates, refusals);
                 }
                 candidates.push(Candidate::new(stream, peer, us));
             }
@@ -77,7 +80,7 @@ fn admit<'a>(
                 Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
                     if !candidates.is_empty() =>
                 {
-                    crowd_out(candidates, refusals);
+                    drop_oldest(candidates, refusals);
                 }
                 Some(
                     fatal @ (Errno::MFILE
@@ -87,13 +90,12 @@ fn admit<'a>(
                     | Errno::BADF
                     | Errno::INVAL),
                 ) => {
-                    return Err(Failure::environment(format!(
-                        "cannot accept a connection on TCP port {}: {}",
-                        listener.port(),
-                        cause(&fatal.into())
-                    )));
+                    return Err(fatal).environment(format_args!(
+                        "cannot accept a connection on TCP port {}",
+                        listener.port()
+                    ));
                 }
-                // Linux reports here what went wrong with the connection that would have come.
+                // Linux reports errors of the new connection here.
                 _ => {}
             },
         }
@@ -101,24 +103,25 @@ fn admit<'a>(
     Ok(())
 }
 
-/// Makes room: the oldest that has not named itself has to go, else the oldest.
-fn crowd_out(candidates: &mut Vec<Candidate>, refusals: &mut RefusalLog) {
+/// Drops the oldest connection that has not sent the name of a tool, or else the oldest.
+fn drop_oldest(candidates: &mut Vec<Candidate>, refusals: &mut RefusalLog) {
     let nameless = candidates
         .iter()
         .position(|candidate| !candidate.handshake.is_named());
     let gone = candidates.remove(nameless.unwrap_or(0));
-    let reason = format!("{MOST} others came after it");
-    refusals.refused(gone.peer, &Refusal::Stranger(reason));
+    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+    refusals.refused(gone.peer, &Refusal::Unrelated(reason));
 }
 
-/// What [`wait`] found.
+/// What is ready after [`wait`].
 struct Ready {
+    /// Whether there are new connections.
     newcomers: bool,
     /// For each candidate, whether there is something to read.
     candidates: Vec<bool>,
 }
 
-/// Waits until something happens, or is overdue.
+/// Waits for a connection, for bytes, or for the earliest time limit.
 fn wait(listener: &Listener, candidates: &[Candidate]) -> Result<Ready, Failure> {
     let now = Instant::now();
     let due = candidates.iter().map(Candidate::due).min();
@@ -143,9 +146,9 @@ struct Candidate<'a> {
     peer: SocketAddr,
     incoming: Incoming,
     handshake: Handshake<'a>,
-    /// When the exchange at hand began.
+    /// When the current exchange began.
     since: Instant,
-    /// Whether this side speaks first, for the clients that wait for it.
+    /// Whether this side sends first, for clients that wait for it.
     prompts: bool,
 }
 
@@ -161,18 +164,19 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Until when it may stay silent.
+    /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        let limit = match self.prompts || self.handshake.is_named() {
-            true => ANSWER_LIMIT,
-            false => PROMPT,
+        let limit = if self.prompts || self.handshake.is_named() {
+            ANSWER_LIMIT
+        } else {
+            PROMPT
         };
         self.since + limit
     }
 
-    /// Hears what it says and answers; returns what was agreed at the end of the handshake.
-    fn attend(&mut self, is_ready: bool) -> Result<Option<Agreed>, Refusal> {
-        if is_ready && let Some(agreed) = self.hear()? {
+    /// Continues the handshake; returns what was agreed at its end.
+    fn advance(&mut self, is_ready: bool) -> Result<Option<Agreed>, Refusal> {
+        if is_ready && let Some(agreed) = self.receive()? {
             return Ok(Some(agreed));
         }
         if Instant::now() < self.due() {
@@ -183,28 +187,34 @@ impl<'a> Candidate<'a> {
             self.answer()?;
             return Ok(None);
         }
-        let silence = format!("it said nothing for {} s", ANSWER_LIMIT.as_secs());
+        let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
         Err(self.refusal(&silence))
     }
 
-    fn hear(&mut self) -> Result<Option<Agreed>, Refusal> {
-        // A server that is to end answers nobody.
+    fn receive(&mut self) -> Result<Option<Agreed>, Refusal> {
+        // After a signal, nothing is answered.
         while !interrupt::requested() {
-            let heard = match self.stream.read(self.incoming.room()) {
-                Ok(0) => return Err(self.refusal("it closed the connection")),
-                Ok(heard) => heard,
+            let received = match self.stream.read(self.incoming.room()) {
+                Ok(0) if self.handshake.is_named() => {
+                    return Err(self.refusal("it closed the connection"));
+                }
+                Ok(0) => {
+                    let reason = "it closed the connection without sending the name of a tool";
+                    return Err(self.refusal(reason));
+                }
+                Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.refusal(&cause(&error))),
             };
             let Some(payload) = self
                 .incoming
-                .advance(heard)
+                .advance(received)
                 .map_err(|TooLong(_)| self.refusal("it speaks another protocol"))?
             else {
                 continue;
             };
-            // A prompted client has this side's half of the exchange already.
+            // A prompted client has already received this side's half of the exchange.
             if !self.prompts {
                 self.handshake.learn_tool(&payload);
                 self.answer()?;
@@ -220,7 +230,7 @@ impl<'a> Candidate<'a> {
         Ok(None)
     }
 
-    /// Our half of an exchange: little enough to find room in the socket at once.
+    /// Sends this side's half of an exchange, which always fits into the socket's buffer.
     fn answer(&mut self) -> Result<(), Refusal> {
         enter(self.handshake.phase());
         match self.stream.write_all(&message(&self.handshake.mine())) {
@@ -229,10 +239,11 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Why it is refused: a stranger until it has named itself, a failed client afterwards.
+    /// Returns a refusal: of an unrelated connection until it has sent the name of a tool, of a client
+    /// afterwards.
     fn refusal(&mut self, reason: &str) -> Refusal {
         if !self.handshake.is_named() {
-            return Refusal::Stranger(format!("{reason} without naming itself"));
+            return Refusal::Unrelated(reason.to_owned());
         }
         let failure = Failure::environment(format!(
             "the client ({}) failed {}: {reason}",
@@ -247,7 +258,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// A client that was lost at the last moment.
+/// Returns the refusal of a client that was lost after the handshake.
 fn lost(error: &io::Error) -> Refusal {
-    Refusal::Stranger(cause(error))
+    Refusal::Unrelated(cause(error))
 }

@@ -1,41 +1,42 @@
-//! What a server says about the connections that it does not serve: a line each, but never so
-//! many that a flood of them fills a disk.
+//! The lines that a server prints about refused connections, limited in number so that a flood of
+//! connections does not fill a disk.
 
 use std::io::Write;
 use std::net::SocketAddr;
 
 use super::handshake::Refusal;
 
-/// So many are told of one by one. Later ones are counted, and their number is told whenever it has doubled.
+/// Number of refusals that are printed one by one. Later ones are counted, and the count is printed
+/// whenever it has doubled.
 const SINGLY: u64 = 20;
 
 /// The refusals of one wait.
 pub struct RefusalLog<'a> {
     program: &'a str,
     out: &'a mut dyn Write,
-    strangers: u64,
+    unrelated: u64,
     clients: u64,
 }
 
 impl<'a> RefusalLog<'a> {
-    /// RefusalLog of `program`, on `out`.
+    /// Creates the log of `program` on `out`.
     pub fn new(program: &'a str, out: &'a mut dyn Write) -> Self {
         Self {
             program,
             out,
-            strangers: 0,
+            unrelated: 0,
             clients: 0,
         }
     }
 
-    /// A connection was refused. Strangers and clients count apart, so that a flood of the former
-    /// does not hide the latter.
+    /// Logs the refusal of `peer`. Unrelated connections and clients are counted separately, so that a
+    /// flood of the former does not hide the latter.
     pub fn refused(&mut self, peer: SocketAddr, refusal: &Refusal) {
         let (count, kind, text) = match refusal {
-            Refusal::Stranger(reason) => {
-                self.strangers += 1;
+            Refusal::Unrelated(reason) => {
+                self.unrelated += 1;
                 let text = format!("ignored a connection from {peer}: {reason}");
-                (self.strangers, "connections", text)
+                (self.unrelated, "connections", text)
             }
             Refusal::Failed(failure) => {
                 self.clients += 1;
@@ -47,27 +48,26 @@ impl<'a> RefusalLog<'a> {
             }
         };
         if count <= SINGLY {
-            self.say(&text);
+            self.print(&text);
             if count == SINGLY {
-                self.say(&format!("further {kind} are counted only"));
+                self.print(&format!("further {kind} are only counted"));
             }
         } else if count.is_multiple_of(SINGLY) && (count / SINGLY).is_power_of_two() {
-            self.say(&format!("{text} ({count} {kind} so far)"));
+            self.print(&format!("{text} ({count} {kind} so far)"));
         }
     }
 
-    /// A client is served: what has not been told of the others.
+    /// Prints the counts when a client is served.
     pub fn served(&mut self) {
-        for (count, kind) in [(self.strangers, "connections"), (self.clients, "clients")] {
+        for (count, kind) in [(self.unrelated, "connections"), (self.clients, "clients")] {
             if count > SINGLY {
-                self.say(&format!("refused {count} {kind} before this client"));
+                self.print(&format!("refused {count} {kind} before this client"));
             }
         }
     }
 
-    /// In one piece, so that lines of several processes do not mix. Nobody could be told that it
-    /// failed.
-    fn say(&mut self, text: &str) {
+    /// Prints a line with one write, so that lines of several processes do not mix. Errors are ignored.
+    fn print(&mut self, text: &str) {
         let line = format!("{}: {text}\n", self.program);
         let _ = self.out.write_all(line.as_bytes());
     }
@@ -78,12 +78,12 @@ mod tests {
     use super::*;
     use crate::error::Failure;
 
-    fn told(strangers: u64, clients: u64) -> String {
+    fn logged(unrelated: u64, clients: u64) -> String {
         let mut out = Vec::new();
         let mut refusals = RefusalLog::new("cxidiag write-lat", &mut out);
         let peer = "10.1.1.8:4711".parse().unwrap();
-        for _ in 0..strangers {
-            refusals.refused(peer, &Refusal::Stranger("it said nothing".into()));
+        for _ in 0..unrelated {
+            refusals.refused(peer, &Refusal::Unrelated("no message".into()));
         }
         for _ in 0..clients {
             let failure = Failure::environment("different tools").with_hint("start the same");
@@ -94,19 +94,19 @@ mod tests {
     }
 
     #[test]
-    fn a_few_are_told_of_one_by_one() {
+    fn logs_first_refusals_one_by_one() {
         assert_eq!(
-            told(1, 1),
-            "cxidiag write-lat: ignored a connection from 10.1.1.8:4711: it said nothing\n\
+            logged(1, 1),
+            "cxidiag write-lat: ignored a connection from 10.1.1.8:4711: no message\n\
              cxidiag write-lat: refused a client: different tools; start the same\n"
         );
-        assert_eq!(told(19, 19).lines().count(), 38);
-        assert_eq!(told(0, 0), "");
+        assert_eq!(logged(19, 19).lines().count(), 38);
+        assert_eq!(logged(0, 0), "");
     }
 
     #[test]
-    fn a_flood_is_counted() {
-        let text = told(1_000_000, 1);
+    fn counts_flood_of_refusals() {
+        let text = logged(1_000_000, 1);
         assert!(text.lines().count() < 45, "{text}");
         assert!(text.contains("(640 connections so far)\n"), "{text}");
         assert!(text.contains("refused a client: different tools"), "{text}");

@@ -1,5 +1,7 @@
 //! The terms of a run: run options <-> option block.
 
+use std::fmt::Display;
+
 use cxi::HugePage;
 use cxi::gpu::GpuType;
 
@@ -9,22 +11,22 @@ use crate::gpu::OnGpus;
 use crate::run_options::{ListOptions, RunOptions};
 use crate::tool::{Opt, Tool};
 
-/// No GPU support, on the wire.
+/// The GPU type of a side without GPU buffers.
 const NO_GPU: i8 = -1;
 
-/// What the atomic tools, which never touch the field, leave there (wire.md 4.3).
+/// The GPU type of the atomic tools, which never set the field (wire.md 4.3).
 const GPU_TYPE_OF_ATOMICS: i8 = 0;
 
 /// Largest number in use on the wire (wire.md 4.2 and 4.4).
 const MAX_CLOCK: u32 = 1;
 const MAX_GPU_TYPE: i8 = 2;
 
-/// What the option block of a side says about its own host (wire.md 4.2).
+/// The part of a side's option block about its own host (wire.md 4.2).
 #[derive(Clone, Copy, Debug)]
 pub struct LocalHost {
     /// CXI service.
     pub svc_id: u32,
-    /// N of the device's name.
+    /// Number in the device's name.
     pub device: u32,
     /// TCP port in use.
     pub port: u16,
@@ -32,7 +34,7 @@ pub struct LocalHost {
     pub gpus: OnGpus,
 }
 
-/// The option block of a side on `host` with the options `run`.
+/// Returns the option block of a side on `host` with the options `run`.
 pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
     let gpus = host.gpus;
     let (min_size, max_size) = match run.atomic {
@@ -90,17 +92,20 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
     }
 }
 
-/// What a peer says of its own host.
+/// Checks the part of a peer's option block about its host.
+///
+/// # Errors
+///
+/// A GPU type that does not exist.
 pub fn check_host(host: &HostBlock) -> Result<(), String> {
     if (NO_GPU..=MAX_GPU_TYPE).contains(&host.gpu_type) {
         Ok(())
     } else {
-        Err(no_such("GPU type"))
+        Err(no_such("GPU type", host.gpu_type))
     }
 }
 
-/// Where the buffers of that host lie, which was checked. The type means something only if one lies on
-/// a GPU.
+/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is one.
 pub fn gpus(host: &HostBlock) -> OnGpus {
     let (tx, rx) = (host.tx_gpu, host.rx_gpu);
     let kind = match host.gpu_type {
@@ -112,27 +117,34 @@ pub fn gpus(host: &HostBlock) -> OnGpus {
     OnGpus { kind, tx, rx }
 }
 
-fn no_such(field: &str) -> String {
-    format!("its {field} is none that exists")
+fn no_such(field: &str, number: impl Display) -> String {
+    format!("unknown {field} {number}")
 }
 
-/// What a client of `tool` asks for, held against the rules for typed options (defect T27 of
-/// tools.md); or why it cannot be.
+/// Returns the options that a client of `tool` has sent, checked against the rules for typed options
+/// (defect T27 of tools.md).
+///
+/// # Errors
+///
+/// The first option that is invalid.
 pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String> {
     if block.clock > MAX_CLOCK {
-        return Err(no_such("clock"));
+        return Err(no_such("clock", block.clock));
     }
     let huge_page = match block.hugepages {
         0 => None,
         1 => Some(HugePage::Mib2),
         2 => Some(HugePage::Gib1),
-        _ => return Err(no_such("hugepages")),
+        _ => return Err(no_such("hugepages", block.hugepages)),
     };
     check_host(&block.host)?;
     let atomic = Atomic {
-        op: AtomicOp::try_from(block.atomic_op).map_err(|()| no_such("atomic operation"))?,
-        cswap: CswapOp::try_from(block.cswap_op).map_err(|()| no_such("CSWAP operation"))?,
-        ty: AtomicType::try_from(block.atomic_type).map_err(|()| no_such("atomic type"))?,
+        op: AtomicOp::try_from(block.atomic_op)
+            .map_err(|()| no_such("atomic operation", block.atomic_op))?,
+        cswap: CswapOp::try_from(block.cswap_op)
+            .map_err(|()| no_such("CSWAP operation", block.cswap_op))?,
+        ty: AtomicType::try_from(block.atomic_type)
+            .map_err(|()| no_such("atomic type", block.atomic_type))?,
         fetching: block.fetching,
         matching: block.matching,
     };
@@ -159,7 +171,7 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         lists: tool.defaults.lists.map(|_| lists),
     }
     .checked()
-    .map_err(|rule| rule.as_heard())
+    .map_err(|rule| rule.from_peer())
 }
 
 #[cfg(test)]
@@ -172,7 +184,7 @@ mod tests {
     use crate::plan::Plan;
     use crate::tools::TOOLS;
 
-    /// The block of a side that `plan` describes.
+    /// Returns the block of the side that `plan` describes.
     fn block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         let host = LocalHost {
             svc_id: plan.svc_id,
@@ -188,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_options_is_what_the_legacy_tool_sends() {
+    fn default_plan_matches_legacy_block() {
         // wire.md 4.6
         let block = asked();
         assert_eq!(
@@ -204,9 +216,9 @@ mod tests {
         );
     }
 
-    /// wire.md 4.3: no sizes, and a GPU type that nobody set.
+    /// No sizes, and a GPU type that was never set (wire.md 4.3).
     #[test]
-    fn an_atomic_plan_without_options_is_what_the_legacy_tool_sends() {
+    fn default_atomic_plan_matches_legacy_block() {
         let plan = crate::bench::testing::plan("atomic-lat", &["-d", "soft0"]);
         let block = block(&plan, OnGpus::NONE, 49194);
         assert_eq!((block.min_size, block.max_size), (0, 0));
@@ -220,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_asks_for_arrives() {
+    fn options_survive_encoding() {
         for arguments in [
             &["h"][..],
             &["h", "-n", "5", "--report-all"],
@@ -255,9 +267,9 @@ mod tests {
         }
     }
 
-    /// wire.md 4.2: each side tells of its own, whatever it asks of the other.
+    /// Each side sends its own GPUs (wire.md 4.2).
     #[test]
-    fn gpus_of_a_host_arrive() {
+    fn gpus_survive_encoding() {
         for (kind, number) in [(GpuType::Amd, 0), (GpuType::Nvidia, 1), (GpuType::Intel, 2)] {
             for (tx, rx) in [(None, Some(255)), (Some(0), None), (Some(3), Some(0))] {
                 let plan = plan(&["h"]);
@@ -277,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn t27_a_client_is_held_against_the_same_rules() {
+    fn t27_checks_client_options_like_typed_ones() {
         let host = |gpu_type| HostBlock {
             gpu_type,
             ..asked().host
@@ -362,9 +374,9 @@ mod tests {
         );
     }
 
-    /// The client keeps the latencies, and knows whether it has room for them.
+    /// The client keeps the samples, and has checked its memory.
     #[test]
-    fn a_client_may_report_as_many_latencies_as_it_likes() {
+    fn accepts_any_number_of_reported_samples() {
         let block = OptionBlock {
             iters: u64::MAX,
             report_all: true,
@@ -373,9 +385,9 @@ mod tests {
         assert!(from_block(&TOOLS[0], &block).unwrap().report_all);
     }
 
-    /// Atomic operations have no buffers that they could be for.
+    /// The buffers of atomic operations are never in huge pages.
     #[test]
-    fn huge_pages_are_for_tools_that_take_them() {
+    fn accepts_huge_pages_only_for_tools_with_option() {
         let plan = crate::bench::testing::plan("atomic-lat", &[]);
         let block = OptionBlock {
             hugepages: 1,
@@ -391,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn t8_no_latency_by_latency_in_a_duration() {
+    fn t8_ignores_report_all_with_duration() {
         let run = from_block(
             &TOOLS[0],
             &OptionBlock {

@@ -4,24 +4,24 @@
 use crate::device::FabricAddress;
 use crate::measure::SideResult;
 
-/// Bytes of an address.
+/// Size of an address, in bytes.
 pub const ADDRESS_SIZE: usize = 8;
 
-/// Most payload bytes of a name, a version or an option block.
+/// Maximum payload of a name, a version or an option block, in bytes.
 pub const MAX_PAYLOAD: usize = 1020;
 
-/// Bytes of the length in front of each payload.
+/// Size of the length before each payload, in bytes.
 pub const HEADER_SIZE: usize = 4;
 
-/// The length of no message: one cxidiag tells another that it was interrupted, as its last word, and
-/// out of turn. A legacy peer is not told.
+/// The interrupt notice: a length that no message has. One cxidiag sends it to another when it is
+/// interrupted, at any time, as its last bytes. It is not sent to a legacy peer.
 pub const INTERRUPT_NOTICE: u32 = u32::MAX;
 
-/// Another length of no message: one cxidiag tells another that it cannot take part, out of turn. A
-/// message follows with the reason, a string.
+/// A refusal: another length that no message has. One cxidiag sends it to another at any time when it
+/// cannot run. A message with the reason, a string, follows.
 pub const REFUSAL: u32 = u32::MAX - 1;
 
-/// A refusal for this reason, of which as much is told as fits.
+/// Returns the bytes of a refusal; a reason that does not fit is truncated.
 pub fn refusal(reason: &str) -> Vec<u8> {
     let plain = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
     let reason: String = reason.chars().map(plain).take(MAX_PAYLOAD - 1).collect();
@@ -30,7 +30,7 @@ pub fn refusal(reason: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether a farewell stands behind the messages, whole ones, at the start of `bytes`.
+/// Returns whether an interrupt notice follows the complete messages at the start of `bytes`.
 pub fn holds_interrupt_notice(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
@@ -43,29 +43,29 @@ pub fn holds_interrupt_notice(bytes: &[u8]) -> bool {
     false
 }
 
-/// A message: length, then payload.
+/// Returns the bytes of a message: length, then payload.
 pub fn message(payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(payload);
     bytes
 }
 
-/// A message on its way in, put together from pieces of any size. It asks for no byte beyond its
-/// end: whatever follows stays in the socket.
+/// An incoming message, assembled from pieces of any size. It requests no byte beyond its end: the
+/// next message stays in the socket.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The header, and behind it the payload as soon as its length is known.
+    /// The header, followed by the payload when its length is known.
     bytes: Vec<u8>,
     filled: usize,
     most: usize,
 }
 
-/// More than the expected payload was announced: so many bytes.
+/// The peer announced a payload of this many bytes, which is over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong(pub u32);
 
 impl Incoming {
-    /// A message of at most `most` payload bytes.
+    /// Creates an empty message with at most `most` payload bytes.
     pub fn new(most: usize) -> Self {
         Self {
             bytes: vec![0; HEADER_SIZE],
@@ -74,13 +74,17 @@ impl Incoming {
         }
     }
 
-    /// Where the next bytes belong; never empty.
+    /// Returns the space for the next bytes; never empty.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes have been put at the beginning of the room. Returns the payload when it is
-    /// complete; the next message begins then.
+    /// Takes the first `more` bytes of the space as received. Returns the payload when it is complete; the
+    /// next message begins then.
+    ///
+    /// # Errors
+    ///
+    /// A payload over the limit.
     pub fn advance(&mut self, more: usize) -> Result<Option<Vec<u8>>, TooLong> {
         self.filled += more;
         if self.filled < self.bytes.len() {
@@ -102,14 +106,14 @@ impl Incoming {
     }
 }
 
-/// A string as payload: with its NUL.
+/// Returns a string as payload, with its NUL.
 pub fn string(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);
     bytes
 }
 
-/// The string in a payload, if it is one: printable ASCII with one NUL, at the end.
+/// Returns the string in a payload: printable ASCII with one NUL, at the end.
 pub fn parse_string(payload: &[u8]) -> Option<&str> {
     let (&nul, text) = payload.split_last()?;
     let printable = text.iter().all(|byte| (0x20..0x7f).contains(byte));
@@ -120,7 +124,7 @@ pub fn parse_string(payload: &[u8]) -> Option<&str> {
     }
 }
 
-/// `address` as payload.
+/// Returns `address` as payload.
 pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
     let mut bytes = [0; ADDRESS_SIZE];
     bytes[..4].copy_from_slice(&address.nic.to_le_bytes());
@@ -128,7 +132,7 @@ pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
     bytes
 }
 
-/// The address in a payload.
+/// Returns the address in a payload.
 pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
     let [a, b, c, d, e, f, g, h] = *bytes;
     FabricAddress {
@@ -137,10 +141,10 @@ pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
     }
 }
 
-/// Bytes of a bandwidth result.
+/// Size of a bandwidth result, in bytes.
 pub const RESULT_SIZE: usize = 16;
 
-/// `result` as payload (wire.md 5).
+/// Returns `result` as payload (wire.md 5).
 pub fn encode_result(result: SideResult) -> [u8; RESULT_SIZE] {
     let mut bytes = [0; RESULT_SIZE];
     bytes[..8].copy_from_slice(&result.elapsed_us.to_le_bytes());
@@ -148,7 +152,7 @@ pub fn encode_result(result: SideResult) -> [u8; RESULT_SIZE] {
     bytes
 }
 
-/// The result in a payload.
+/// Returns the result in a payload.
 pub fn decode_result(bytes: &[u8; RESULT_SIZE]) -> SideResult {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
     SideResult {
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_wire_md_4_6() {
+    fn encodes_messages_of_wire_md_4_6() {
         assert_eq!(
             message(&string("cxi_write_lat")),
             hex("0e000000 6378695f77726974655f6c617400")
@@ -182,7 +186,7 @@ mod tests {
 
     /// The recorded example of wire.md 8.3.
     #[test]
-    fn results() {
+    fn encodes_results() {
         let result = SideResult {
             elapsed_us: 0x2d73,
             count: 12,
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_terminated_printable_string_is_one() {
+    fn accepts_only_terminated_printable_strings() {
         assert_eq!(parse_string(b"2.4.0\0"), Some("2.4.0"));
         assert_eq!(parse_string(b"\0"), Some(""));
         for payload in [
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_message_behind_a_length_of_none() {
+    fn refusal_is_its_length_and_a_message() {
         let bytes = refusal("full");
         assert_eq!(
             bytes,
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_farewell_is_found_behind_messages_and_not_in_them() {
+    fn finds_interrupt_notice_after_messages_only() {
         let farewell = INTERRUPT_NOTICE.to_le_bytes();
         for before in [
             vec![],
@@ -241,7 +245,7 @@ mod tests {
         assert!(!holds_interrupt_notice(&message(&[0xff; 16])[..9]));
     }
 
-    /// All messages in `bytes`, which come in pieces of `piece` bytes at most.
+    /// Returns all messages in `bytes`, received in pieces of at most `piece` bytes.
     fn messages(bytes: &[u8], piece: usize, most: usize) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut incoming = Incoming::new(most);
         let mut messages = Vec::new();
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_is_taken() {
+    fn refuses_payload_over_limit() {
         assert_eq!(messages(&message(&[7; 9]), 99, 8), Err(TooLong(9)));
         assert_eq!(messages(&message(&[7; 8]), 99, 8), Ok(vec![vec![7; 8]]));
         assert_eq!(

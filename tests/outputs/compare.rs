@@ -53,15 +53,12 @@ fn with_medians(base: [u64; 2], new: [u64; 2]) -> Pair {
 }
 
 #[test]
-fn the_median_of_each_size_decides() {
+fn compares_the_median_of_each_size() {
     let pair = with_medians([2_000, 4_000], [2_100, 2_000]);
     let output = pair.compare(&[]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "5 % are allowed: {text}");
-    for row in [
-        "           8  p50                2.000         2.100    +5.00%  ok\n",
-        "          16  p50                4.000         2.000   -50.00%  ok\n",
-    ] {
+    for row in ["           8  p50  ", "  -50.00%  ok\n"] {
         assert!(text.contains(row), "{text}");
     }
     let output = pair.compare(&["--max-regress", "4.99%"]);
@@ -78,7 +75,7 @@ fn the_median_of_each_size_decides() {
 }
 
 #[test]
-fn a_rate_that_falls_is_worse() {
+fn treats_lower_bandwidth_as_worse() {
     let mut pair = Pair::of("send-bw");
     let bandwidth = |document: &mut Value, value: f64| {
         for at in 0..2 {
@@ -90,7 +87,7 @@ fn a_rate_that_falls_is_worse() {
     let output = pair.compare(&[]);
     assert_eq!(output.status.code(), Some(3));
     assert!(
-        stdout(&output).contains("  24000.000     22000.000    -8.33%  regressed\n"),
+        stdout(&output).contains("  24000.000  22000.000  -8.33%  regressed\n"),
         "{}",
         stdout(&output)
     );
@@ -100,13 +97,13 @@ fn a_rate_that_falls_is_worse() {
 }
 
 #[test]
-fn a_size_that_was_not_measured_is_never_as_good() {
+fn treats_unmeasured_size_as_regressed() {
     let mut pair = with_medians([2_000, 4_000], [2_000, 4_000]);
     pair.new["results"][1]["extent"] = "partial".into();
     let output = pair.compare(&["--max-regress=1000%"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("not measured to the end: 16 bytes"));
-    // The other way round there is nothing to hold it against.
+    assert!(stderr(&output).contains("not measured completely: 16 bytes"));
+    // A size that is incomplete in the base is not compared.
     std::mem::swap(&mut pair.base, &mut pair.new);
     let output = pair.compare(&[]);
     assert_eq!(output.status.code(), Some(0));
@@ -118,30 +115,30 @@ fn a_size_that_was_not_measured_is_never_as_good() {
 }
 
 #[test]
-fn what_was_measured_differently_is_named() {
+fn names_differences_of_the_runs() {
     let mut pair = Pair::of("write-lat");
-    assert!(!stdout(&pair.compare(&[])).contains("Differing"));
+    assert!(!stdout(&pair.compare(&[])).contains("Difference"));
     pair.new["options"]["idc"] = false.into();
     pair.new["options"]["port"] = 5.into();
     let text = stdout(&pair.compare(&[]));
     assert!(
-        text.contains("Differing        : idc: true in the base, false now\n"),
+        text.contains("Difference       : idc: true in base, false in new\n"),
         "{text}"
     );
-    assert_eq!(text.matches("Differing").count(), 1, "{text}");
+    assert_eq!(text.matches("Difference").count(), 1, "{text}");
     pair.base["device"]["is_software"] = false.into();
     pair.new["status"] = "failed".into();
     let text = stdout(&pair.compare(&[]));
     for line in [
-        "Differing        : hardware in the base, software NIC now\n",
-        "Differing        : the new run did not come to its end: failed\n",
+        "Difference       : base: hardware, new: software NIC\n",
+        "Difference       : new is incomplete: failed\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
 }
 
 #[test]
-fn what_cannot_be_compared() {
+fn rejects_files_that_cannot_be_compared() {
     let mut pair = Pair::of("write-lat");
     pair.new["tool"] = "read-lat".into();
     let output = pair.compare(&[]);
@@ -162,7 +159,7 @@ fn what_cannot_be_compared() {
         let output = pair.compare(&[]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
-            stderr(&output).contains("no result of cxidiag"),
+            stderr(&output).contains("not a result of cxidiag"),
             "{}",
             stderr(&output)
         );

@@ -1,4 +1,4 @@
-//! A reader of HdrHistogram logs, written from the format alone, against what the tools write.
+//! HdrHistogram logs of the tools, read by a reader that was written from the format alone.
 
 use std::io::Read;
 use std::process::Output;
@@ -18,7 +18,7 @@ pub struct Interval {
     counts: Vec<(u64, u64)>,
 }
 
-/// The intervals of a log.
+/// Returns the intervals of a log.
 pub fn intervals(log: &str) -> Vec<Interval> {
     let mut lines = log.lines();
     assert_eq!(lines.next(), Some("#[Histogram log format version 1.3]"));
@@ -52,7 +52,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Version 2: cookie, payload length, normalizing offset, digits, lowest and highest value, ratio;
-/// then counts as zigzag LEB128, a negative one being so many empty buckets.
+/// then counts as zigzag LEB128. A negative count is a number of empty buckets.
 fn counts(bytes: &[u8]) -> Vec<(u64, u64)> {
     assert_eq!(word(bytes, 0), 0x1c84_9313);
     assert_eq!(word(bytes, 4) as usize, bytes.len() - 40);
@@ -96,7 +96,7 @@ fn zigzag<'a>(payload: &mut impl Iterator<Item = &'a u8>) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Largest value of a bucket: `linear` buckets of width 1, then half as many of each doubled width.
+/// Returns the largest value of a bucket: `linear` buckets of width 1, then half as many of each doubled width.
 fn largest(index: u64, linear: u64) -> u64 {
     if index < linear {
         return index;
@@ -123,7 +123,7 @@ fn log_and_document(args: &[&str]) -> (String, Value, Output) {
 }
 
 #[test]
-fn a_log_has_every_latency_of_every_size() {
+fn log_has_each_sample_of_each_size() {
     let args = [
         "read-lat",
         "--loopback",
@@ -178,7 +178,7 @@ fn a_log_has_every_latency_of_every_size() {
     }
 }
 
-/// The latencies of a table, in ns.
+/// Returns the latencies of a table, in ns.
 fn latencies(table: &str) -> Vec<u64> {
     let rows = table.lines().take_while(|line| !line.starts_with('-'));
     rows.map(|row| {
@@ -189,7 +189,7 @@ fn latencies(table: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_failed_run_leaves_a_log_without_intervals() {
+fn writes_log_without_intervals_if_the_run_fails() {
     let (log, document, output) =
         log_and_document(&["write-lat", "--loopback", "-d", "soft0", "-v", "7777"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! Progress on a pseudo-terminal, and none in a pipe.
+//! Progress on a pseudo-terminal, but not in a pipe.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::{Fabric, finish_or_kill, stderr};
 
-/// A terminal: its other end, and a device for a program.
+/// Opens a terminal. Returns its master, and the device for a program.
 fn terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
     grantpt(&ours).expect("a pseudo-terminal");
@@ -19,7 +19,7 @@ fn terminal() -> (File, File) {
     (ours.into(), device.into())
 }
 
-/// What comes to a terminal until the program has closed it, or `enough` is seen.
+/// Returns what is written to a terminal until the program closes it or `enough` is true.
 fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
@@ -40,7 +40,7 @@ fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
-fn a_terminal_shows_progress_until_the_run_ends() {
+fn shows_progress_on_a_terminal_until_the_run_ends() {
     for (tool, options, unit) in [
         ("write-lat", &["-s", "8:16", "-D", "100"][..], " us"),
         ("send-bw", &["-s", "64", "-n", "1000000000"], " MB/s"),
@@ -77,7 +77,7 @@ fn a_terminal_shows_progress_until_the_run_ends() {
 }
 
 #[test]
-fn quiet_and_a_pipe_show_none() {
+fn shows_no_progress_with_quiet_or_in_a_pipe() {
     let options = ["write-lat", "--loopback", "-d", "soft0", "-D", "1"];
     let (mut ours, device) = terminal();
     let fabric = Fabric::new();

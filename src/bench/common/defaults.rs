@@ -1,4 +1,4 @@
-//! Run options that several tools have by default.
+//! Default run options that several tools share.
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use crate::run_options::{ListOptions, RunOptions};

@@ -7,23 +7,24 @@ use cxi::sys::{
 };
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
-use super::memory::{EVENT_PAGE, map, refused};
+use super::memory::{EVENT_PAGE, map};
 use super::{PORTAL_INDEX, TriggeredCounter};
+use crate::advice::Explain;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::plan::buffers::Buffer;
 
 /// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
 const TRANSMIT_SLOTS: u32 = 5;
 
-/// What immediate data commands do not say themselves.
+/// Options of immediate data commands that stand in their context, not in the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdcContext {
     /// Restricted operations.
     pub restricted: bool,
-    /// The target's value comes back into the buffer.
+    /// The target's previous value is written to the buffer.
     pub fetching: bool,
     /// Success raises no event.
     pub silent: bool,
@@ -31,7 +32,7 @@ pub struct IdcContext {
     pub counter: Option<u16>,
 }
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the peer.
@@ -40,15 +41,15 @@ pub enum Direction {
     Get,
 }
 
-/// Profile, transmit queue, event queue and buffer, aimed at the peer's portal.
+/// Profile, transmit queue, event queue and buffer, for commands to the peer's portal.
 pub struct Initiator {
-    /// What all its commands travel by.
+    /// Communication profile of all commands.
     pub profile: CommunicationProfile,
-    /// Where commands go.
+    /// Queue of the commands.
     pub transmit: TransmitQueue,
-    /// Where their events arrive.
+    /// Queue of their events.
     pub events: EventQueue,
-    /// What DMA commands read from and write to.
+    /// Buffer that DMA commands read and write.
     pub buffer: MemoryRegion,
     dfa: u32,
     index_ext: u8,
@@ -60,7 +61,7 @@ impl Initiator {
         Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
-    /// The same with queues for so many slots and operations in flight.
+    /// Allocates the resources with queues for `slots` command slots and `in_flight` operations.
     pub fn with_queues(
         endpoint: &Endpoint,
         peer: FabricAddress,
@@ -72,13 +73,13 @@ impl Initiator {
         let vni = endpoint.domain().vni();
         let profile =
             CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-                .map_err(refused("allocate a communication profile"))?;
-        // No combining of events: each is written at once.
+                .explain("cannot allocate a communication profile")?;
+        // Events are not combined: each is written at once.
         let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
-            .map_err(refused("allocate the initiator's event queue"))?;
+            .explain("cannot allocate the initiator's event queue")?;
         let buffer = map(endpoint, Use::Transmit, buffer)?;
         let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
-            .map_err(refused("allocate the transmit queue"))?;
+            .explain("cannot allocate the transmit queue")?;
         transmit.keep_mapped(&buffer);
         Ok(Self {
             profile,
@@ -106,38 +107,36 @@ impl Initiator {
             command.set_event_ct_ack(true).set_ct(counter);
         }
         let mut batch = self.transmit.batch();
-        batch.emit_c_state(&command).map_err(|error| {
-            Failure::nic(format!(
-                "cannot issue the context of immediate data commands: {error}"
-            ))
-        })?;
+        batch
+            .emit_c_state(&command)
+            .nic("cannot issue the context of immediate data commands")?;
         batch.commit_doorbell();
         Ok(())
     }
 
-    /// Aims commands made from now on at another index of the peer.
+    /// Sets the portal index of commands that are made afterwards.
     pub fn aim(&mut self, index: u32) {
         self.index_ext = address::index_ext(index);
     }
 
-    /// The peer's endpoint, for commands.
+    /// Returns the peer's endpoint, for commands.
     pub fn dfa(&self) -> u32 {
         self.dfa
     }
 
-    /// The part of its portal index that the endpoint does not hold.
+    /// Returns the part of the portal index that the endpoint does not hold.
     pub fn index_ext(&self) -> u8 {
         self.index_ext
     }
 
-    /// Header of an immediate data command for the start of the peer's entry.
+    /// Returns the header of an immediate data command to the start of the peer's entry.
     pub fn idc_header(&self) -> IdcHdr {
         let mut header = IdcHdr::new();
         header.set_dfa(self.dfa);
         header
     }
 
-    /// A restricted PUT or GET between the first `size` bytes of the buffer and of the peer's
+    /// Returns a restricted PUT or GET between the first `size` bytes of the buffer and of the peer's
     /// entry.
     pub fn nomatch(&self, direction: Direction, size: u64) -> NomatchDmaCmd {
         let mut command = NomatchDmaCmd::new();
@@ -157,7 +156,7 @@ impl Initiator {
         command
     }
 
-    /// The same, unrestricted: ordered, one message.
+    /// Returns the unrestricted form of that command: ordered, one message.
     pub fn full(&self, direction: Direction, size: u64) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command
@@ -180,16 +179,16 @@ impl Initiator {
         self.close_with(None)
     }
 
-    /// The same with a triggered_counter that commands count on, which goes after the queue of these
-    /// commands and before the events that it reports to.
+    /// Releases the resources and the counter on which the commands count: after the queue of the commands
+    /// and before the event queue to which it reports.
     pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
         self.transmit
             .close()
-            .map_err(refused("release the transmit queue"))?;
+            .explain("cannot release the transmit queue")?;
         triggered_counter.map_or(Ok(()), TriggeredCounter::close)?;
         self.events
             .close()
-            .map_err(refused("release the initiator's event queue"))?;
-        self.buffer.close().map_err(refused("release the buffer"))
+            .explain("cannot release the initiator's event queue")?;
+        self.buffer.close().explain("cannot release the buffer")
     }
 }

@@ -7,7 +7,7 @@ use super::{Initiator, TriggeredCounter};
 use crate::advice;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
@@ -15,18 +15,18 @@ use crate::run_options::RunOptions;
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
 
-/// Slots beside those of a list: an operation that answers the peer's list, and those that the NIC
+/// Slots in addition to those of a list: for an answer to the peer's list, and those that the NIC
 /// leaves unused (defect T6 of tools.md).
 pub const FURTHER_SLOTS: u32 = 1 + 5;
 
 /// Names of the operations of a list, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
-    /// One of them: `message`.
+    /// One operation: `message`.
     pub operation: &'static str,
-    /// All of them: `list of messages`.
+    /// A list: `list of messages`.
     pub list: &'static str,
-    /// What the side is doing: `sending messages`.
+    /// The activity: `sending messages`.
     pub doing: &'static str,
 }
 
@@ -71,7 +71,7 @@ impl ListInitiator {
     ///
     /// # Errors
     ///
-    /// A command that the queue does not take.
+    /// A command for which the queue has no room.
     #[inline]
     pub fn issue(
         &mut self,
@@ -81,7 +81,7 @@ impl ListInitiator {
         self.completed.arm(count)?;
         let mut batch = self.initiator.transmit.batch();
         for _ in 0..count {
-            emit(&mut batch).map_err(|error| not_issued(self.words, error))?;
+            emit(&mut batch).nic(format_args!("cannot issue a {}", self.words.operation))?;
         }
         batch.commit_doorbell();
         Ok(())
@@ -92,7 +92,7 @@ impl ListInitiator {
     ///
     /// # Errors
     ///
-    /// An event that reports a failure, none in time.
+    /// An event that reports a failure, or no event in time.
     #[inline]
     pub fn wait<C: Clock>(
         &mut self,
@@ -114,7 +114,7 @@ impl ListInitiator {
         }
     }
 
-    /// Takes the report of another counter from the event queue, if one is there.
+    /// Takes the report of another counter from the event queue, if there is one.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl ListInitiator {
     }
 }
 
-/// The counter whose threshold an event reports as reached.
+/// Returns the number of the counter whose threshold was reached.
 #[inline(always)]
 fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
     let (kind, code) = (event.event_type(), event.return_code());
@@ -159,25 +159,20 @@ fn unexpected(words: Words, kind: EventType, code: ReturnCode) -> Failure {
     advice::unexpected(words.doing, kind, EventType::TRIGGERED_OP, code)
 }
 
-#[cold]
-fn not_issued(words: Words, error: EmitError) -> Failure {
-    Failure::nic(format!("cannot issue a {}: {error}", words.operation))
-}
-
-/// Where in the buffers the operations of a list go.
+/// The offsets of the operations of a list in the buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     list_size: u64,
-    /// Bytes from one place to the next.
+    /// Bytes from one offset to the next.
     step: u64,
-    /// Places before it starts over.
+    /// Number of distinct offsets.
     places: u64,
-    /// The next one.
+    /// Index of the next offset.
     place: u64,
 }
 
 impl Walk {
-    /// The walk of lists with operations of `size` bytes.
+    /// Creates the walk of lists with operations of `size` bytes.
     ///
     /// # Errors
     ///
@@ -188,24 +183,24 @@ impl Walk {
         Ok(Self {
             list_size: lists.list_size.into(),
             step,
-            // Offsets keep to the buffer as it was asked for, not as it was rounded up to pages. The
-            // first place is used even if its spacing does not fit.
+            // Offsets are within the requested length of the buffer, not the length rounded up to
+            // pages. The first offset is used even if its spacing does not fit.
             places: (lists.buffer(run.max_size) / step).max(1),
             place: 0,
         })
     }
 
-    /// Operations of a list.
+    /// Returns the number of operations of a list.
     pub fn list_size(&self) -> u64 {
         self.list_size
     }
 
-    /// Distinct places that a list goes to.
+    /// Returns the number of distinct offsets of a list.
     pub fn distinct_places(&self) -> u64 {
         self.list_size.min(self.places)
     }
 
-    /// Goes back to the start of the buffers, where each list begins.
+    /// Returns to the start of the buffers, where each list begins.
     #[inline(always)]
     pub fn restart(&mut self) {
         self.place = 0;

@@ -1,11 +1,11 @@
-//! Buffers of the benchmarks, and how a refused allocation is told.
+//! Buffers of the benchmarks: allocation, mapping, contents.
 
 use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{MemoryRegion, Pages};
 
-use crate::advice::{self, Situation};
+use crate::advice::{self, Explain, Situation};
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::gpu::Use;
 use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
@@ -14,11 +14,11 @@ use crate::plan::buffers::Buffer;
 /// time, and the smallest queue, one page, holds more.
 pub const EVENT_PAGE: u32 = 1;
 
-/// What the NIC may do with a buffer, which stays where it is.
+/// Access of the NIC to a buffer, which is pinned.
 const RIGHTS: u32 = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
 
-/// Zeroed memory for `buffer`, in whole pages, pinned for the NIC to read and write: on the GPU that the
-/// user names for this `use_`, or of the system.
+/// Allocates zeroed memory for `buffer` in whole pages, and maps it for the NIC to read and write. The
+/// memory is on the GPU that the user names for this `use_`, or system memory.
 pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegion, Failure> {
     let length = buffer.length;
     let bytes = usize::try_from(length).unwrap_or(usize::MAX);
@@ -26,47 +26,38 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
         let what = format!("{length} bytes on {} GPU {index}", gpus.kind());
         let memory = gpus
             .allocate(index.into(), bytes)
-            .map_err(refused(&format!("get a buffer of {what}")))?;
-        // Whatever the errno is, it is about reaching the GPU.
-        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS).map_err(|error| {
-            let message = format!("cannot map a buffer of {what} for the NIC: {error}");
-            advice::found(Situation::NoPeerToPeer, message)
-        });
+            .explain(format_args!("cannot get a buffer of {what}"))?;
+        // Each errno of this call has the same cause: the NIC cannot access the memory of the GPU.
+        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS)
+            .environment(format_args!("cannot map a buffer of {what} for the NIC"))
+            .map_err(|failure| failure.with_hint(advice::hint(Situation::NoPeerToPeer)));
     }
     let pages = match buffer.huge_page {
-        None => {
-            Pages::anonymous(bytes).map_err(refused(&format!("get a buffer of {length} bytes")))?
-        }
-        Some(size) => Pages::huge(bytes, size).map_err(refused(&format!(
-            "get a buffer of {length} bytes in huge pages of {size}"
-        )))?,
+        None => Pages::anonymous(bytes)
+            .explain(format_args!("cannot get a buffer of {length} bytes"))?,
+        Some(size) => Pages::huge(bytes, size).explain(format_args!(
+            "cannot get a buffer of {length} bytes in huge pages of {size}"
+        ))?,
     };
-    // No hints: the driver finds out the size of the pages itself (libcxi.md 7.2).
-    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).map_err(refused(&format!(
-        "map a buffer of {length} bytes for the NIC"
-    )))
+    // No hints: the driver determines the size of the pages (libcxi.md 7.2).
+    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).explain(format_args!(
+        "cannot map a buffer of {length} bytes for the NIC"
+    ))
 }
 
-/// The failure of a call; `what` completes "cannot ...".
-pub fn refused(what: &str) -> impl FnOnce(cxi::Error) -> Failure {
-    let what = what.to_owned();
-    move |error| advice::refused(&what, error)
-}
-
-/// Byte at `offset` of a buffer whose bytes tell where they belong. Never zero, which is what a
-/// buffer holds before anything arrives; the period is prime, so that no power of two hides a
-/// misplaced one.
+/// Returns the byte at `offset` of a numbered buffer. It is never zero, the contents of an empty
+/// buffer; the period is prime, so that a byte misplaced by a power of two differs.
 pub const fn numbered(offset: u64) -> u8 {
     (offset % PERIOD) as u8 + 1
 }
 
-/// Blocks of 64 KB filled between two looks at the peer, for some milliseconds.
+/// Number of 64 KB blocks that are filled between two checks of the peer, some milliseconds.
 const BLOCKS_PER_LOOK: usize = 256;
 
 /// Period of [`numbered`].
 pub const PERIOD: u64 = 251;
 
-/// Numbers all bytes of `buffer`, which may take seconds: as long as the peer is there.
+/// Numbers all bytes of `buffer`. This may take seconds; a peer that ends stops it.
 pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Result<(), Failure> {
     let block: Vec<u8> = (0..PERIOD * 256).map(numbered).collect();
     for (number, start) in (0..buffer.len()).step_by(block.len()).enumerate() {
@@ -76,17 +67,18 @@ pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Resu
         let length = block.len().min(buffer.len() - start);
         buffer
             .copy_in(start, &block[..length])
-            .map_err(refused("fill a buffer"))?;
+            .explain("cannot fill a buffer")?;
     }
     Ok(())
 }
 
 /// Sets all bytes of `buffer` to zero.
 pub fn clear(buffer: &MemoryRegion) -> Result<(), Failure> {
-    buffer.fill(0).map_err(refused("clear a buffer"))
+    buffer.fill(0).explain("cannot clear a buffer")
 }
 
-/// Fails unless the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names it.
+/// Checks that the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names the
+/// buffer in the message.
 pub fn is_numbered(
     buffer: &MemoryRegion,
     whose: &str,
@@ -98,7 +90,7 @@ pub fn is_numbered(
         let block = &mut block[..(start + size - at).min(1 << 16) as usize];
         buffer
             .copy_out(at as usize, block)
-            .map_err(refused("look into a buffer"))?;
+            .explain("cannot read a buffer")?;
         for (found, offset) in block.iter().zip(at..) {
             let expected = numbered(offset);
             if *found != expected {

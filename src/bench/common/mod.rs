@@ -1,4 +1,4 @@
-//! What more than one benchmark is built from.
+//! Parts that several benchmarks share.
 
 pub mod defaults;
 mod initiator;

@@ -1,14 +1,14 @@
-//! One end of a one-sided benchmark.
+//! One side of a one-sided benchmark.
 
 use super::{Initiator, Target};
 use crate::error::Failure;
 
-/// What one side of a one-sided benchmark holds: the client an initiator, the server a target.
+/// The resources of one side of a one-sided benchmark: the client's initiator, the server's target.
 #[allow(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum OneEnd {
-    /// The client's.
+    /// The client.
     Initiator(Initiator),
-    /// The server's.
+    /// The server.
     Target(Target),
 }
 

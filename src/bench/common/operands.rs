@@ -1,8 +1,8 @@
-//! Operands of the atomic benchmarks: chosen so that every operation changes the target, as long as
-//! operation and type allow it (tools.md 8.3, without its defects T9 to T12).
+//! Operands of the atomic benchmarks, chosen so that each operation changes the target as long as
+//! operation and type permit it (tools.md 8.3, without its defects T9 to T12).
 //!
-//! A value is held as the NIC has it in memory and in commands (nic.md 11.4): in the low-order
-//! bytes of two little-endian words, the first one the low half.
+//! A value has the form of the NIC's memory and commands (nic.md 11.4): the low-order bytes of two
+//! little-endian words, the low half first.
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 
@@ -17,7 +17,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Those of the first operation.
+    /// Returns the operands of the first operation.
     pub fn new(atomic: Atomic) -> Self {
         use AtomicOp::{Axor, Band, Cswap, Land, Max, Min};
         use CswapOp::{Eq, Ge, Gt, Le, Lt, Ne};
@@ -43,7 +43,7 @@ impl Operands {
         }
     }
 
-    /// Goes on to those of the next operation.
+    /// Advances to the operands of the next operation.
     #[inline]
     pub fn advance(&mut self) {
         let ty = self.atomic.ty;
@@ -55,7 +55,7 @@ impl Operands {
             AtomicOp::Axor => self.second = alternate(ty, self.second),
             AtomicOp::Cswap => {
                 self.first = alternate(ty, self.first);
-                // What equals the target: the value that was swapped in before.
+                // The value of the target: the one that the previous operation has swapped in.
                 if matches!(self.atomic.cswap, CswapOp::Eq | CswapOp::Le | CswapOp::Ge) {
                     self.second = alternate(ty, self.second);
                 }
@@ -65,7 +65,7 @@ impl Operands {
     }
 }
 
-/// What the target holds before the first operation.
+/// Returns the value of the target before the first operation.
 pub fn initial_target(atomic: Atomic) -> u128 {
     use CswapOp::{Eq, Ge, Le, Lt};
     let ty = atomic.ty;
@@ -80,7 +80,7 @@ pub fn initial_target(atomic: Atomic) -> u128 {
     }
 }
 
-/// A small number, in each part of a type that has two.
+/// Returns a small number, in both parts of a complex type.
 fn number(ty: AtomicType, value: u8) -> u128 {
     let twice = |part: u128, bits: u32| part << bits | part;
     match ty {
@@ -93,18 +93,18 @@ fn number(ty: AtomicType, value: u8) -> u128 {
     }
 }
 
-/// 1 for 2 and the other way round.
+/// Returns 1 for 2, and 2 for 1.
 fn alternate(ty: AtomicType, value: u128) -> u128 {
     let one = number(ty, 1);
     if value == one { number(ty, 2) } else { one }
 }
 
-/// All bits of the type.
+/// Returns a value with all bits of the type set.
 pub(super) fn ones(ty: AtomicType) -> u128 {
     u128::MAX >> (128 - 8 * ty.size())
 }
 
-/// The greatest finite value.
+/// Returns the greatest finite value.
 fn greatest(ty: AtomicType) -> u128 {
     match ty {
         AtomicType::Float => f32::MAX.to_bits().into(),
@@ -114,7 +114,7 @@ fn greatest(ty: AtomicType) -> u128 {
     }
 }
 
-/// The least finite value.
+/// Returns the least finite value.
 fn least(ty: AtomicType) -> u128 {
     match ty {
         AtomicType::Float => f32::MIN.to_bits().into(),
@@ -124,7 +124,7 @@ fn least(ty: AtomicType) -> u128 {
     }
 }
 
-/// The next smaller value of the type itself; integers start over at their end.
+/// Returns the next smaller value of the type; integers wrap around.
 fn below(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_down().to_bits().into(),
@@ -133,7 +133,7 @@ fn below(ty: AtomicType, value: u128) -> u128 {
     }
 }
 
-/// The next greater value of the type itself; integers start over at their end.
+/// Returns the next greater value of the type; integers wrap around.
 fn above(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_up().to_bits().into(),

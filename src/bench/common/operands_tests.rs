@@ -1,9 +1,9 @@
-//! Operands against a model of the operations, written from their definition (nic.md 11.2).
+//! Compares operands with a model of the operations, written from their definition (nic.md 11.2).
 
 use super::operands::{Operands, initial_target, is_signed, ones};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 
-/// All combinations that exist; comparisons count for CSWAP only.
+/// Returns all valid combinations; the comparison applies to CSWAP only.
 pub(crate) fn combinations() -> Vec<Atomic> {
     let mut found = Vec::new();
     for (_, op) in OPS {
@@ -25,7 +25,7 @@ pub(crate) fn combinations() -> Vec<Atomic> {
     found
 }
 
-/// The target after `count` operations with the operands in their order.
+/// Returns the target after `count` operations.
 pub(crate) fn target_after(atomic: Atomic, count: u64) -> u128 {
     let mut operands = Operands::new(atomic);
     let mut target = initial_target(atomic);
@@ -70,9 +70,12 @@ fn applied(atomic: Atomic, target: u128, first: u128, second: u128) -> u128 {
         }
         ty => {
             let bits = 8 * ty.size() as u32;
-            let value = |bits_of: u128| match is_signed(ty) {
-                true => (bits_of as i128) << (128 - bits) >> (128 - bits),
-                false => bits_of as i128,
+            let value = |bits_of: u128| {
+                if is_signed(ty) {
+                    (bits_of as i128) << (128 - bits) >> (128 - bits)
+                } else {
+                    bits_of as i128
+                }
             };
             let result = integer(atomic, value(target), value(first), value(second));
             result as u128 & ones(ty)
@@ -127,22 +130,22 @@ fn complex(atomic: Atomic, t: [f64; 2], a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     }
 }
 
-/// How many operations in a row can change the target at all.
+/// Returns how many consecutive operations can change the target.
 fn changes_possible(atomic: Atomic) -> u64 {
     let bits = 8 * atomic.ty.size();
     match atomic.op {
-        // Once true or false it stays so.
+        // The target stays true or false.
         AtomicOp::Lor | AtomicOp::Land => 1,
-        // A bit at a time.
+        // One bit per operation.
         AtomicOp::Bor | AtomicOp::Band => bits,
-        // A value at a time, from one end of the type to the other.
+        // One value per operation, from one end of the type to the other.
         AtomicOp::Min | AtomicOp::Max if bits == 8 => 255,
         _ => 1000,
     }
 }
 
 #[test]
-fn t9_t11_t12_every_operation_changes_the_target() {
+fn t9_t11_t12_each_operation_changes_target() {
     for atomic in combinations() {
         let (mut operands, mut target) = (Operands::new(atomic), initial_target(atomic));
         for number in 0..changes_possible(atomic) {
@@ -155,7 +158,7 @@ fn t9_t11_t12_every_operation_changes_the_target() {
 }
 
 #[test]
-fn no_operand_leaves_its_type() {
+fn operands_stay_within_type() {
     for atomic in combinations() {
         let mut operands = Operands::new(atomic);
         for _ in 0..1000 {
@@ -167,9 +170,9 @@ fn no_operand_leaves_its_type() {
     }
 }
 
-/// tools.md 8.3, for some.
+/// Some values of tools.md 8.3.
 #[test]
-fn the_values_of_the_table() {
+fn matches_values_of_table() {
     let of = |op, cswap, ty| {
         let atomic = Atomic {
             op,

@@ -1,4 +1,4 @@
-//! One command, repeated: write it, launch it, wait for its event.
+//! One command, repeated: written, launched, its event awaited.
 
 use cxi::records::{FullDmaCmd, NomatchDmaCmd};
 use cxi::{
@@ -8,22 +8,22 @@ use cxi::{
 use super::Initiator;
 use crate::advice;
 use crate::bench::api::{RepeatTransaction, Transaction};
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 
-/// A command made before the loop. It is written into the queue inside the timed part.
+/// A command that is made before the loop and written into the queue inside the timed part.
 pub trait Command {
-    /// Writes it.
+    /// Writes the command into `batch`.
     fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 
-    /// Prepares the next one, outside the timed part. `buffer` is the initiator's.
+    /// Prepares the next command, outside the timed part. `buffer` is the initiator's.
     #[inline(always)]
     fn advance(&mut self, _buffer: &mut MemoryRegion) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// The NIC moves the data from or to the client's buffer.
+/// A restricted DMA command: the NIC moves the data from or to the client's buffer.
 pub struct NomatchDma(pub NomatchDmaCmd);
 
 impl Command for NomatchDma {
@@ -33,7 +33,7 @@ impl Command for NomatchDma {
     }
 }
 
-/// As [`NomatchDma`], unrestricted.
+/// An unrestricted DMA command.
 pub struct FullDma(pub FullDmaCmd);
 
 impl Command for FullDma {
@@ -43,16 +43,16 @@ impl Command for FullDma {
     }
 }
 
-/// What ends a transaction.
+/// The end of a transaction.
 #[derive(Clone, Copy)]
 pub struct Completion {
     /// The event that reports it.
     pub event: EventType,
-    /// What was done, for messages: `write`.
+    /// Name of the operation, for messages: `write`.
     pub operation: &'static str,
 }
 
-/// Hands `command` on as a transaction, launched by low-latency write or by doorbell.
+/// Passes `command` to `repeat` as a transaction that is launched by low-latency write or doorbell.
 pub fn measure<C: Command, R: RepeatTransaction>(
     initiator: &mut Initiator,
     command: C,
@@ -105,7 +105,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
         let mut batch = self.transmit.batch();
         self.command
             .emit(&mut batch)
-            .map_err(|error| self.completion.not_issued(error))?;
+            .nic(format_args!("cannot issue a {}", self.completion.operation))?;
         if LOW_LATENCY {
             batch.commit_low_latency();
         } else {
@@ -127,11 +127,6 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
 }
 
 impl Completion {
-    #[cold]
-    fn not_issued(&self, error: EmitError) -> Failure {
-        Failure::nic(format!("cannot issue a {}: {error}", self.operation))
-    }
-
     #[cold]
     fn unexpected(&self, (event, code): (EventType, ReturnCode)) -> Failure {
         advice::unexpected(self.operation, event, self.event, code)

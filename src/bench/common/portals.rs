@@ -1,4 +1,4 @@
-//! Portals table entries and the list entries behind them (tools.md 3.3, 3.4).
+//! Portals table entries and their list entries (tools.md 3.3, 3.4).
 
 use cxi::records::{SetStateCmd, TargetCmd};
 use cxi::sys::{
@@ -6,10 +6,9 @@ use cxi::sys::{
 };
 use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
 
-use super::memory::refused;
-use crate::advice;
+use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
@@ -17,64 +16,64 @@ const TARGET_SLOTS: u32 = 1;
 /// How long the NIC may take to enable a portal or to link an entry, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// What a list entry over a whole buffer lets in, and what it tells about it.
+/// The operations that a list entry over a whole buffer accepts, and how it reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Writes, sends and atomic operations are let in.
+    /// Accepts writes, sends and atomic operations.
     pub put: bool,
-    /// Reads and fetching operations are let in.
+    /// Accepts reads and fetching operations.
     pub get: bool,
-    /// What it matches; none on a non-matching portal, or for whatever has no match bits.
+    /// Initiator and match bits; none on a non-matching portal, or for operations without match bits.
     pub matching: Option<Match>,
-    /// What becomes known of an operation.
+    /// How an operation is reported.
     pub reports: Reports,
-    /// Order of the writes of a message's body and end does not matter.
+    /// The writes of a message's body and end may be reordered.
     pub relaxed: bool,
-    /// Comes back in its events.
+    /// Buffer id in its events.
     pub buffer_id: u16,
 }
 
-/// What a matching entry is found by.
+/// The match criteria of a list entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Initiator, as its commands give it.
+    /// Initiator, as in its commands.
     pub initiator: u32,
     /// Match bits.
     pub bits: u64,
-    /// Bits of these that do not count.
+    /// Match bits that are ignored.
     pub ignored: u64,
 }
 
-/// What becomes known of an operation on an entry.
+/// How an operation on a list entry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Nothing.
+    /// Not at all.
     Nothing,
-    /// Its events.
+    /// By its events.
     Events,
-    /// The counter of this number goes up; failures raise events.
+    /// By incrementing the counter of this number; failures raise events.
     Counted(u16),
 }
 
-/// The queues through which portals are opened, and their events arrive.
+/// The command queue that opens portals, and the event queue of the portals.
 pub struct Portals {
     commands: TargetQueue,
-    /// Events of all that arrives.
+    /// Events of all portals.
     pub events: EventQueue,
 }
 
 impl Portals {
-    /// Allocates the queues; `events` is how many events can be waiting.
+    /// Allocates the queues for `events` pending events.
     pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
-            .map_err(refused("allocate the target's event queue"))?;
+            .explain("cannot allocate the target's event queue")?;
         let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
-            .map_err(refused("allocate the target command queue"))?;
+            .explain("cannot allocate the target command queue")?;
         Ok(Self { commands, events })
     }
 
-    /// Makes a portal at `index` of the domain, and enables it.
+    /// Allocates a portal at `index` of the domain, and enables it.
     pub fn open(
         &mut self,
         endpoint: &Endpoint,
@@ -82,10 +81,10 @@ impl Portals {
         is_matching: bool,
     ) -> Result<PortalTableEntry, Failure> {
         let mut portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching)
-            .map_err(refused("allocate a portals table entry"))?;
+            .explain("cannot allocate a portals table entry")?;
         portal
             .map(endpoint.domain(), index)
-            .map_err(refused("map the portals table entry"))?;
+            .explain("cannot map the portals table entry")?;
         let mut command = SetStateCmd::new();
         command
             .set_opcode(C_CMD_TGT_SETSTATE as u8)
@@ -94,7 +93,7 @@ impl Portals {
         let mut batch = self.commands.batch();
         batch
             .emit_set_state(&command)
-            .map_err(|error| Failure::nic(format!("cannot enable the portal: {error}")))?;
+            .nic("cannot enable the portal")?;
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
@@ -107,7 +106,7 @@ impl Portals {
         }
     }
 
-    /// Puts a persistent entry over all of `buffer` on the priority list of `portal`.
+    /// Appends a persistent list entry over all of `buffer` to the priority list of `portal`.
     pub fn append(
         &mut self,
         portal: &mut PortalTableEntry,
@@ -155,7 +154,7 @@ impl Portals {
         let mut batch = self.commands.batch();
         batch
             .emit_target(&command)
-            .map_err(|error| Failure::nic(format!("cannot append the buffer: {error}")))?;
+            .nic("cannot append the buffer")?;
         batch.commit_doorbell();
         self.answer("appending the buffer", EventType::LINK)
             .map(drop)
@@ -186,10 +185,10 @@ impl Portals {
     pub fn close(self) -> Result<(), Failure> {
         self.commands
             .close()
-            .map_err(refused("release the target command queue"))?;
+            .explain("cannot release the target command queue")?;
         self.events
             .close()
-            .map_err(refused("release the target's event queue"))
+            .explain("cannot release the target's event queue")
     }
 }
 
@@ -197,5 +196,5 @@ impl Portals {
 pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
     portal
         .close()
-        .map_err(refused("release the portals table entry"))
+        .explain("cannot release the portals table entry")
 }

@@ -1,27 +1,27 @@
-//! Rendezvous puts: the target fetches the data when it has a place for it (nic.md 10).
+//! Rendezvous puts: the target fetches the data when a list entry matches (nic.md 10).
 
 use cxi::records::{EventTargetLong, FullDmaCmd};
 use cxi::sys::{C_CMD_GET, C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PID_ANY};
 use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
 
-use super::memory::refused;
 use super::portals::{self, Entry, Match, Portals, Reports};
 use super::{Initiator, TriggeredCounter};
+use crate::advice::Explain;
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::run_options::Side;
 
-/// What messages and receiving entries are matched by (tools.md 3.4).
+/// Match bits of messages and receiving entries (tools.md 3.4).
 pub const MATCH_BITS: u64 = 0x1234_5678_9abc_def0;
 
-/// Bits of these that come back in a get.
+/// The part of the match bits that a get carries.
 const GET_BITS: u64 = 0xffff_0000_0000_0000;
 
-/// Bits of a get that say which kind of transaction it is: any will do.
+/// The match bits of a get for its transaction type; ignored.
 const TRANSACTION_TYPE: u64 = 0xf00;
 
-/// What a sender tells about its messages; nobody reads it, a tracer sees it.
+/// Header data of the messages, visible in traces only.
 const HEADER_DATA: u64 = 0x77;
 const USER_POINTER: u64 = 0x88;
 
@@ -33,12 +33,12 @@ const fn id(side: Side) -> u8 {
     }
 }
 
-/// The initiator id of a side: with its real PID, for the get comes back there.
+/// Returns the initiator id of a side, with its PID, to which the get is addressed.
 fn initiator_id(endpoint: &Endpoint, of: FabricAddress) -> u32 {
     address::match_id(endpoint.device().info().pid_bits, of.pid, of.nic)
 }
 
-/// What lets messages of `peer` in.
+/// Returns the match criteria for messages of `peer`.
 pub fn messages_of(endpoint: &Endpoint, peer: FabricAddress) -> Match {
     Match {
         initiator: initiator_id(endpoint, peer),
@@ -47,7 +47,7 @@ pub fn messages_of(endpoint: &Endpoint, peer: FabricAddress) -> Match {
     }
 }
 
-/// A rendezvous put of `size` bytes, none of them sent along.
+/// Returns a rendezvous put of `size` bytes without eager data.
 pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) -> FullDmaCmd {
     let own = endpoint.address();
     let mut command = initiator.full(super::Direction::Put, size);
@@ -61,21 +61,21 @@ pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) ->
     command
 }
 
-/// An eager put that is let in where this rendezvous put would be.
+/// Returns an eager put that matches the same entry as the rendezvous put.
 pub fn eager(mut put: FullDmaCmd) -> FullDmaCmd {
     put.set_opcode(C_CMD_PUT as u8).set_rendezvous_id(0);
     put
 }
 
-/// Where the data of this side's messages is fetched from.
+/// The portal from which the peer fetches the data of this side's messages.
 pub struct Source {
     portal: PortalTableEntry,
-    /// Its events: GET, or failures where it is counted.
+    /// Its events: GET, or only failures if gets are counted.
     pub portals: Portals,
 }
 
 impl Source {
-    /// Opens `buffer` to the gets of `peer`; `events` can be waiting.
+    /// Opens `buffer` to the gets of `peer`, with a queue for `events` pending events.
     pub fn new(
         endpoint: &Endpoint,
         peer: FabricAddress,
@@ -117,15 +117,16 @@ impl Source {
     }
 }
 
-/// Fetches the data of a message in software, where the NIC leaves it to that (defect T21 of
-/// tools.md). Its queue is its own: the REPLY is to arrive where those of the NIC's gets do.
+/// Fetches the data of a message in software, if the NIC leaves the get to software (defect T21 of
+/// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as those of the
+/// NIC's gets.
 pub struct Fetcher {
     transmit: TransmitQueue,
     template: FullDmaCmd,
 }
 
 impl Fetcher {
-    /// For messages of `peer` that land in `buffer`; the REPLY arrives at the queue of `portals`.
+    /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of `portals`.
     pub fn new(
         endpoint: &Endpoint,
         profile: &CommunicationProfile,
@@ -136,7 +137,7 @@ impl Fetcher {
     ) -> Result<Self, Failure> {
         let (own, info) = (endpoint.address(), endpoint.device().info());
         let mut transmit = TransmitQueue::new(profile, slots, &portals.events, None)
-            .map_err(refused("allocate the transmit queue of gets"))?;
+            .explain("cannot allocate the transmit queue of gets")?;
         transmit.keep_mapped(buffer);
         let index = info.rdzv_get_idx;
         let mut template = FullDmaCmd::new();
@@ -151,7 +152,7 @@ impl Fetcher {
         Ok(Self { transmit, template })
     }
 
-    /// Counts the gets as well.
+    /// Counts the gets on a counter.
     pub fn count(&mut self, triggered_counter: &TriggeredCounter) {
         triggered_counter.keep_for(&mut self.transmit);
         self.template
@@ -159,7 +160,7 @@ impl Fetcher {
             .set_ct(triggered_counter.number());
     }
 
-    /// Issues the get for a message that `announced` with RENDEZVOUS.
+    /// Issues the get for the message that the RENDEZVOUS event `announced` reports.
     pub fn fetch(&mut self, announced: &EventTargetLong) -> Result<(), Failure> {
         let mut command = self.template;
         command
@@ -171,7 +172,7 @@ impl Fetcher {
         let mut batch = self.transmit.batch();
         batch
             .emit_dma(&command)
-            .map_err(|error| Failure::nic(format!("cannot issue the get of a message: {error}")))?;
+            .nic("cannot issue the get of a message")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -180,6 +181,6 @@ impl Fetcher {
     pub fn close(self) -> Result<(), Failure> {
         self.transmit
             .close()
-            .map_err(refused("release the transmit queue of gets"))
+            .explain("cannot release the transmit queue of gets")
     }
 }

@@ -3,8 +3,9 @@
 use cxi::{MemoryRegion, PortalTableEntry};
 
 use super::PORTAL_INDEX;
-use super::memory::{self, EVENT_PAGE, map, refused};
+use super::memory::{self, EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals};
+use crate::advice::Explain;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
@@ -19,7 +20,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates `buffer` and opens it through `entry`. It begins with `contents`; the rest is zero.
+    /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with `contents`; the
+    /// rest is zero.
     pub fn new(
         endpoint: &Endpoint,
         buffer: Buffer,
@@ -30,7 +32,7 @@ impl Target {
         let buffer = map(endpoint, Use::Receive, buffer)?;
         buffer
             .copy_in(0, contents)
-            .map_err(refused("fill the buffer"))?;
+            .explain("cannot fill the buffer")?;
         let mut portal = portals.open(endpoint, PORTAL_INDEX, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self {
@@ -45,7 +47,7 @@ impl Target {
         memory::fill_numbered(&self.buffer, supervisor)
     }
 
-    /// Fails unless the first `size` bytes of the buffer are numbered.
+    /// Checks that the first `size` bytes of the buffer are numbered.
     pub fn is_numbered(&self, size: u64) -> Result<(), Failure> {
         memory::is_numbered(&self.buffer, "the target buffer", 0, size)
     }
@@ -54,13 +56,13 @@ impl Target {
     pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         self.buffer
             .copy_out(0, bytes)
-            .map_err(refused("look into the buffer"))
+            .explain("cannot read the buffer")
     }
 
     /// Releases the resources and reports what fails.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.portals.close()?;
-        self.buffer.close().map_err(refused("release the buffer"))
+        self.buffer.close().explain("cannot release the buffer")
     }
 }

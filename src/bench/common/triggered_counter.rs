@@ -1,16 +1,17 @@
-//! A counter that is waited for by thresholds.
+//! A counter with a threshold that triggers an event.
 
-use cxi::{Counter, EmitError, EventQueue, TransmitQueue, TriggerQueue};
+use cxi::{Counter, EventQueue, TransmitQueue, TriggerQueue};
 
 use super::Initiator;
-use super::memory::refused;
+use crate::advice::Explain;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 
-/// Slots of its trigger queue; the library rounds up to a page.
+/// Slots of the trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
 
-/// A counter, and the queue whose commands wait for it. Thresholds are cumulative over the run.
+/// A counter, and the trigger queue whose commands wait for its threshold. Thresholds are cumulative
+/// over the run.
 pub struct TriggeredCounter {
     counter: Counter,
     triggers: TriggerQueue,
@@ -18,16 +19,16 @@ pub struct TriggeredCounter {
 }
 
 impl TriggeredCounter {
-    /// A counter at zero; what it triggers is reported to `events`.
+    /// Creates a counter at zero; its triggered events arrive at `events`.
     pub fn new(
         endpoint: &Endpoint,
         initiator: &Initiator,
         events: &EventQueue,
     ) -> Result<Self, Failure> {
-        let counter = Counter::new(endpoint.lni()).map_err(refused("allocate a counter"))?;
+        let counter = Counter::new(endpoint.lni()).explain("cannot allocate a counter")?;
         counter.reset();
         let mut triggers = TriggerQueue::new(&initiator.profile, TRIGGER_SLOTS, events)
-            .map_err(refused("allocate a trigger queue"))?;
+            .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);
         Ok(Self {
             counter,
@@ -36,29 +37,29 @@ impl TriggeredCounter {
         })
     }
 
-    /// The number by which commands and entries name the counter.
+    /// Returns the number of the counter in commands and list entries.
     pub fn number(&self) -> u16 {
         self.counter.number()
     }
 
-    /// Keeps the counter as long as the queue whose commands count on it.
+    /// Keeps the counter alive as long as the queue whose commands count on it.
     pub fn keep_for(&self, transmit: &mut TransmitQueue) {
         transmit.keep_counter(&self.counter);
     }
 
-    /// Asks for TRIGGERED_OP when so many more have been counted, those asked for before apart.
+    /// Requests TRIGGERED_OP after `more` counts than those requested before.
     #[inline]
     pub fn arm(&mut self, more: u64) -> Result<(), Failure> {
         self.skip(more);
         let mut batch = self.triggers.batch();
         batch
             .emit_trigger_event(&self.counter, self.threshold)
-            .map_err(not_armed)?;
+            .nic("cannot wait for a counter")?;
         batch.commit_doorbell();
         Ok(())
     }
 
-    /// So many more will be counted, and nobody asks.
+    /// Adds `more` expected counts without requesting an event.
     #[inline]
     pub fn skip(&mut self, more: u64) {
         self.threshold += more;
@@ -68,12 +69,7 @@ impl TriggeredCounter {
     pub fn close(self) -> Result<(), Failure> {
         self.triggers
             .close()
-            .map_err(refused("release a trigger queue"))?;
-        self.counter.close().map_err(refused("release a counter"))
+            .explain("cannot release a trigger queue")?;
+        self.counter.close().explain("cannot release a counter")
     }
-}
-
-#[cold]
-fn not_armed(error: EmitError) -> Failure {
-    Failure::nic(format!("cannot wait for a counter: {error}"))
 }

@@ -1,26 +1,27 @@
-//! Standard output and the like, where no wait for a reader is endless.
+//! Standard output, standard error and devices, written without waiting forever for a slow reader.
 
 use std::io::{self, ErrorKind, LineWriter, Write};
 use std::os::fd::AsFd;
 
 use crate::interrupt;
 
-/// What a pipe takes at once, or not at all (POSIX's PIPE_BUF on Linux).
+/// Bytes that a pipe takes completely or not at all (PIPE_BUF of POSIX on Linux).
 const PIECE: usize = 4096;
 
-/// A descriptor that text is written to. A reader that is slow is waited for, but not by a run that
-/// is to end.
+/// A file descriptor that text is written to. A write waits for a slow reader, unless the run has
+/// to end.
 #[derive(Debug)]
-pub struct Output<F: AsFd>(LineWriter<Raw<F>>);
+pub struct Stream<F: AsFd>(LineWriter<Raw<F>>);
 
-impl<F: AsFd> Output<F> {
-    /// Writes to `fd`, for instance standard output. Nothing else may write there meanwhile.
+impl<F: AsFd> Stream<F> {
+    /// Returns a writer to `fd`, for instance standard output. Nothing else may write there
+    /// meanwhile.
     pub fn to(fd: F) -> Self {
         Self(LineWriter::with_capacity(PIECE, Raw(fd)))
     }
 }
 
-impl<F: AsFd> Write for Output<F> {
+impl<F: AsFd> Write for Stream<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -50,11 +51,12 @@ impl<F: AsFd> Write for Raw<F> {
     }
 }
 
-/// Text beside a document that has standard output: as much of it as somebody reads. It ends no run.
+/// Text on standard error while a document goes to standard output. Errors are ignored, so that a
+/// missing reader does not end the run.
 #[derive(Debug)]
-pub struct Aside<W>(pub W);
+pub struct BestEffort<W>(pub W);
 
-impl<W: Write> Write for Aside<W> {
+impl<W: Write> Write for BestEffort<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = self.0.write_all(bytes);
         Ok(bytes.len())

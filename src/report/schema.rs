@@ -1,0 +1,225 @@
+//! The JSON schemas in docs/, made from the types that are written.
+//!
+//! `CXIDIAG_UPDATE_DOCS=1 cargo test --lib report::schema` writes them.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use super::devices::{self, Inventory};
+use super::outcome::{Outcome, SCHEMA_VERSION};
+use crate::error::Kind;
+use crate::measure::Percentile;
+use crate::tools::TOOLS;
+
+/// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
+/// a key and a value.
+fn schema<T: JsonSchema>(title: &str, rules: &[(&str, &str, Value)]) -> Value {
+    let generator = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    schema["title"] = title.into();
+    unwrap_lines(&mut schema);
+    for (pointer, key, value) in rules {
+        let object = schema.pointer_mut(pointer);
+        let object = object.and_then(Value::as_object_mut).expect(pointer);
+        object.insert((*key).into(), value.clone());
+    }
+    schema
+}
+
+/// Joins the lines of descriptions, which are wrapped in the sources.
+fn unwrap_lines(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace('\n', " ").replace('`', "");
+            }
+            fields.values_mut().for_each(unwrap_lines);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unwrap_lines),
+        _ => {}
+    }
+}
+
+/// Forbids fields that the schema does not have.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("required") {
+                fields.insert("additionalProperties".into(), false.into());
+            }
+            fields.values_mut().for_each(close);
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+fn kinds() -> Value {
+    let kinds = [
+        Kind::Usage,
+        Kind::Environment,
+        Kind::Nic,
+        Kind::Peer,
+        Kind::Interrupted,
+        Kind::OutputClosed,
+        Kind::Unmet,
+    ];
+    json!(kinds.map(Kind::name))
+}
+
+fn of_results() -> Value {
+    let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    let percentiles = Percentile::STANDARD.len();
+    let gpu_types = json!(["AMD", "NVIDIA", "INTEL", null]);
+    let with_status = |status: Value, exit_status: Value, error: &str| {
+        json!({"properties": {
+            "status": status, "exit_status": exit_status, "error": {"type": error}
+        }})
+    };
+    let rules = [
+        ("/properties/schema_version", "const", json!(SCHEMA_VERSION)),
+        ("/properties/tool", "enum", json!(tools)),
+        ("/properties/exit_status", "enum", json!([0, 1, 2, 3, 130])),
+        (
+            "",
+            "oneOf",
+            json!([
+                with_status(json!({"const": "complete"}), json!({"const": 0}), "null"),
+                with_status(
+                    json!({"not": {"const": "complete"}}),
+                    json!({"not": {"const": 0}}),
+                    "object"
+                ),
+            ]),
+        ),
+        ("/$defs/Problem/properties/kind", "enum", kinds()),
+        ("/$defs/Device/properties/svc_id", "minimum", json!(1)),
+        ("/$defs/Options/properties/iters", "minimum", json!(1)),
+        ("/$defs/Options/properties/duration_s", "minimum", json!(1)),
+        (
+            "/$defs/Options/properties/min_size_bytes",
+            "minimum",
+            json!(1),
+        ),
+        (
+            "/$defs/Options/properties/max_size_bytes",
+            "minimum",
+            json!(1),
+        ),
+        (
+            "/$defs/Options/properties/gpu_type",
+            "enum",
+            gpu_types.clone(),
+        ),
+        ("/$defs/Options/properties/peer_gpu_type", "enum", gpu_types),
+        (
+            "/$defs/Options/properties/use_hp",
+            "enum",
+            json!(["2M", "1G", null]),
+        ),
+        (
+            "/$defs/ListOptions/properties/list_size",
+            "minimum",
+            json!(1),
+        ),
+        (
+            "/$defs/SizeResult/properties/size_bytes",
+            "minimum",
+            json!(1),
+        ),
+        ("/$defs/Verdict/properties/size_bytes", "minimum", json!(1)),
+        (
+            "/$defs/Verdict/properties/unit",
+            "enum",
+            json!(["ns", "B/s", "pkt/s"]),
+        ),
+        (
+            "/$defs/LatencyResult/properties/mean_ns",
+            "minimum",
+            json!(0),
+        ),
+        (
+            "/$defs/LatencyResult/properties/standard_deviation_ns",
+            "minimum",
+            json!(0),
+        ),
+        (
+            "/$defs/LatencyResult/properties/percentiles",
+            "minItems",
+            json!(percentiles),
+        ),
+        (
+            "/$defs/LatencyResult/properties/percentiles",
+            "maxItems",
+            json!(percentiles),
+        ),
+        (
+            "/$defs/PercentileValue/properties/percent",
+            "exclusiveMinimum",
+            json!(0),
+        ),
+        (
+            "/$defs/PercentileValue/properties/percent",
+            "maximum",
+            json!(100),
+        ),
+        (
+            "/$defs/BandwidthResult/properties/bandwidth_bytes_per_s",
+            "minimum",
+            json!(0),
+        ),
+        (
+            "/$defs/BandwidthResult/properties/packet_rate_packets_per_s",
+            "minimum",
+            json!(0),
+        ),
+    ];
+    schema::<Outcome>("Result of cxidiag", &rules)
+}
+
+fn of_devices() -> Value {
+    let members = json!(["user", "group", "network_namespace", "other"]);
+    let resources = cxi::RESOURCES;
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(devices::SCHEMA_VERSION),
+        ),
+        ("/$defs/Problem/properties/kind", "enum", kinds()),
+        ("/$defs/MemberEntry/properties/kind", "enum", members),
+        ("/$defs/Resource/properties/name", "enum", json!(resources)),
+        (
+            "/$defs/ServiceEntry/properties/resources",
+            "minItems",
+            json!(resources.len()),
+        ),
+        (
+            "/$defs/ServiceEntry/properties/resources",
+            "maxItems",
+            json!(resources.len()),
+        ),
+    ];
+    let mut schema = schema::<Inventory>("NICs that cxidiag devices lists", &rules);
+    close(&mut schema);
+    schema
+}
+
+#[test]
+fn matches_schemas_in_docs() {
+    for (name, schema) in [("cxidiag", of_results()), ("devices", of_devices())] {
+        let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let text = format!("{schema:#}\n");
+        if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &text).expect("a writable schema");
+        }
+        let documented = std::fs::read_to_string(&path).expect("a schema");
+        assert!(
+            documented == text,
+            "{path}: CXIDIAG_UPDATE_DOCS=1 writes it"
+        );
+    }
+}

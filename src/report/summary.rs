@@ -1,0 +1,238 @@
+//! The summary block that precedes the results, line for line as the user's documents show it
+//! (tools.md 9).
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::text::separator;
+use crate::device::{DeviceName, FabricAddress};
+use crate::endpoint::LocalAddress;
+use crate::gpu::{OnGpus, Use};
+use crate::plan::buffers::Need;
+use crate::run_options::{ListOptions, RunOptions, Setting, Side};
+use crate::tool::{Opt, Tool};
+
+/// What the summary block shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'a> {
+    /// The tool.
+    pub tool: &'a Tool,
+    /// The side that prints.
+    pub side: Side,
+    /// This side's device.
+    pub device: DeviceName,
+    /// Whether the device is a software NIC.
+    pub simulated: bool,
+    /// This side's service.
+    pub svc_id: u32,
+    /// The options of the run, chosen by the client.
+    pub run: &'a RunOptions,
+    /// This side's address.
+    pub own: LocalAddress,
+    /// The peer's address.
+    pub peer: FabricAddress,
+    /// Where the peer's buffers lie.
+    pub peer_gpus: OnGpus,
+    /// Number of GPUs that this side has found; 0 if it uses none.
+    pub gpu_count: u32,
+    /// The CPUs that this thread is confined to; empty if it may use all.
+    pub cpus: &'a [u32],
+}
+
+/// Writes the summary block, from its opening separator to its last line.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let Summary {
+        tool,
+        run,
+        own,
+        peer,
+        ..
+    } = summary;
+    let (here, there) = match summary.side {
+        Side::Server => ("server", "client"),
+        Side::Client => ("client", "server"),
+    };
+    let need = Need::of(tool, run, &[summary.side], own.gpus);
+    separator(out, tool)?;
+    writeln!(out, "    {}", tool.title)?;
+    line(out, "Device", summary.device)?;
+    line(out, "Service ID", summary.svc_id)?;
+    let has_buffers = tool.takes(Opt::Size);
+    if has_buffers {
+        buffers(out, summary)?;
+    }
+    match run.duration_s {
+        Some(seconds) => {
+            line(out, "Test Type", "Duration")?;
+            line(out, "Duration", format_args!("{seconds} seconds"))?;
+        }
+        None => {
+            line(out, "Test Type", "Iteration")?;
+            line(out, "Iterations", run.iters)?;
+        }
+    }
+    if tool.takes(Opt::Warmup) {
+        line(out, "Warmup Iters", run.warmup)?;
+        let gap = format_args!("{} microseconds", run.gap_us);
+        line(out, "Inter-Iter Gap", gap)?;
+    }
+    if let Some(atomic) = run.atomic {
+        let fetching = if atomic.fetching {
+            "FETCHING"
+        } else {
+            "NON-FETCHING"
+        };
+        line(
+            out,
+            "Atomic Op",
+            format_args!("{fetching} {}", atomic.operation()),
+        )?;
+        line(out, "Atomic Type", atomic.ty)?;
+    } else if run.min_size == run.max_size {
+        line(out, &format!("{} Size", tool.operation), run.min_size)?;
+    } else {
+        line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
+        line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
+    }
+    if let Some(lists) = run.lists {
+        line(out, "List Size", lists.list_size)?;
+    }
+    if tool.takes(Opt::NoIdc) {
+        line(out, "IDC", run.idc())?;
+    }
+    if let Some(atomic) = run.atomic {
+        line(out, "Matching LEs", Setting::from(atomic.matching))?;
+        line(out, "Restricted", run.restricted())?;
+    }
+    if tool.takes(Opt::NoLl) {
+        line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
+    }
+    if tool.takes(Opt::ReportAll) {
+        let reported = if run.report_all { "All" } else { "Summary" };
+        line(out, "Results Reported", reported)?;
+    }
+    if let Some(lists) = run.lists {
+        lists_and_buffers(out, lists, need.allocated())?;
+    }
+    if has_buffers {
+        match need.huge_pages() {
+            // All buffers of this side lie on GPUs.
+            None if run.huge_page.is_some() => line(out, "Hugepages", Setting::NotApplicable)?,
+            None => line(out, "Hugepages", Setting::Disabled)?,
+            Some((size, count)) => {
+                let pages = format_args!("Enabled ({size} - {count} pages)");
+                line(out, "Hugepages", pages)?;
+            }
+        }
+    }
+    let LocalAddress {
+        address: FabricAddress { nic, pid },
+        vni,
+        ..
+    } = *own;
+    line(
+        out,
+        &format!("Local ({here})"),
+        format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"),
+    )?;
+    let loopback = if peer.nic == nic { " (loopback)" } else { "" };
+    let FabricAddress { nic, pid } = *peer;
+    line(
+        out,
+        &format!("Remote ({there})"),
+        format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
+    )?;
+    if summary.simulated {
+        line(
+            out,
+            "Platform",
+            "software NIC (no Cassini hardware involved)",
+        )?;
+    }
+    gpus(out, summary)
+}
+
+/// Writes the lines of a bandwidth tool about lists and buffers. A buffer takes `used` bytes.
+fn lists_and_buffers(out: &mut impl Write, lists: ListOptions, used: u64) -> io::Result<()> {
+    line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
+    line(
+        out,
+        "Max RDMA Buf",
+        format_args!("{} ({used} used)", lists.max_buffer),
+    )?;
+    line(out, "RDMA Buf Align", lists.alignment)
+}
+
+/// The memory of a buffer: of the system, or of the GPU with this index.
+struct Memory(Option<u8>);
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("System"),
+            Some(index) => write!(f, "GPU {index}"),
+        }
+    }
+}
+
+/// Writes in which memory both sides have the buffers that the run uses (tools.md 9.1).
+fn buffers(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let lists = summary.run.lists;
+    let both = lists.is_some_and(|lists| lists.bidirectional);
+    let (client, server) = match summary.side {
+        Side::Client => (summary.own.gpus, summary.peer_gpus),
+        Side::Server => (summary.peer_gpus, summary.own.gpus),
+    };
+    let (client_uses, server_uses): (&[Use], &[Use]) = if both {
+        let uses = &[Use::Transmit, Use::Receive];
+        (uses, uses)
+    } else {
+        (&[Use::Transmit], &[Use::Receive])
+    };
+    host(out, "Client", client, client_uses)?;
+    host(out, "Server", server, server_uses)
+}
+
+fn host(out: &mut impl Write, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {
+    for use_ in uses {
+        let direction = match use_ {
+            Use::Transmit => "TX",
+            Use::Receive => "RX",
+        };
+        line(
+            out,
+            &format!("{name} {direction} Mem"),
+            Memory(gpus.of(*use_)),
+        )?;
+    }
+    let on_gpu = uses.iter().any(|use_| gpus.of(*use_).is_some());
+    match gpus.kind {
+        Some(kind) if on_gpu => line(out, &format!("{name} GPU Type"), kind),
+        _ => Ok(()),
+    }
+}
+
+/// Writes how many GPUs this side has found, if it uses any.
+fn gpus(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    match summary.gpu_count {
+        0 => Ok(()),
+        count => writeln!(out, "Found {count} GPU(s)"),
+    }
+}
+
+/// Writes one line of a block: a label and its value.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub(super) fn line(
+    out: &mut impl Write,
+    label: &str,
+    value: impl std::fmt::Display,
+) -> io::Result<()> {
+    writeln!(out, "{label:17}: {value}")
+}

@@ -1,0 +1,57 @@
+//! Tables for people: columns as wide as their content, two spaces apart, without borders.
+
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::{Alignment, Padding, Style};
+
+/// The side on which the cells of a column begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Returns the rows as lines, without spaces at their ends. Each column has its entry in `align`; a
+/// cell may have several lines.
+pub fn lines(rows: impl IntoIterator<Item = Vec<String>>, align: &[Align]) -> Vec<String> {
+    let mut builder = Builder::default();
+    for row in rows {
+        builder.push_record(row);
+    }
+    let mut table = builder.build();
+    table.with(Style::empty()).with(Padding::new(0, 2, 0, 0));
+    for (column, align) in align.iter().enumerate() {
+        if *align == Align::Right {
+            table.modify(Columns::one(column), Alignment::right());
+        }
+    }
+    let text = table.to_string();
+    text.lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligns_words_left_and_numbers_right() {
+        let rows = [
+            ["Name", "Count", "Note"],
+            ["a", "5", "x\ny"],
+            ["bcdef", "12345678", ""],
+        ];
+        let rows = rows.map(|row| row.map(String::from).to_vec());
+        let lines = lines(rows, &[Align::Left, Align::Right, Align::Left]);
+        let expected = [
+            "Name      Count  Note",
+            "a             5  x",
+            "                 y",
+            "bcdef  12345678",
+        ];
+        assert_eq!(lines, expected);
+    }
+}
