@@ -375,7 +375,10 @@ fn t27_checks_options_of_server() {
         FabricAddress { nic: 1, pid: 511 },
     ] {
         let message = apart("2.4.0", address);
-        assert!(message.contains("sent what cannot be: NIC "), "{message}");
+        assert!(
+            message.contains("sent an invalid address: NIC "),
+            "{message}"
+        );
     }
 }
 
