@@ -77,7 +77,7 @@ mod tests {
     use super::super::testing::MadeUp;
 
     #[test]
-    fn two_nodes() {
+    fn reads_cpus_and_nodes() {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),

@@ -286,10 +286,10 @@ mod tests {
     #[test]
     fn hints_at_measurement_across_nodes() {
         let (made_up, here) = (two_nodes(), "soft0");
-        let told = across(here, &made_up.machine(), 5, "go there").unwrap();
+        let hint = across(here, &made_up.machine(), 5, "go there").unwrap();
         assert!(
-            told.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
-            "{told}"
+            hint.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
+            "{hint}"
         );
         assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);
         assert_eq!(

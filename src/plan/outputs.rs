@@ -97,9 +97,12 @@ mod tests {
                 ..Outputs::default()
             };
             assert!(of(right).checked(tool(name)).is_ok());
-            let told = of(wrong).checked(tool(name)).unwrap_err();
+            let message = of(wrong).checked(tool(name)).unwrap_err();
             let last = wrong.split(',').next_back().unwrap();
-            assert!(told.contains(last) && told.contains(name), "{told}");
+            assert!(
+                message.contains(last) && message.contains(name),
+                "{message}"
+            );
         }
     }
 
