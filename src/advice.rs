@@ -1,7 +1,7 @@
 //! Causes and remedies of failed calls, error events and other problems (libcxi.md 12).
 //!
-//! [`EXPLANATIONS`] holds all of them: hints of messages come from it, and docs/troubleshooting.md is
-//! generated from it.
+//! [`EXPLANATIONS`] holds all of them: hints of messages come from it, and docs/troubleshooting.md
+//! is generated from it.
 
 mod table;
 
@@ -25,7 +25,8 @@ pub struct Explanation {
 /// A problem, as the program detects it.
 #[derive(Debug)]
 pub enum What {
-    /// One of these C functions (any function if the list is empty) returns one of these errno values.
+    /// One of these C functions (any function if the list is empty) returns one of these errno
+    /// values.
     Call(&'static [&'static str], &'static [i32]),
     /// The NIC reports one of these return codes in an event; names without `C_RC_`.
     Code(&'static [&'static str]),

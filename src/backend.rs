@@ -49,8 +49,8 @@ pub struct Found {
     pub opened: Result<Device, Failure>,
 }
 
-/// Opens the devices with these `names`, or all devices of this machine, hardware first. The failure
-/// says why others may be missing.
+/// Opens the devices with these `names`, or all devices of this machine, hardware first. The
+/// failure says why others may be missing.
 pub fn devices(
     names: &[DeviceName],
     libcxi: Option<&LibraryFile>,

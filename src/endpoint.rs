@@ -55,13 +55,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Allocates an address on `device`, in the service of `site`. `gpus` is the runtime of the GPUs that
-    /// `site` names, if any.
+    /// Allocates an address on `device`, in the service of `site`. `gpus` is the runtime of the
+    /// GPUs that `site` names, if any.
     ///
     /// # Errors
     ///
-    /// CPUs that cannot be used, a link that is down, a service that is disabled or has no VNI, and a call
-    /// that the library refuses.
+    /// CPUs that cannot be used, a link that is down, a service that is disabled or has no VNI, and
+    /// a call that the library refuses.
     pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());

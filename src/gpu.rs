@@ -119,7 +119,8 @@ fn detect() -> Result<Gpus, Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    // A runtime that is installed but does not work is more likely the intended one than a missing one.
+    // A runtime that is installed but does not work is more likely the intended one than a missing
+    // one.
     let missing = advice::hint(Situation::NoGpuRuntime);
     let installed = failures
         .into_iter()

@@ -34,8 +34,8 @@ const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SI
 /// Time limit for the release of the NIC after the second signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Signals within this time after another one count as the same: `timeout` signals its child and then
-/// the process group, and a terminal that is closed may send two signals.
+/// Signals within this time after another one count as the same: `timeout` signals its child and
+/// then the process group, and a terminal that is closed may send two signals.
 const SAME: Duration = Duration::from_millis(300);
 
 /// Time limit for writing results after the first signal, if their reader does not read.
@@ -236,8 +236,8 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
     }
 }
 
-/// Waits until bytes can be written to `fd`. Returns false if the run must end at once, or if a request
-/// to end it is [`OUTPUT_LIMIT`] old and the reader has not read since.
+/// Waits until bytes can be written to `fd`. Returns false if the run must end at once, or if a
+/// request to end it is [`OUTPUT_LIMIT`] old and the reader has not read since.
 pub fn wait_for_reader(fd: impl AsFd) -> bool {
     let mut since = None;
     let slice = Timespec::try_from(SLICE).ok();

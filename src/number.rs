@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Returns the number in `text`, which must consist of decimal digits: no sign, blank, prefix, suffix or
-/// leading zero. A leading zero is refused because it means octal to the legacy tools.
+/// Returns the number in `text`, which must consist of decimal digits: no sign, blank, prefix,
+/// suffix or leading zero. A leading zero is refused because it means octal to the legacy tools.
 pub fn decimal(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'));

@@ -1,9 +1,9 @@
 //! The phases of a run, by name.
 //!
 //! A run calls [`enter`] at each transition. Release builds compile it to nothing. In debug builds,
-//! `CXIDIAG_TEST_PAUSE_AT=phase` (or `phase:n`, the nth time) pauses a run there, so that tests can end
-//! either side in any phase: the run prints `paused at phase` to stderr and continues when its standard
-//! input has a byte or its end, or when it is interrupted.
+//! `CXIDIAG_TEST_PAUSE_AT=phase` (or `phase:n`, the nth time) pauses a run there, so that tests can
+//! end either side in any phase: the run prints `paused at phase` to stderr and continues when its
+//! standard input has a byte or its end, or when it is interrupted.
 
 /// A phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

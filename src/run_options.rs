@@ -19,8 +19,8 @@ pub const MAX_GAP_US: u64 = u64::MAX / 1000;
 /// Maximum number of iterations with `--report-all`: 8 GB of samples.
 pub const MAX_REPORT_ALL: u64 = 1_000_000_000;
 
-/// Maximum number of operations in a list: this many of the largest commands fit into the largest queue
-/// (tools.md 2.2).
+/// Maximum number of operations in a list: this many of the largest commands fit into the largest
+/// queue (tools.md 2.2).
 pub const MAX_LIST_SIZE: u16 = 16382;
 
 /// Maximum spacing of operations in a buffer, in bytes.
@@ -91,8 +91,8 @@ impl ListOptions {
         size.next_multiple_of(self.alignment)
     }
 
-    /// Returns the length in bytes, before it is rounded up to pages, of a buffer for lists of operations
-    /// of up to `max_size` bytes: that of a whole list, up to the limit.
+    /// Returns the length in bytes, before it is rounded up to pages, of a buffer for lists of
+    /// operations of up to `max_size` bytes: that of a whole list, up to the limit.
     pub fn buffer(&self, max_size: u64) -> u64 {
         let whole = self.step(max_size).saturating_mul(self.list_size.into());
         whole.min(self.max_buffer)
@@ -155,8 +155,8 @@ impl RunOptions {
         Ok(self)
     }
 
-    /// Returns these options if this side can keep the samples for `--report-all`. Only the client keeps
-    /// samples.
+    /// Returns these options if this side can keep the samples for `--report-all`. Only the client
+    /// keeps samples.
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ pub struct Group {
 }
 
 impl Machine {
-    /// Returns the groups of this process that may have limits of `controller`: its own and all parents.
+    /// Returns the groups of this process that may have limits of `controller`: its own and all
+    /// parents.
     pub(super) fn groups(&self, controller: &str) -> Vec<Group> {
         let own = self.read("proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("proc/self/mountinfo").unwrap_or_default();

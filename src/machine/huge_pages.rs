@@ -15,12 +15,12 @@ pub struct Pool {
 }
 
 impl Machine {
-    /// Returns the huge pages of this size that this process can allocate: of the machine, of `node` if
-    /// buffers are to lie there, and within the limits of the control groups. `None` if the kernel has no
-    /// pages of this size.
+    /// Returns the huge pages of this size that this process can allocate: of the machine, of
+    /// `node` if buffers are to lie there, and within the limits of the control groups. `None` if
+    /// the kernel has no pages of this size.
     ///
-    /// Free pages that another process has reserved are not counted (defect T33 of tools.md). Pages that
-    /// the kernel creates on demand, with the administrator's permission, are counted.
+    /// Free pages that another process has reserved are not counted (defect T33 of tools.md). Pages
+    /// that the kernel creates on demand, with the administrator's permission, are counted.
     pub fn huge_pages(&self, size: HugePage, node: Option<u32>) -> Option<Pool> {
         let name = directory(size);
         let of_machine = |file| self.number(format!("sys/kernel/mm/hugepages/{name}/{file}"));

@@ -37,8 +37,8 @@ impl fmt::Display for Bound {
 }
 
 impl Machine {
-    /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and within the
-    /// limits of the control groups. `None` if the kernel does not report it.
+    /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
+    /// within the limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
         let of_machine = self.available_on_machine().map(|bytes| Available {
             bytes,
@@ -66,8 +66,8 @@ impl Machine {
         kilobytes(&text, "MemAvailable:")
     }
 
-    /// Returns the free memory and the reclaimable page cache of a node: what MemAvailable is for the
-    /// machine. The kernel does not report MemAvailable for a node.
+    /// Returns the free memory and the reclaimable page cache of a node: what MemAvailable is for
+    /// the machine. The kernel does not report MemAvailable for a node.
     fn available_on_node(&self, node: u32) -> Option<u64> {
         let text = self.read(format!("sys/devices/system/node/node{node}/meminfo"))?;
         let free = kilobytes(&text, "MemFree:")?;
@@ -76,8 +76,8 @@ impl Machine {
         Some(free + reclaimable.iter().sum::<u64>())
     }
 
-    /// Returns the memory that a group may still use, reclaimable page cache included; `None` without a
-    /// limit.
+    /// Returns the memory that a group may still use, reclaimable page cache included; `None`
+    /// without a limit.
     fn available_in(&self, group: &Group) -> Option<u64> {
         let (limit, usage, cached) = match group.version {
             Version::V1 => (

@@ -1,4 +1,5 @@
-//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages, memory.
+//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
+//! memory.
 //!
 //! All files are read below one directory: tests replace it by a made-up machine with
 //! [`ROOT_VARIABLE`].

@@ -11,8 +11,8 @@ use crate::number::decimal;
 const NODES: &str = "sys/devices/system/node";
 
 impl Machine {
-    /// Returns the NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is no such
-    /// hardware (libcxi.md 12.4).
+    /// Returns the NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is
+    /// no such hardware (libcxi.md 12.4).
     pub fn node_of_device(&self, device: &str) -> Option<u32> {
         let path = format!("sys/class/cxi/{device}/device/numa_node");
         u32::try_from(self.number(path)?).ok()

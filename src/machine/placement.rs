@@ -59,8 +59,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Chooses CPUs for a thread that measures with `device`, as `cpus` requests. The `second` of two
-    /// processes of a loopback run gets another CPU, if there is one.
+    /// Chooses CPUs for a thread that measures with `device`, as `cpus` requests. The `second` of
+    /// two processes of a loopback run gets another CPU, if there is one.
     ///
     /// # Errors
     ///
@@ -150,7 +150,8 @@ impl Placement {
 /// Begins the message of a failed query.
 const ASK: &str = "cannot read the CPUs that this process may use";
 
-/// Returns the best CPU: one of those `near` the NIC, if any is allowed; CPU 0 only as the last choice.
+/// Returns the best CPU: one of those `near` the NIC, if any is allowed; CPU 0 only as the last
+/// choice.
 fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
     let usable: Vec<u32> = near
         .iter()

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Two numbers that a measuring loop sets outside the timed part, without locks. A reader may see one
-/// number slightly older than the other.
+/// Two numbers that a measuring loop sets outside the timed part, without locks. A reader may see
+/// one number slightly older than the other.
 #[derive(Debug, Default)]
 pub struct Gauge {
     count: AtomicU64,

@@ -32,7 +32,8 @@ impl Percentile {
         Self::MAX,
     ];
 
-    /// Returns its rank among `count` samples in ascending order: 1 to `count`, for at least one sample.
+    /// Returns its rank among `count` samples in ascending order: 1 to `count`, for at least one
+    /// sample.
     pub fn rank(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.0)).div_ceil(u128::from(WHOLE)) as u64
     }

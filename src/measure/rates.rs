@@ -22,9 +22,9 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Returns the sum of both sides' rates with operations of `size` bytes. The rates of one NIC that
-    /// sends to itself in both directions are doubled, because it moves all data twice. The legacy tools
-    /// do the same (defect T19 of tools.md).
+    /// Returns the sum of both sides' rates with operations of `size` bytes. The rates of one NIC
+    /// that sends to itself in both directions are doubled, because it moves all data twice. The
+    /// legacy tools do the same (defect T19 of tools.md).
     pub fn of(size: u64, sides: [SideResult; 2], doubled: bool) -> Self {
         let operations_per_us: f64 = sides
             .iter()

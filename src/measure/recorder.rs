@@ -7,16 +7,16 @@ use hdrhistogram::Histogram;
 use super::{Gauge, Percentile, Statistics};
 use crate::error::{Context, Failure};
 
-/// Largest latency of the histogram: one hour, in ns. It counts longer ones as one hour; the statistics
-/// are exact.
+/// Largest latency of the histogram: one hour, in ns. It counts longer ones as one hour; the
+/// statistics are exact.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// Significant decimal digits of the histogram: it is exact to one nanosecond up to 32 us, and to 0.2 s at
-/// one hour. It takes 3.5 MB.
+/// Significant decimal digits of the histogram: it is exact to one nanosecond up to 32 us, and to
+/// 0.2 s at one hour. It takes 3.5 MB.
 const DIGITS: u8 = 4;
 
-/// Exact statistics and a histogram of the samples of one size and, if requested, all samples. No sample
-/// is dropped.
+/// Exact statistics and a histogram of the samples of one size and, if requested, all samples. No
+/// sample is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     statistics: Statistics,
@@ -26,8 +26,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a recorder and reserves all its memory. It keeps single samples, at most `keep`, if that is
-    /// given.
+    /// Creates a recorder and reserves all its memory. It keeps single samples, at most `keep`, if
+    /// that is given.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl Recorder {
         &self.statistics
     }
 
-    /// Returns the sample (ns) at the nearest rank of `percentile`, with the resolution of the histogram:
-    /// never less than the sample, never more than the maximum. `None` without samples.
+    /// Returns the sample (ns) at the nearest rank of `percentile`, with the resolution of the
+    /// histogram: never less than the sample, never more than the maximum. `None` without samples.
     pub fn percentile(&self, percentile: Percentile) -> Option<u64> {
         let rank = percentile.rank(self.statistics.count());
         let mut seen = 0;

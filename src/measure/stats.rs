@@ -170,8 +170,8 @@ mod tests {
         );
     }
 
-    /// Returns the numerator of the exact variance over n^2: the sum over all pairs i < j of (xi - xj)^2.
-    /// An independent computation.
+    /// Returns the numerator of the exact variance over n^2: the sum over all pairs i < j of (xi -
+    /// xj)^2. An independent computation.
     fn pairs(samples: &[u64]) -> u128 {
         let mut total = 0;
         for (i, a) in samples.iter().enumerate() {

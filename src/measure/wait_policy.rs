@@ -6,8 +6,8 @@ use super::clock::Clock;
 use crate::error::Failure;
 use crate::{interrupt, limit};
 
-/// Number of empty polls between two checks of clock and peer: about a tenth of a millisecond, so that
-/// ordinary waits are not slowed down.
+/// Number of empty polls between two checks of clock and peer: about a tenth of a millisecond, so
+/// that ordinary waits are not slowed down.
 const POLLS: u32 = 1 << 14;
 
 /// Interval of checks of the control connection during a wait, in nanoseconds.
@@ -64,8 +64,8 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// Polls until there is an event. Returns the event and the time right after it was seen. `event` is
-    /// its name for messages.
+    /// Polls until there is an event. Returns the event and the time right after it was seen.
+    /// `event` is its name for messages.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The data buffers of a run: their number on each side, their lengths and pages, and the check that the
-//! machine has memory for them.
+//! The data buffers of a run: their number on each side, their lengths and pages, and the check
+//! that the machine has memory for them.
 
 use cxi::HugePage;
 
@@ -87,9 +87,9 @@ impl Need {
         buffer.allocated()
     }
 
-    /// Checks, before anything is allocated, that `machine` has the memory, on `node` if the buffers are to
-    /// lie there. Otherwise a page would be missing in the middle of a run, or the kernel would kill a
-    /// process (defects T13 and T33 of tools.md).
+    /// Checks, before anything is allocated, that `machine` has the memory, on `node` if the
+    /// buffers are to lie there. Otherwise a page would be missing in the middle of a run, or the
+    /// kernel would kill a process (defects T13 and T33 of tools.md).
     ///
     /// # Errors
     ///
@@ -118,9 +118,9 @@ impl Need {
     }
 }
 
-/// Returns the memory that a run takes in addition to its buffers: the program and its queues, the rings of
-/// a software NIC, page tables (8 bytes for each page). It is at most the length of the buffers: small
-/// runs are not refused for it.
+/// Returns the memory that a run takes in addition to its buffers: the program and its queues, the
+/// rings of a software NIC, page tables (8 bytes for each page). It is at most the length of the
+/// buffers: small runs are not refused for it.
 fn beside(buffers: u64) -> u64 {
     buffers.min(PROGRAM) + buffers / 256
 }

@@ -1,7 +1,7 @@
 //! Typed options + tool defaults -> one validated, immutable plan.
 //!
-//! All rules that concern more than one option are here. No input or output: a plan is complete before
-//! anything is opened.
+//! All rules that concern more than one option are here. No input or output: a plan is complete
+//! before anything is opened.
 
 pub mod buffers;
 pub mod expect;
@@ -22,7 +22,8 @@ use crate::tool::Tool;
 use outputs::Outputs;
 use typed::Typed;
 
-/// The default service, which all users may use unless the administrator has changed it (libcxi.md 3.2).
+/// The default service, which all users may use unless the administrator has changed it (libcxi.md
+/// 3.2).
 pub const DEFAULT_SVC_ID: u32 = 1;
 
 /// TCP port of the control connection (wire.md 1).
@@ -90,8 +91,8 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
-    /// The options on which both sides agree. In a server these are the tool's defaults; the client's
-    /// options replace them.
+    /// The options on which both sides agree. In a server these are the tool's defaults; the
+    /// client's options replace them.
     pub run: RunOptions,
     /// Output formats and expectations; none in a server.
     pub outputs: Outputs,

@@ -183,7 +183,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // SIGTERM leaves time to release the NIC. These calls fail only if the process has ended.
+            // SIGTERM leaves time to release the NIC. These calls fail only if the process has
+            // ended.
             if let Some(server) = Pid::from_raw(self.child.id() as i32) {
                 let _ = kill_process(server, Signal::TERM);
             }

@@ -105,7 +105,8 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     }
 }
 
-/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is one.
+/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is
+/// one.
 pub fn gpus(host: &HostBlock) -> OnGpus {
     let (tx, rx) = (host.tx_gpu, host.rx_gpu);
     let kind = match host.gpu_type {
@@ -121,8 +122,8 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
-/// Returns the options that a client of `tool` has sent, checked against the rules for typed options
-/// (defect T27 of tools.md).
+/// Returns the options that a client of `tool` has sent, checked against the rules for typed
+/// options (defect T27 of tools.md).
 ///
 /// # Errors
 ///

@@ -87,8 +87,8 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called when
-    /// another counter reports to the same event queue.
+    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called
+    /// when another counter reports to the same event queue.
     ///
     /// # Errors
     ///
