@@ -225,7 +225,7 @@ fn send_lat_of_an_unreleased_state() {
             "{said}"
         );
         assert!(
-            said.contains("hint: the peer's tool is of an unreleased state"),
+            said.contains("hint: the peer's tool is an unreleased version"),
             "{said}"
         );
     }
