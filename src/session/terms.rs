@@ -281,9 +281,9 @@ mod tests {
                 };
                 let block = block(&plan, gpus, 1);
                 assert_eq!(block.host.gpu_type, number);
-                let heard = OptionBlock::decode(&block.encode());
-                assert_eq!(self::gpus(&heard.host), gpus);
-                assert_eq!(from_block(&TOOLS[0], &heard), Ok(plan.run));
+                let received = OptionBlock::decode(&block.encode());
+                assert_eq!(self::gpus(&received.host), gpus);
+                assert_eq!(from_block(&TOOLS[0], &received), Ok(plan.run));
             }
         }
         assert_eq!(gpus(&asked().host), OnGpus::NONE);

@@ -3,6 +3,7 @@
 
 use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
 
+use super::operation::NotIssued;
 use super::{Initiator, TriggeredCounter};
 use crate::advice;
 use crate::device::FabricAddress;
@@ -81,7 +82,7 @@ impl ListInitiator {
         self.completed.arm(count)?;
         let mut batch = self.initiator.transmit.batch();
         for _ in 0..count {
-            emit(&mut batch).nic(format_args!("cannot issue a {}", self.words.operation))?;
+            emit(&mut batch).nic(NotIssued(self.words.operation))?;
         }
         batch.commit_doorbell();
         Ok(())
