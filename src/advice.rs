@@ -1,7 +1,7 @@
-//! What a refused call, a bad event or a situation means, and what to do about it (libcxi.md 12).
+//! Causes and remedies of failed calls, error events and other problems (libcxi.md 12).
 //!
-//! [`table::EXPLANATIONS`] is the one place for all of it: messages take their hints from there, and
-//! docs/troubleshooting.md is made of it.
+//! [`EXPLANATIONS`] holds all of them: hints of messages come from it, and docs/troubleshooting.md
+//! is generated from it.
 
 mod table;
 
@@ -12,29 +12,30 @@ use cxi::{EventType, ReturnCode};
 use crate::error::{Failure, Kind};
 pub use table::{EXPLANATIONS, Situation};
 
-/// Why something goes wrong, and what to do.
+/// The cause and the remedy of a problem.
 pub struct Explanation {
-    /// What is seen.
+    /// The problem.
     pub what: What,
-    /// Why, the likeliest first.
+    /// Its causes, the most likely first.
     pub cause: &'static str,
     /// What to check and do.
     pub remedy: &'static str,
 }
 
-/// What is seen when something goes wrong.
+/// A problem, as the program detects it.
 #[derive(Debug)]
 pub enum What {
-    /// One of these C functions, or any where none is named, returns one of these errno values.
+    /// One of these C functions (any function if the list is empty) returns one of these errno
+    /// values.
     Call(&'static [&'static str], &'static [i32]),
     /// The NIC reports one of these return codes in an event; names without `C_RC_`.
     Code(&'static [&'static str]),
-    /// The program finds it out by itself.
+    /// The program detects this situation.
     Found(Situation),
 }
 
 impl Explanation {
-    /// The line for the user, behind `hint: `.
+    /// Returns the hint for the user, without `hint: `.
     pub fn hint(&self) -> String {
         format!("{}; {}", self.cause, self.remedy)
     }
@@ -58,7 +59,7 @@ impl fmt::Display for What {
     }
 }
 
-/// The explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
+/// Returns the explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
 pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
     EXPLANATIONS.iter().find(|row| match &row.what {
         What::Call(calls, errnos) => {
@@ -68,7 +69,7 @@ pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
     })
 }
 
-/// The explanation of a return code of the NIC (libcxi.md 12.3).
+/// Returns the explanation of a return code of the NIC (libcxi.md 12.3).
 pub fn of_code(code: ReturnCode) -> Option<&'static Explanation> {
     let name = code.name()?;
     EXPLANATIONS
@@ -76,7 +77,7 @@ pub fn of_code(code: ReturnCode) -> Option<&'static Explanation> {
         .find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
-/// The explanation of a situation.
+/// Returns the explanation of a situation.
 fn of(situation: Situation) -> &'static Explanation {
     let explained =
         |row: &&Explanation| matches!(row.what, What::Found(found) if found == situation);
@@ -84,17 +85,17 @@ fn of(situation: Situation) -> &'static Explanation {
     row.expect("every situation has its row; a test counts them")
 }
 
-/// What to check and do in a situation, where the message says the cause already.
+/// Returns the remedy in a situation, for messages that name the cause already.
 pub fn remedy(situation: Situation) -> &'static str {
     of(situation).remedy
 }
 
-/// The hint for a situation.
+/// Returns the hint for a situation.
 pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }
 
-/// A failure of the environment that the program found out by itself; `message` says what is seen.
+/// Returns the failure for a situation that the program has detected; `message` describes it.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
     Failure::environment(message).with_hint(hint(situation))
 }
@@ -129,7 +130,7 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     }
 }
 
-/// An event other than the awaited one, or with a bad return code; `what` was awaited.
+/// Returns the failure for an unexpected event or an event with an error code; `what` was awaited.
 pub fn unexpected(
     what: &str,
     event_type: EventType,
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_return_code_is_named_with_advice() {
+    fn names_return_code_with_hint() {
         let failure = unexpected("write", EventType::ACK, EventType::ACK, ReturnCode(2));
         assert_eq!(
             failure.message(),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_return_code_is_a_number() {
+    fn prints_number_of_unknown_return_code() {
         let failure = unexpected("write", EventType::ACK, EventType::ACK, ReturnCode(63));
         assert_eq!(
             failure.message(),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_event_is_named() {
+    fn names_unexpected_event() {
         let failure = unexpected("write", EventType::LINK, EventType::ACK, ReturnCode::OK);
         assert_eq!(
             failure.message(),
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_return_code_of_a_failure_is_explained() {
+    fn explains_each_error_code() {
         for number in 0..64 {
             let code = ReturnCode(number);
             let is_failure = !matches!(code.name(), None | Some("OK" | "NO_EVENT"));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_hides_another() {
+    fn each_row_is_reachable() {
         for (at, row) in EXPLANATIONS.iter().enumerate() {
             let found = match &row.what {
                 What::Call(calls, errnos) => of_call(calls.first().unwrap_or(&"any"), errnos[0]),
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_is_one_line() {
+    fn hints_are_one_line() {
         for row in EXPLANATIONS {
             assert!(
                 !row.hint().contains('\n') && !row.remedy.is_empty(),
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_call_at_hand_comes_before_any_call() {
+    fn prefers_row_of_call_to_row_of_any_call() {
         let domain = of_call("cxil_alloc_domain", libc::ENOSPC).unwrap();
         assert!(domain.cause.contains("PIDs"));
         let queue = of_call("cxil_alloc_evtq", libc::ENOSPC).unwrap();

@@ -1,18 +1,18 @@
-//! Atomic operations as the user names them: names, numbers on the wire, sizes, and which
-//! combinations exist (tools.md 8.1, wire.md 4.4). The numbers are also the NIC's (nic.md 11).
+//! Atomic operations: names, numbers on the wire, sizes, and valid combinations (tools.md 8.1,
+//! wire.md 4.4). The NIC uses the same numbers (nic.md 11).
 
 use std::fmt;
 
-/// One name of a list, with its number.
+/// A name in a list, with its number.
 type Name<T> = (&'static str, T);
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AtomicOp {
-    /// The smaller of both.
+    /// The minimum of both.
     Min = 0,
-    /// The greater of both.
+    /// The maximum of both.
     Max = 1,
     /// The sum.
     Sum = 2,
@@ -117,7 +117,7 @@ pub const TYPES: [Name<AtomicType>; 13] = [
     ("UINT128", AtomicType::Uint128),
 ];
 
-/// What `text` names in `names`, in either case; else what is allowed.
+/// Returns the value named `text` in upper or lower case, or the allowed names.
 pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
     let found = names
         .iter()
@@ -127,7 +127,7 @@ pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
         .ok_or_else(|| format!("expected one of {}", list(names)))
 }
 
-/// The names, separated by commas.
+/// Returns the names, separated by commas.
 pub fn list<T>(names: &[Name<T>]) -> String {
     let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
     names.join(", ")
@@ -140,7 +140,7 @@ fn name<T: Copy + PartialEq>(names: &[Name<T>], value: T) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// Writes each name, and finds each value by its number on the wire.
+/// Implements `Display` with the name, and conversion from the number on the wire.
 macro_rules! named_numbers {
     ($type:ty, $names:ident) => {
         impl fmt::Display for $type {
@@ -165,7 +165,7 @@ named_numbers!(CswapOp, CSWAP_OPS);
 named_numbers!(AtomicType, TYPES);
 
 impl AtomicType {
-    /// Bytes of one value.
+    /// Returns the size of one value in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Int8 | Self::Uint8 => 1,
@@ -176,7 +176,7 @@ impl AtomicType {
         }
     }
 
-    /// The operations that it has, for messages.
+    /// Returns the operations of the type, for messages.
     pub fn operations(self) -> &'static str {
         match self {
             Self::Float | Self::Double => "MIN, MAX, SUM, SWAP and CSWAP",
@@ -187,7 +187,7 @@ impl AtomicType {
     }
 }
 
-/// What an atomic benchmark does.
+/// The operation of an atomic benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     /// The operation.
@@ -196,14 +196,14 @@ pub struct Atomic {
     pub cswap: CswapOp,
     /// The type of target and operands.
     pub ty: AtomicType,
-    /// The target's value before the operation comes back.
+    /// The operation returns the previous value of the target.
     pub fetching: bool,
-    /// The target is found by match bits.
+    /// The list entry is selected by match bits.
     pub matching: bool,
 }
 
 impl Atomic {
-    /// Whether operation, comparison and type go together.
+    /// Returns whether the combination of operation, comparison and type is valid.
     pub fn exists(&self) -> bool {
         use {AtomicOp as Op, AtomicType as Type, CswapOp as Cmp};
         match self.ty {
@@ -219,7 +219,7 @@ impl Atomic {
         }
     }
 
-    /// Operation, with the comparison where there is one: `SUM`, `CSWAP EQ`.
+    /// Returns the operation, with the comparison if there is one: `SUM`, `CSWAP EQ`.
     pub fn operation(&self) -> String {
         match self.op {
             AtomicOp::Cswap => format!("{} {}", self.op, self.cswap),
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_either_case() {
+    fn accepts_names_in_upper_and_lower_case() {
         assert_eq!(named(&OPS, "axor"), Ok(AtomicOp::Axor));
         assert_eq!(
             named(&TYPES, "Double_Complex"),
@@ -245,9 +245,9 @@ mod tests {
         );
     }
 
-    /// wire.md 4.4
+    /// The numbers of wire.md 4.4.
     #[test]
-    fn numbers_on_the_wire() {
+    fn matches_numbers_on_wire() {
         let numbers = |text: &[(&str, u8)], found: Vec<(String, u8)>| {
             let text: Vec<_> = text.iter().map(|(n, v)| (n.to_string(), *v)).collect();
             assert_eq!(found, text);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_combinations_exist_as_the_table_has() {
+    fn counts_valid_combinations_of_table() {
         let mut count = 0;
         for (_, op) in OPS {
             for (_, ty) in TYPES {

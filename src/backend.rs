@@ -1,4 +1,4 @@
-//! Hardware library or software NIC: the only file that knows both.
+//! Hardware library or software NIC: the only file that uses both.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,13 +10,17 @@ use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
 use crate::error::{Failure, Kind};
 use crate::machine::Machine;
 
-/// The library of the first libcxi release and of all that followed.
+/// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";
 
-/// Where the driver shows its NICs.
+/// Directory in which the driver shows its NICs.
 const SYSFS: &str = "/sys/class/cxi";
 
 /// Checks the environment variables that configure `device`.
+///
+/// # Errors
+///
+/// An invalid variable of the software NIC.
 pub fn check(device: DeviceName) -> Result<(), Failure> {
     match device.kind {
         DeviceKind::Software => softnic::check_environment().map_err(Failure::usage),
@@ -25,6 +29,10 @@ pub fn check(device: DeviceName) -> Result<(), Failure> {
 }
 
 /// Opens a device; `libcxi` is the library that the user has named.
+///
+/// # Errors
+///
+/// A library that cannot be loaded, and a device that cannot be opened.
 pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
     let library = match device.kind {
         DeviceKind::Software => Library::from_api(softnic::api()),
@@ -33,7 +41,7 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
 }
 
-/// A device that is there, or was asked for.
+/// A device that was found or requested.
 pub struct Found {
     /// Its name.
     pub name: DeviceName,
@@ -41,8 +49,8 @@ pub struct Found {
     pub opened: Result<Device, Failure>,
 }
 
-/// The devices of this machine, opened, hardware first; or those with these `names`. Beside them, what
-/// kept others from being found.
+/// Opens the devices with these `names`, or all devices of this machine, hardware first. The
+/// failure says why others may be missing.
 pub fn devices(
     names: &[DeviceName],
     libcxi: Option<&LibraryFile>,
@@ -65,8 +73,8 @@ pub fn devices(
     (names.into_iter().map(open).collect(), failure)
 }
 
-/// What the driver shows, and what the library knows: it leaves out what it cannot open
-/// (libcxi.md 2.3).
+/// Returns the devices that the driver shows and those that the library lists. The library omits
+/// devices that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
     let mut names: Vec<DeviceName> = machine
         .cxi_devices()
@@ -78,7 +86,7 @@ fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>
             names.extend(listed(&library, DeviceKind::Hardware));
             None
         }
-        // Each device will say so, if there is any.
+        // If there are devices, opening each of them reports the failure.
         Err(failure) => Some(failure).filter(|_| libcxi.is_some() && names.is_empty()),
     };
     names.sort_by_key(|name| name.index);
@@ -105,7 +113,7 @@ fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Fai
     Library::load(path).map_err(|error| {
         let failure = Failure::new(Kind::Environment, error);
         let failure = match libcxi {
-            // The user's choice of a library is to be corrected, whatever this machine has.
+            // The hint is about the library that the user has named, even without hardware.
             Some(library) => failure
                 .context(library.to_os_string().display())
                 .with_hint("the library must be a libcxi.so.1 for this machine's architecture"),
@@ -151,7 +159,7 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     failure(format!("devices of this machine: {}", names.join(" ")))
 }
 
-/// Whether the driver shows no NIC at all.
+/// Returns whether the driver shows no NICs.
 fn hardware_is_missing() -> bool {
     !Path::new(SYSFS).exists()
 }

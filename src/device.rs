@@ -8,12 +8,12 @@ use std::str::FromStr;
 
 use crate::number::decimal;
 
-/// Which world a device belongs to.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// A NIC of this machine, through libcxi.
+    /// A NIC of this machine, used through libcxi.
     Hardware,
-    /// The software NIC that this program brings along.
+    /// A software NIC, built into this program.
     Software,
 }
 
@@ -22,20 +22,20 @@ pub enum DeviceKind {
 pub struct DeviceName {
     /// Hardware or software.
     pub kind: DeviceKind,
-    /// N of `cxiN` (any number) or `softN` (0 to 99).
+    /// The number in `cxiN` (any) or `softN` (0 to 99).
     pub index: u32,
 }
 
-/// Where the user names no device.
+/// The device if the user names none.
 pub const DEFAULT_DEVICE: DeviceName = DeviceName {
     kind: DeviceKind::Hardware,
     index: 0,
 };
 
-/// Software NICs of one machine.
+/// Number of software NICs of one machine.
 const SOFTWARE_NICS: u32 = 100;
 
-/// What a device name may be, for messages.
+/// Description of valid device names, for messages.
 pub const DEVICE_NAMES: &str = "expected cxiN (hardware) or soft0 to soft99 (software NIC)";
 
 impl FromStr for DeviceName {
@@ -82,12 +82,12 @@ pub struct LibraryFile {
 }
 
 impl LibraryFile {
-    /// The library at `path`, which this option or variable names.
+    /// Returns the library at `path`, which this option or variable names.
     pub fn new(path: PathBuf, named_by: &'static str) -> Self {
         Self { path, named_by }
     }
 
-    /// As the user wrote it: with the option or variable in front.
+    /// Returns it as the user wrote it, with the option or variable before the path.
     pub fn to_os_string(&self) -> OsString {
         let mut text = OsString::from(self.named_by);
         text.push("=");
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_as_typed() {
+    fn prints_names_as_parsed() {
         for name in ["cxi0", "cxi12", "cxi4294967295", "soft0", "soft99"] {
             assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn t24_nothing_else_is_a_device() {
+    fn t24_refuses_other_device_names() {
         for name in [
             "",
             "cxi",

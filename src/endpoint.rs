@@ -1,4 +1,4 @@
-//! A process's place on the fabric: device, service, VNI, interface, address.
+//! The endpoint of a process on the fabric: device, service, VNI, interface, address.
 
 use cxi::gpu::Gpus;
 use cxi::sys::C_PID_ANY;
@@ -11,22 +11,22 @@ use crate::gpu::{OnGpus, Use};
 use crate::machine::Machine;
 use crate::machine::placement::{self, Cpus, Placement, Taken};
 
-/// Where a process is to get its endpoint.
+/// The place of an endpoint: device, service, CPUs, GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The NIC.
     pub device: DeviceName,
     /// CXI service.
     pub svc_id: u32,
-    /// The CPUs that the user asks for.
+    /// The CPUs that the user has requested.
     pub cpus: &'a Cpus,
-    /// Where the measuring thread runs, as chosen on this machine.
+    /// The chosen CPUs of the measuring thread.
     pub placement: &'a Placement,
     /// The buffers that lie on GPUs.
     pub gpus: OnGpus,
 }
 
-/// What this side announces about itself: its address on the fabric, and its memory.
+/// This side's address on the fabric and its memory, which it sends to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
     /// NIC address and PID.
@@ -35,28 +35,33 @@ pub struct LocalAddress {
     pub vni: u32,
     /// The NIC is a software NIC, which reaches only its own machine.
     pub simulated: bool,
-    /// The buffers that lie on GPUs, with the type of these GPUs as it was found.
+    /// The buffers that lie on GPUs, with the detected type of these GPUs.
     pub gpus: OnGpus,
 }
 
-/// An address on the fabric and what hangs on it. Everything that a benchmark allocates keeps
-/// the interface alive by itself; the address lasts as long as this value.
+/// An address on the fabric, with its device and interface. The resources of a benchmark keep the
+/// interface alive; the address is released with this value.
 pub struct Endpoint {
     device: Device,
     lni: Lni,
     domain: Domain,
-    /// The runtime of the GPUs on which buffers lie, and which buffers these are.
+    /// The runtime of the GPUs with buffers, and these buffers.
     gpus: Option<Gpus>,
     on_gpus: OnGpus,
-    /// Where this thread runs; taken before anything is allocated.
+    /// The CPUs of this thread, taken before any allocation.
     place: Taken,
-    /// What the user should know of that place.
+    /// A hint about these CPUs.
     hint: Option<String>,
 }
 
 impl Endpoint {
-    /// Takes an address on the opened `device`, in the service of `site`. `gpus` is the runtime of the
-    /// GPUs that `site` names, if it names any.
+    /// Allocates an address on `device`, in the service of `site`. `gpus` is the runtime of the
+    /// GPUs that `site` names, if any.
+    ///
+    /// # Errors
+    ///
+    /// CPUs that cannot be used, a link that is down, a service that is disabled or has no VNI, and
+    /// a call that the library refuses.
     pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
@@ -92,32 +97,32 @@ impl Endpoint {
         })
     }
 
-    /// The NIC.
+    /// Returns the NIC.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The interface.
+    /// Returns the interface.
     pub fn lni(&self) -> &Lni {
         &self.lni
     }
 
-    /// The address on the fabric.
+    /// Returns the domain, which has the address on the fabric.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// The GPUs of this machine, where buffers of this side lie on some.
+    /// Returns the GPUs of this machine, if buffers of this side lie on any.
     pub fn gpus(&self) -> Option<&Gpus> {
         self.gpus.as_ref()
     }
 
-    /// The GPU on which a buffer for this `use_` lies, if it lies on one.
+    /// Returns the GPU on which a buffer for this `use_` lies, if it lies on one.
     pub fn gpu_for(&self, use_: Use) -> Option<(&Gpus, u8)> {
         self.gpus.as_ref().zip(self.on_gpus.of(use_))
     }
 
-    /// This side's address on the fabric.
+    /// Returns this side's address on the fabric and its memory.
     pub fn address(&self) -> LocalAddress {
         LocalAddress {
             address: FabricAddress {
@@ -133,7 +138,7 @@ impl Endpoint {
         }
     }
 
-    /// What the user should know before the run, in lines.
+    /// Returns the warnings to print before the run, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
         let mut warnings = Vec::new();
@@ -148,7 +153,11 @@ impl Endpoint {
         warnings
     }
 
-    /// Gives the address back and closes the device.
+    /// Releases the address and closes the device.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         const WHAT: &str = "cannot release the NIC";
         self.domain.close().explain(WHAT)?;
@@ -157,8 +166,8 @@ impl Endpoint {
     }
 }
 
-/// The VNI to use with a service: the first of its list, or of its range (defect T26 of tools.md:
-/// the legacy tools take that of service 1 for a service with a range).
+/// Returns the VNI to use with a service: the first one of its list or range. For a service with a
+/// range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
 fn vni(service: &Service) -> Result<u16, Failure> {
     let none = |why: &str| {
         let message = format!("service {} has no VNI: {why}", service.id);

@@ -1,39 +1,39 @@
-//! Buffers on GPUs: which of a side's buffers lie on one, and the runtime that holds them.
+//! Buffers on GPUs: a side's buffers that lie on GPUs, and the runtime that allocates them.
 
 use cxi::gpu::{GpuType, Gpus, OpenError};
 
 use crate::advice::{self, Situation};
 use crate::error::{Failure, Kind};
 
-/// What a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The operations of this side read from it, or write to it.
+    /// The operations of this side read or write it.
     Transmit,
-    /// Those of the peer do.
+    /// The operations of the peer read or write it.
     Receive,
 }
 
-/// The GPUs on which the buffers of one side lie; those without one are system memory.
+/// The GPUs on which the buffers of one side lie. Buffers without one are in system memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnGpus {
-    /// Their type, as asked for; in a peer, as it is.
+    /// Their type: the requested one, or in a peer the actual one.
     pub kind: Option<GpuType>,
     /// Number of the GPU of the transmit buffer, from 0.
     pub tx: Option<u8>,
-    /// That of the receive buffer.
+    /// Number of the GPU of the receive buffer.
     pub rx: Option<u8>,
 }
 
 impl OnGpus {
-    /// All buffers are system memory.
+    /// All buffers are in system memory.
     pub const NONE: Self = Self {
         kind: None,
         tx: None,
         rx: None,
     };
 
-    /// The GPU of a buffer, if it lies on one.
+    /// Returns the GPU of a buffer, if it lies on one.
     pub fn of(&self, buffer: Use) -> Option<u8> {
         match buffer {
             Use::Transmit => self.tx,
@@ -41,26 +41,29 @@ impl OnGpus {
         }
     }
 
-    /// Whether any buffer lies on a GPU.
+    /// Returns whether any buffer lies on a GPU.
     pub fn any(&self) -> bool {
         self.tx.is_some() || self.rx.is_some()
     }
 }
 
-/// What a type may be called, for messages.
+/// Description of valid types, for messages.
 pub const GPU_TYPES: &str = "expected AMD, NVIDIA or INTEL";
 
-/// The type of this name, in any case.
+/// Returns the type with this name, in upper or lower case.
 pub fn named(text: &str) -> Option<GpuType> {
     let is_named = |kind: &GpuType| kind.to_string().eq_ignore_ascii_case(text);
     GpuType::ALL.into_iter().find(is_named)
 }
 
-/// Opens the runtime of the GPUs that are wanted, if any are, and looks whether they are there.
+/// Opens the runtime of the requested GPUs, if there are any, and checks their numbers.
 ///
-/// Without a type it is that of the first GPUs that are found. All runtimes are tried, whatever this
-/// program was built with, and the numbers of all of them end before their count (defect T31 of
-/// tools.md).
+/// Without a type, the first runtime with GPUs is used. All runtimes are tried, independent of the
+/// build, and GPU numbers are checked in the same way for all (defect T31 of tools.md).
+///
+/// # Errors
+///
+/// A runtime that cannot be used, and a GPU that does not exist.
 pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
     if !wanted.any() {
         return Ok(None);
@@ -85,7 +88,7 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
     Ok(Some(gpus))
 }
 
-/// The GPUs of a type, at least one.
+/// Opens the GPUs of a type, at least one.
 fn of_type(kind: GpuType) -> Result<Gpus, Failure> {
     let (failure, situation) = match Gpus::open(kind) {
         Ok(gpus) if gpus.count() > 0 => return Ok(gpus),
@@ -107,7 +110,7 @@ fn of_type(kind: GpuType) -> Result<Gpus, Failure> {
         .with_hint(advice::hint(situation)))
 }
 
-/// The first GPUs that are found.
+/// Opens the first GPUs that are found.
 fn detect() -> Result<Gpus, Failure> {
     let mut failures = Vec::new();
     for kind in GpuType::ALL {
@@ -116,8 +119,8 @@ fn detect() -> Result<Gpus, Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    // A runtime that is installed and does not work is more likely the one that is meant than one
-    // that is missing.
+    // A runtime that is installed but does not work is more likely the intended one than a missing
+    // one.
     let missing = advice::hint(Situation::NoGpuRuntime);
     let installed = failures
         .into_iter()
@@ -131,7 +134,7 @@ fn detect() -> Result<Gpus, Failure> {
     }))
 }
 
-/// The failure to use GPUs of `kind`, with those that are there instead.
+/// Replaces the hint of a failure to use GPUs of `kind` by the types that this machine has.
 fn with_others(failure: Failure, kind: GpuType) -> Failure {
     let others: Vec<String> = GpuType::ALL
         .into_iter()
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_named_in_any_case() {
+    fn accepts_names_in_upper_and_lower_case() {
         assert_eq!(named("nvidia"), Some(GpuType::Nvidia));
         assert_eq!(named("AMD"), Some(GpuType::Amd));
         assert_eq!(named("Intel"), Some(GpuType::Intel));
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_no_gpu_needs_no_runtime() {
+    fn opens_no_runtime_without_gpu_buffers() {
         let wanted = OnGpus {
             kind: Some(GpuType::Intel),
             ..OnGpus::default()

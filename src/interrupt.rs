@@ -1,15 +1,15 @@
-//! What ends a run early: signals, and an output that nobody reads any more.
+//! Early ends of a run: signals, and standard output whose reader has ended.
 //!
-//! | what comes | what the run does |
+//! | event | effect on the run |
 //! |---|---|
-//! | SIGINT, SIGTERM, SIGHUP | ends at the next iteration or in its wait, tells the peer, prints what it has; exit status 130 |
-//! | another one, [`SAME`] or more later | ends at once: releases the NIC, and nothing else |
-//! | a third, or [`GRACE`] after the second | the process ends, wherever it is |
-//! | the reader of standard output ends | the same as the first, but silently; exit status 1 |
+//! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130 |
+//! | another signal, [`SAME`] or more later | ends at once: only releases the NIC |
+//! | a third signal, or [`GRACE`] after the second | the process exits immediately |
+//! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
 //!
-//! A signal that was ignored when the program started stays ignored: `nohup` and background jobs of
-//! scripts mean it. A thread waits for all of these. The measuring loops look at one number
-//! ([`requested`]), and every wait ([`wait`]) also waits for the thread to have heard something.
+//! A signal that was ignored when the program started stays ignored: `nohup` and scripts with
+//! background jobs rely on it. A thread waits for all of these events. The measuring loops read one
+//! number ([`requested`]), and each wait ([`wait`]) also waits for a request of that thread.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read};
@@ -31,29 +31,33 @@ use crate::error::{Context, Failure, INTERRUPTED, Kind};
 /// The signals that end a run.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
-/// How long a run may take to release the NIC after the second signal.
+/// Time limit for the release of the NIC after the second signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Signals that come so soon after another one mean the same: `timeout` signals its child and then
-/// the whole process group, and a terminal that goes away may say so twice.
+/// Signals within this time after another one count as the same: `timeout` signals its child and
+/// then the process group, and a terminal that is closed may send two signals.
 const SAME: Duration = Duration::from_millis(300);
 
-/// How long results may take to be written after the first signal, where nobody reads them.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time limit for writing results after the first signal, if their reader does not read.
+const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
-/// How often a wait for the reader of standard output looks at the requests.
+/// Interval at which a wait for the reader of standard output checks for requests.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How often the end was requested.
+/// Number of requests to end the run.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
 /// The first signal, or 0 if the reader of the output ended first.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Readable, for ever, once the end was requested.
+/// Becomes readable with the first request, and stays readable.
 static WOKEN: OnceLock<UnixStream> = OnceLock::new();
 
-/// From now on, signals end the run as the table above says.
+/// Starts the thread that handles signals as described above.
+///
+/// # Errors
+///
+/// A thread, socket or signal handler that the system refuses.
 pub fn watch() -> Result<(), Failure> {
     start().environment("cannot wait for signals")
 }
@@ -73,12 +77,12 @@ fn start() -> io::Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(listen)?;
-    // Set before: the process has one run.
+    // An error means that it is set already: the process has one run.
     let _ = WOKEN.set(woken);
     Ok(())
 }
 
-/// The signals that this process ignores: signal n is bit n - 1.
+/// Returns the signals that this process ignores: signal n is bit n - 1.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -86,7 +90,7 @@ fn ignored() -> u64 {
         .unwrap_or(0)
 }
 
-/// The thread.
+/// The loop of the thread.
 fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
     let stdout = io::stdout();
     // A terminal that goes away sends SIGHUP.
@@ -98,7 +102,7 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
             .iter()
             .map(|(_, received)| PollFd::new(received, PollFlags::IN))
             .collect();
-        // Errors and the other end's closing are always told.
+        // poll reports errors and a closed peer without being asked.
         polled.extend(read_by.map(|stdout| PollFd::new(stdout, PollFlags::empty())));
         let left = deadline.map(|end: Instant| end.saturating_duration_since(Instant::now()));
         let limit = left.and_then(|left| Timespec::try_from(left).ok());
@@ -137,18 +141,22 @@ fn request(signal: i32, mut wake: &UnixStream) {
     let _ = io::Write::write(&mut wake, &[0]);
 }
 
-/// Whether the run is to end.
+/// Returns whether the end of the run was requested.
 #[inline(always)]
 pub fn requested() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 0
 }
 
-/// Whether it is to end without another word.
+/// Returns whether the run must end at once, without output.
 pub fn hurried() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 1
 }
 
-/// Fails if the run is to end.
+/// Checks whether the end of the run was requested.
+///
+/// # Errors
+///
+/// The failure that ends the run.
 #[inline(always)]
 pub fn check() -> Result<(), Failure> {
     if requested() { Err(failure()) } else { Ok(()) }
@@ -165,14 +173,21 @@ fn failure() -> Failure {
     }
 }
 
-/// Waits until `fd` is ready for what is `wanted`. False if it is not `within` this time; a failure
-/// if the run is to end.
+/// Waits until `fd` is ready for `wanted`. Returns false if it is not ready `within` this time.
+///
+/// # Errors
+///
+/// A request to end the run, and an error of `poll(2)`.
 pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Result<bool, Failure> {
     let mut polled = [PollFd::new(&fd, wanted)].into();
     wait_for_any(&mut polled, within)
 }
 
-/// The same until any of `fds` is ready, which then says so.
+/// Waits until any of `fds` is ready, as [`wait`] does; their `revents` show which.
+///
+/// # Errors
+///
+/// Those of [`wait`].
 pub fn wait_for_any<'fd>(
     fds: &mut Vec<PollFd<'fd>>,
     within: Option<Duration>,
@@ -196,8 +211,15 @@ pub fn wait_for_any<'fd>(
     Ok(ready)
 }
 
-/// Makes a call that blocks, and cannot be woken, in another thread. A failure if the run is to
-/// end: the call is then left to itself.
+/// Makes a blocking call, which cannot be interrupted, in another thread.
+///
+/// # Errors
+///
+/// A request to end the run, which abandons the call, and a thread that cannot be started.
+///
+/// # Panics
+///
+/// If the call panics.
 pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     const WHAT: &str = "cannot start a thread";
     let (ended, end) = UnixStream::pair().environment(WHAT)?;
@@ -214,29 +236,29 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
     }
 }
 
-/// Waits until bytes can be written to `fd`, where a run that is to end has last words. False when
-/// nobody has read for [`LAST_WORDS`] since then, or when there is no time for them.
+/// Waits until bytes can be written to `fd`. Returns false if the run must end at once, or if a
+/// request to end it is [`OUTPUT_LIMIT`] old and the reader has not read since.
 pub fn wait_for_reader(fd: impl AsFd) -> bool {
     let mut since = None;
     let slice = Timespec::try_from(SLICE).ok();
     loop {
         let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
-        // An error is the writer's to meet.
+        // The write itself reports an error of poll.
         if hurried() {
             return false;
         }
         if !matches!(poll(&mut polled, slice.as_ref()), Ok(0) | Err(Errno::INTR)) {
             return true;
         }
-        if requested() && since.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
+        if requested() && since.get_or_insert_with(Instant::now).elapsed() >= OUTPUT_LIMIT {
             return false;
         }
     }
 }
 
-/// The failure to write standard output.
+/// Returns the failure for an error of standard output.
 pub fn output_failed(error: io::Error) -> Failure {
-    // A run that is to end does not wait for its reader.
+    // After a request to end the run, a time-out of the writer is an interruption.
     if error.kind() == ErrorKind::TimedOut
         && let Err(interrupted) = check()
     {
@@ -252,7 +274,7 @@ pub fn output_failed(error: io::Error) -> Failure {
     Failure::new(kind, error).context("cannot write to standard output")
 }
 
-/// Whether standard output is, or was, a terminal or another character device.
+/// Returns whether standard output is, or was, a terminal or another character device.
 fn stdout_is_a_device() -> bool {
     let metadata = io::stdout()
         .as_fd()
@@ -266,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_closed_output_from_output_that_fails() {
+    fn distinguishes_closed_output_from_failing_output() {
         let closed = output_failed(ErrorKind::BrokenPipe.into());
         assert_eq!(closed.kind, Kind::OutputClosed);
         let full = output_failed(io::Error::from_raw_os_error(libc::ENOSPC));

@@ -1,13 +1,13 @@
-//! Time limits of waits. Debug builds divide those beyond a second by `CXIDIAG_TEST_SHORTEN_LIMITS_BY`,
-//! so that tests see what comes after the longest ones.
+//! Time limits of waits. Debug builds divide those above one second by
+//! `CXIDIAG_TEST_SHORTEN_LIMITS_BY`, so that tests reach the ends of long waits.
 
 use std::time::Duration;
 
-/// The shortest that a limit becomes: a busy machine needs as long to answer.
+/// Minimum of a shortened limit, enough for a busy machine to answer.
 #[cfg(debug_assertions)]
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// How long a wait lasts at most whose limit is `limit`.
+/// Returns the limit that is in effect for `limit`.
 pub fn in_effect(limit: Duration) -> Duration {
     #[cfg(debug_assertions)]
     if let Some(divisor) = *DIVISOR {

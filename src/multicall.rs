@@ -1,4 +1,4 @@
-//! `argv[0]` or first argument -> tool or command. Knows none by name: it is given the registries.
+//! `argv[0]` or first argument -> tool or command. The registries are arguments.
 //!
 //! Started under the legacy name of a tool (a symlink `cxi_write_lat`) the program is that tool;
 //! under any other name its first argument names the tool.
@@ -10,10 +10,10 @@ use crate::command::Command;
 use crate::error::Failure;
 use crate::tool::{PROGRAM, Tool};
 
-/// All legacy names begin so; a program started as `cxi_...` is meant to be one of the tools.
+/// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.
 const LEGACY: &str = "cxi_";
 
-/// What is to be done.
+/// What the user has requested.
 #[derive(Debug)]
 pub enum Call {
     /// Help for the program as a whole.
@@ -24,25 +24,29 @@ pub enum Call {
     List,
     /// A command.
     Command {
-        /// Which one.
+        /// Its definition.
         command: &'static Command,
-        /// What the user started, for messages: `cxidiag compare`.
+        /// Name of the program for messages: `cxidiag compare`.
         program: String,
         /// The arguments after that.
         arguments: Vec<OsString>,
     },
     /// A tool.
     Tool {
-        /// Which one.
+        /// Its definition.
         tool: &'static Tool,
-        /// What the user started, for messages: `cxidiag write-lat` or `cxi_write_lat`.
+        /// Name of the program for messages: `cxidiag write-lat` or `cxi_write_lat`.
         program: String,
         /// The arguments after that.
         arguments: Vec<OsString>,
     },
 }
 
-/// Finds the tool or command for `argv`. The failure comes with the name of the program for the message.
+/// Returns the tool or command for `argv`.
+///
+/// # Errors
+///
+/// An unknown name, with the name of the program for the message.
 pub fn resolve(
     argv: impl IntoIterator<Item = OsString>,
     tools: &'static [Tool],
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_by_subcommand_and_by_legacy_name() {
+    fn finds_each_tool_by_both_names() {
         for tool in TOOLS {
             for argv in [
                 &["/usr/bin/cxidiag", tool.name, "-n", "5"][..],
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_by_its_name() {
+    fn finds_each_command() {
         for command in COMMANDS {
             let Ok(Call::Command {
                 command: found,
@@ -177,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_the_program_does_not_matter() {
+    fn ignores_directory_of_program() {
         let path = format!("./some/where/{}", TOOLS[0].legacy_name);
         assert!(matches!(call(&[&path, "--help"]), Ok(Call::Tool { .. })));
     }
 
     #[test]
-    fn a_renamed_program_takes_its_first_argument() {
+    fn renamed_program_uses_first_argument() {
         assert!(matches!(
             call(&["cxidiag-0.1", TOOLS[0].name]),
             Ok(Call::Tool { .. })
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_itself() {
+    fn finds_help_version_and_list() {
         assert!(matches!(call(&["cxidiag"]), Ok(Call::Help)));
         assert!(matches!(call(&[]), Ok(Call::Help)));
         assert!(matches!(call(&["cxidiag", "--help"]), Ok(Call::Help)));
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_says_which_names_exist() {
+    fn lists_valid_names_for_unknown_name() {
         let (program, message) = refusal(&["cxidiag", "write-lot"]);
         assert_eq!(program, "cxidiag");
         assert!(
@@ -215,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_swallowed() {
+    fn refuses_extra_arguments() {
         assert!(refusal(&["cxidiag", "--foo"]).1.contains("'--foo'"));
         assert!(refusal(&["cxidiag", "-V", "now"]).1.contains("'now'"));
     }
 
     proptest! {
         #[test]
-        fn any_argv_is_answered(argv in prop::collection::vec("\\PC{0,12}", 0..4)) {
+        fn accepts_any_argv_without_panic(argv in prop::collection::vec("\\PC{0,12}", 0..4)) {
             let _ = resolve(argv.into_iter().map(OsString::from), TOOLS, COMMANDS);
         }
     }

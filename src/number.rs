@@ -2,15 +2,19 @@
 
 use std::ops::RangeInclusive;
 
-/// The number that `text` is in plain decimal digits: no sign, blank, prefix or leading zero,
-/// nothing behind it. A leading zero is refused because it means octal to the legacy tools.
+/// Returns the number in `text`, which must consist of decimal digits: no sign, blank, prefix,
+/// suffix or leading zero. A leading zero is refused because it means octal to the legacy tools.
 pub fn decimal(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
 }
 
-/// The number that `text` is, if it lies in `range`; else what is allowed.
+/// Returns the number in `text` if it is within `range`.
+///
+/// # Errors
+///
+/// A description of the allowed values.
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     decimal(text)
         .filter(|number| range.contains(number))
@@ -34,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t24_only_plain_decimal_digits() {
+    fn t24_accepts_only_decimal_digits() {
         for text in [
             "",
             " ",
@@ -63,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_range_belong_to_it() {
+    fn ranges_include_both_ends() {
         assert_eq!(within("1", 1..=65535), Ok(1));
         assert_eq!(within("65535", 1..=65535), Ok(65535));
         assert_eq!(

@@ -1,19 +1,18 @@
-//! The phases of a run: where it is, by name.
+//! The phases of a run, by name.
 //!
-//! A run passes through [`enter`] at each transition. Release builds compile it to nothing. In debug
-//! builds, `CXIDIAG_TEST_PAUSE_AT=phase` (or `phase:n`, the nth time) stops a run there, so that
-//! tests end either side in any phase without guessing when it is there: the run says `paused at
-//! phase` on stderr and goes on when its standard input has a byte or its end, or when it is
-//! interrupted.
+//! A run calls [`enter`] at each transition. Release builds compile it to nothing. In debug builds,
+//! `CXIDIAG_TEST_PAUSE_AT=phase` (or `phase:n`, the nth time) pauses a run there, so that tests can
+//! end either side in any phase: the run prints `paused at phase` to stderr and continues when its
+//! standard input has a byte or its end, or when it is interrupted.
 
-/// Where a run is.
+/// A phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Opening the device and getting an address.
+    /// Opening the device and allocating an address.
     Opening,
     /// The server waits for a client.
     Listening,
-    /// The client looks for its server.
+    /// The client connects to its server.
     Connecting,
     /// Handshake: names of the tools.
     Names,
@@ -23,9 +22,9 @@ pub enum Phase {
     Options,
     /// Handshake: fabric addresses.
     Addresses,
-    /// Printing the summary, and allocating what the run needs.
+    /// Printing the summary, and allocating the resources of the run.
     SetUp,
-    /// The barrier behind the set-up.
+    /// The barrier after the set-up.
     Ready,
     /// The barrier before a size, in bandwidth tools.
     PreRun,
@@ -37,15 +36,15 @@ pub enum Phase {
     Measuring,
     /// Between two iterations.
     Gap,
-    /// The barrier behind a size.
+    /// The barrier after a size.
     PostRun,
     /// Exchanging results, in bandwidth tools.
     Results,
-    /// Completing what either side has begun, in bandwidth tools.
+    /// Completing the iterations that either side has begun, in bandwidth tools.
     Settling,
     /// Printing the results of a size.
     Reporting,
-    /// Giving everything back.
+    /// Releasing all resources.
     Releasing,
 }
 
@@ -73,7 +72,7 @@ impl Phase {
         Self::Releasing,
     ];
 
-    /// Its name, for tests.
+    /// Returns its name, for tests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -99,7 +98,7 @@ impl Phase {
     }
 }
 
-/// The run comes to `phase`.
+/// Marks the beginning of `phase`.
 #[inline(always)]
 pub fn enter(phase: Phase) {
     #[cfg(debug_assertions)]
@@ -119,7 +118,7 @@ mod pause {
     use super::Phase;
     use crate::interrupt;
 
-    /// Where to stop, and how often to pass there before.
+    /// The phase at which to pause, and how many times it passes before.
     static STOP: LazyLock<Option<(Phase, AtomicU32)>> = LazyLock::new(|| {
         let wanted = std::env::var("CXIDIAG_TEST_PAUSE_AT").ok()?;
         let (name, time) = wanted.split_once(':').unwrap_or((&wanted, "1"));
@@ -133,7 +132,7 @@ mod pause {
             && times.fetch_sub(1, Ordering::Relaxed) == 1
         {
             let _ = writeln!(io::stderr(), "paused at {}", phase.name());
-            // An interrupted run goes on, and finds out by itself.
+            // An interrupted run continues and notices the interruption later.
             let _ = interrupt::wait(io::stdin(), PollFlags::IN, None);
         }
     }

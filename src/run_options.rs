@@ -1,6 +1,6 @@
-//! The options of a run: what both sides must agree on. The client decides, and the server hears it.
+//! The options of a run, on which both sides agree: the client sends its options to the server.
 //!
-//! Typed options and those of a client are held against the same rules ([`RunOptions::checked`]).
+//! Typed options and a client's options are checked by the same rules ([`RunOptions::checked`]).
 
 use std::fmt;
 use std::iter;
@@ -13,38 +13,38 @@ use crate::error::{Failure, Invalid, invalid};
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
 
-/// Longest pause after an iteration in microseconds: as nanoseconds it still fits 64 bits.
+/// Maximum pause after an iteration in microseconds: in nanoseconds it fits into 64 bits.
 pub const MAX_GAP_US: u64 = u64::MAX / 1000;
 
-/// Most iterations whose latencies can be reported one by one: 8 GB of samples.
+/// Maximum number of iterations with `--report-all`: 8 GB of samples.
 pub const MAX_REPORT_ALL: u64 = 1_000_000_000;
 
-/// Most operations in a list: so many commands of the largest kind fit the largest queue
-/// (tools.md 2.2).
+/// Maximum number of operations in a list: this many of the largest commands fit into the largest
+/// queue (tools.md 2.2).
 pub const MAX_LIST_SIZE: u16 = 16382;
 
-/// Widest spacing of operations in a buffer, in bytes.
+/// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
-/// What a size may be, for messages.
+/// Description of valid sizes, for messages.
 pub const SIZES: &str =
     "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
 
 /// One of the two processes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that is connected to.
+    /// The process that serves a client.
     Server,
-    /// The one that connects.
+    /// The process that connects to a server and measures.
     Client,
 }
 
-/// What the client decides for both sides (tools.md 2.4).
+/// The options that the client sets for both sides (tools.md 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Measured iterations per size, where no duration is set: at least 1.
+    /// Measured iterations per size, without a duration: at least 1.
     pub iters: u64,
-    /// Seconds per size, at least 1; takes the place of `iters`.
+    /// Seconds per size, at least 1; replaces `iters`.
     pub duration_s: Option<u32>,
     /// Unmeasured iterations before each size.
     pub warmup: u64,
@@ -56,28 +56,28 @@ pub struct RunOptions {
     pub max_size: u64,
     /// Unrestricted (ordered) operations.
     pub unrestricted: bool,
-    /// Immediate data commands for the sizes that fit one.
+    /// Immediate data commands for sizes that fit.
     pub use_idc: bool,
-    /// Low-latency command issue, where the command fits it.
+    /// Low-latency command issue for commands that fit.
     pub use_ll: bool,
-    /// Every latency is reported; never together with a duration (defect T8 of tools.md).
+    /// Each sample is reported; never together with a duration (defect T8 of tools.md).
     pub report_all: bool,
     /// The operation, in the atomic tools.
     pub atomic: Option<Atomic>,
     /// Rendezvous puts, in the send tools; never together with immediate data commands.
     pub rdzv: bool,
-    /// Pages of the buffers; the usual ones where there is none.
+    /// Huge pages of the buffers; `None` for ordinary pages.
     pub huge_page: Option<HugePage>,
     /// Lists and buffers, in the bandwidth tools.
     pub lists: Option<ListOptions>,
 }
 
-/// What only bandwidth tools have.
+/// The options of bandwidth tools only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListOptions {
     /// Operations per iteration: 1 to [`MAX_LIST_SIZE`].
     pub list_size: u16,
-    /// Both sides initiate.
+    /// Both sides issue operations.
     pub bidirectional: bool,
     /// Upper limit of a buffer in bytes: at least the largest size.
     pub max_buffer: u64,
@@ -86,35 +86,38 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Bytes from one operation of `size` bytes to the next in a buffer.
+    /// Returns the bytes from one operation of `size` bytes to the next in a buffer.
     pub fn step(&self, size: u64) -> u64 {
         size.next_multiple_of(self.alignment)
     }
 
-    /// Length in bytes, before it is rounded up to pages, of a buffer for lists of up to
-    /// `max_size` bytes: room for a whole list, as far as the limit allows.
+    /// Returns the length in bytes, before it is rounded up to pages, of a buffer for lists of
+    /// operations of up to `max_size` bytes: that of a whole list, up to the limit.
     pub fn buffer(&self, max_size: u64) -> u64 {
         let whole = self.step(max_size).saturating_mul(self.list_size.into());
         whole.min(self.max_buffer)
     }
 }
 
-/// Whether an operation can have `size` bytes.
+/// Returns whether an operation can have `size` bytes.
 pub fn is_size(size: u64) -> bool {
     (1..=MAX_SIZE).contains(&size)
 }
 
-/// Whether sizes can double from `min` to `max`.
+/// Returns whether sizes can double from `min` to `max`.
 pub fn is_range(min: u64, max: u64) -> bool {
     let is_end = |size: u64| is_size(size) && size.is_power_of_two();
     is_end(min) && is_end(max) && min <= max
 }
 
 impl RunOptions {
-    /// These options if they can be carried out, else the reason why not.
+    /// Returns these options if all are valid.
     ///
-    /// Typed options and those of a client are held against the same rules (defect T27 of
-    /// tools.md).
+    /// Typed options and a client's options are checked by the same rules (defect T27 of tools.md).
+    ///
+    /// # Errors
+    ///
+    /// The first option that is invalid.
     pub fn checked(mut self) -> Result<Self, Invalid> {
         if self.duration_s.is_some() {
             self.report_all = false;
@@ -152,8 +155,12 @@ impl RunOptions {
         Ok(self)
     }
 
-    /// These options if this side can also keep the latencies that are reported one by one. Only
-    /// the client keeps any.
+    /// Returns these options if this side can keep the samples for `--report-all`. Only the client
+    /// keeps samples.
+    ///
+    /// # Errors
+    ///
+    /// More iterations than samples can be kept.
     pub fn kept(self) -> Result<Self, Invalid> {
         if self.report_all && self.iters > MAX_REPORT_ALL {
             let allowed = format!("at most {MAX_REPORT_ALL} with --report-all");
@@ -162,19 +169,23 @@ impl RunOptions {
         Ok(self)
     }
 
-    /// Lists and buffers. A plan of a bandwidth tool has them.
+    /// Returns lists and buffers. Each plan of a bandwidth tool has them.
+    ///
+    /// # Errors
+    ///
+    /// Options of a latency tool.
     pub fn lists(&self) -> Result<ListOptions, Failure> {
         self.lists
             .ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
-    /// Whether immediate data commands are used: matching entries are out of their reach
+    /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {
         self.unless_matching(self.use_idc)
     }
 
-    /// Whether operations are restricted: those on matching entries are not (nic.md 11.6).
+    /// Returns whether operations are restricted: those on matching entries are not (nic.md 11.6).
     pub fn restricted(&self) -> Setting {
         self.unless_matching(!self.unrestricted)
     }
@@ -186,7 +197,7 @@ impl RunOptions {
         }
     }
 
-    /// The sizes to run, in bytes, in order: doubling from `min_size` while not above `max_size`.
+    /// Returns the sizes to run, in bytes: doubling from `min_size` up to `max_size`.
     pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
         let max = self.max_size;
         iter::successors(Some(self.min_size), |size| size.checked_mul(2))
@@ -194,19 +205,19 @@ impl RunOptions {
     }
 }
 
-/// What became of something that can be switched on.
+/// The state of an optional feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// On.
     Enabled,
-    /// Off, as asked.
+    /// Off, as requested.
     Disabled,
     /// Off, because another option excludes it.
     NotApplicable,
 }
 
 impl Setting {
-    /// Whether it is on.
+    /// Returns whether it is on.
     pub fn is_on(self) -> bool {
         self == Self::Enabled
     }
@@ -260,7 +271,7 @@ fn check_lists(lists: ListOptions, max_size: u64) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Operation and type that do not go together.
+/// Returns the error for an invalid combination of operation and type.
 fn nonexistent(atomic: Atomic) -> Invalid {
     let (long, value) = match atomic.op {
         AtomicOp::Cswap => ("cswap-op", atomic.cswap.to_string()),

@@ -1,11 +1,11 @@
-//! What a tool is, as plain data: its words, its options, its defaults. Each benchmark owns one.
+//! A tool as plain data: names, texts, options, defaults. Each benchmark owns one.
 
 use crate::run_options::{RunOptions, Side};
 
 /// Name of the program, under which its first argument names the tool.
 pub const PROGRAM: &str = "cxidiag";
 
-/// An option of a tool. `cli::options` says how each is typed and what it means.
+/// An option of a tool. `cli::options` defines its syntax and its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opt {
     /// `--device`
@@ -88,10 +88,10 @@ pub enum Opt {
     Libcxi,
 }
 
-/// Options of all tools that come first in the help text: they choose the NIC and the port.
+/// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 
-/// Options of all tools for results. Two of them are about the distribution of latencies.
+/// Output options of all tools. Two of them apply to latency tools only.
 const RESULTS: &[Opt] = &[
     Opt::Percentiles,
     Opt::Json,
@@ -101,7 +101,7 @@ const RESULTS: &[Opt] = &[
     Opt::Quiet,
 ];
 
-/// Options of all tools for the connection and for this process, which come last.
+/// The last options of all tools in the help text: connection and process.
 const PROCESS: &[Opt] = &[
     Opt::Loopback,
     Opt::Bind,
@@ -112,7 +112,7 @@ const PROCESS: &[Opt] = &[
     Opt::Libcxi,
 ];
 
-/// One tool, as the program sees it apart from its measuring.
+/// The definition of a tool, without its measurement.
 #[derive(Debug)]
 pub struct Tool {
     /// Name as a subcommand of `cxidiag`: `write-lat`.
@@ -124,24 +124,24 @@ pub struct Tool {
     pub wire_version: &'static str,
     /// First line of the summary block: `CXI RDMA Write Latency Test`.
     pub title: &'static str,
-    /// What it measures, in one line.
+    /// Description of the measurement, in one line.
     pub about: &'static str,
-    /// What one operation is called: `Write`.
+    /// Name of one operation: `Write`.
     pub operation: &'static str,
-    /// What several are called, the title of the second column: `Writes`.
+    /// Plural of that name, the title of the second column: `Writes`.
     pub operations: &'static str,
-    /// Title of the first column, which is as wide as this title: `RDMA Size[B]`.
+    /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// Its options beside those that all tools have, in the order of the help text.
+    /// Its options in addition to those of all tools, in the order of the help text.
     pub own_options: &'static [Opt],
-    /// Run options where the user asks for nothing else.
+    /// Default run options.
     pub defaults: RunOptions,
     /// The full data buffers that each side holds.
     pub buffers: FullBuffers,
 }
 
 impl Tool {
-    /// All options of the tool, in the order of the help text.
+    /// Returns all options of the tool, in the order of the help text.
     pub fn options(&self) -> impl Iterator<Item = Opt> {
         let results = RESULTS.iter().filter(|option| {
             !self.measures_bandwidth() || !matches!(option, Opt::Percentiles | Opt::HdrLog)
@@ -150,25 +150,25 @@ impl Tool {
         all.chain(PROCESS).copied()
     }
 
-    /// Whether the tool takes this option.
+    /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
         self.options().any(|own| own == option)
     }
 
-    /// Whether the tool measures bandwidth. Other tools measure latency.
+    /// Returns whether the tool measures bandwidth. Other tools measure latency.
     pub fn measures_bandwidth(&self) -> bool {
         self.defaults.lists.is_some()
     }
 }
 
-/// Which sides of a run hold full data buffers: as long as the largest size, or a whole list.
+/// The sides of a run that hold full data buffers, of the largest size or a whole list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullBuffers {
-    /// None: everything that is moved is small.
+    /// None: all operations are small.
     None,
-    /// The client, for what its NIC initiates, and the server, for what its NIC is the target of.
+    /// The client one for the operations that it issues, the server one as their target.
     OneEach,
-    /// Each side both.
+    /// Each side one of both kinds.
     Both,
     /// As [`Self::OneEach`] in one direction, as [`Self::Both`] in a bidirectional run.
     ByDirection,

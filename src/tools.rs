@@ -1,3 +1,3 @@
-//! The registry of the tools, in the order of listings. Everything that lists tools derives from it.
+//! The registry of the tools, in the order of listings. All lists of tools derive from it.
 
 tools![write_lat, read_lat, atomic_lat, send_lat, send_bw];

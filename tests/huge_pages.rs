@@ -142,8 +142,8 @@ fn too_few(needed: u64, free: u64) -> String {
     )
 }
 
-const HINT: &str = "hint: huge pages are set aside beforehand; these are too few, in use, or beyond \
-                    the limit of the control group; as root, write a larger number to the file named";
+const HINT: &str = "hint: huge pages must be reserved beforehand: there are too few, they are in use, \
+                    or the control group limits them; as root, write a larger number to the file named";
 
 #[test]
 fn refuses_too_few_pages_before_opening_a_device() {

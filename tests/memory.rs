@@ -29,8 +29,8 @@ const LIMITED: [(&str, &str); 7] = [
     ),
 ];
 
-const HINT: &str = "hint: buffers are pinned: they must fit the memory that is free, on the NUMA node \
-                    of --cpu and within the limit of the control group; use a smaller --size (of \
+const HINT: &str = "hint: buffers are pinned: they must fit into the free memory, that of the NUMA \
+                    node of --cpu and the limit of the control group; use a smaller --size (for \
                     send-bw also --list-size or --buf-sz)\n";
 
 #[test]

@@ -185,9 +185,9 @@ fn rejects_invalid_lists_of_cpus() {
         assert_eq!(error_of(value), start(value) + expected);
     }
     let error = error_of("8191");
-    let start = start("8191") + "CPU 8191 does not run here, ";
+    let start = start("8191") + "CPU 8191 is not online (online: ";
     assert!(
-        error.starts_with(&start) && error.ends_with(" do\n"),
+        error.starts_with(&start) && error.ends_with(")\n"),
         "{error}"
     );
 }

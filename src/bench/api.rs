@@ -22,8 +22,9 @@ pub struct Peer<'a> {
 
 /// One transaction type.
 ///
-/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size `measure`
-/// of one of the sub-traits and [`check`](Self::check), and finally [`close`](Self::close).
+/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
+/// `measure` of one of the sub-traits and [`check`](Self::check), and finally
+/// [`close`](Self::close).
 pub trait Benchmark {
     /// The tool that measures this transaction type.
     const TOOL: Tool;
@@ -83,8 +84,8 @@ pub trait Visitor {
 pub trait OneSidedLatency: Benchmark {
     /// Makes the transaction for `size` bytes and passes it to `repeat`. Only the client calls it.
     ///
-    /// All decisions that depend on options are made here, once: the loop in `repeat` is compiled for the
-    /// type of the transaction and branches on no option.
+    /// All decisions that depend on options are made here, once: the loop in `repeat` is compiled
+    /// for the type of the transaction and branches on no option.
     ///
     /// # Errors
     ///
@@ -124,8 +125,8 @@ pub trait RepeatTransaction {
 
 /// Two-sided latency: a message goes to the server, and one comes back.
 pub trait RoundTripLatency: Benchmark {
-    /// Makes this side's part of a round trip with messages of `size` bytes and passes it to `repeat`,
-    /// as [`OneSidedLatency::measure`] does. Both sides call it.
+    /// Makes this side's part of a round trip with messages of `size` bytes and passes it to
+    /// `repeat`, as [`OneSidedLatency::measure`] does. Both sides call it.
     ///
     /// # Errors
     ///
@@ -233,8 +234,8 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part of `side` where the client issues the lists, and the server does as well in a
-    /// bidirectional run.
+    /// Returns the part of `side` where the client issues the lists, and the server does as well in
+    /// a bidirectional run.
     pub fn by_direction(run: &RunOptions, side: Side) -> Self {
         let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
         match side {
@@ -268,8 +269,8 @@ pub enum Step {
 
 /// One side's part in the iterations of one size.
 pub trait Lists {
-    /// Advances as far as possible without waiting for the peer's software. After a complete iteration
-    /// it begins the next one.
+    /// Advances as far as possible without waiting for the peer's software. After a complete
+    /// iteration it begins the next one.
     ///
     /// # Errors
     ///

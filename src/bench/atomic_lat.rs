@@ -1,8 +1,9 @@
 //! `atomic-lat`: latency of one-sided atomic memory operations (AMO).
 //!
-//! The client's operation changes a value in the server's memory. The client waits for the ACK, or, if
-//! the operation fetches, for the REPLY, after which the previous value is in its buffer. Operands
-//! advance between operations, outside the timed part, so that each operation changes the target.
+//! The client's operation changes a value in the server's memory. The client waits for the ACK, or,
+//! if the operation fetches, for the REPLY, after which the previous value is in its buffer.
+//! Operands advance between operations, outside the timed part, so that each operation changes the
+//! target.
 
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};

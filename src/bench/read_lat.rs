@@ -1,7 +1,7 @@
 //! `read-lat`: one-sided RDMA read latency.
 //!
-//! The client gets from a list entry of the server and waits for the REPLY, the event that reports the
-//! data in its buffer. The server's software takes no part.
+//! The client gets from a list entry of the server and waits for the REPLY, the event that reports
+//! the data in its buffer. The server's software takes no part.
 
 use cxi::EventType;
 
@@ -111,8 +111,8 @@ impl OneSidedLatency for Bench {
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
         if run.unrestricted {
-            // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing its
-            // bit may have no effect (defect T4 of tools.md).
+            // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
+            // its bit may have no effect (defect T4 of tools.md).
             let get = FullDma(initiator.full(Direction::Get, size));
             measure(initiator, get, COMPLETION, run.use_ll, repeat)
         } else {

@@ -1,11 +1,11 @@
 //! `send-bw`: two-sided message bandwidth, eager or rendezvous, in one direction or both.
 //!
 //! An iteration (tools.md 7.7): a list of messages goes out and is acknowledged by the peer's NIC;
-//! the peer's software answers the whole list with one empty message. In a bidirectional run, each side
-//! sends its list, receives the peer's, answers it, and waits for the answer to its own.
+//! the peer's software answers the whole list with one empty message. In a bidirectional run, each
+//! side sends its list, receives the peer's, answers it, and waits for the answer to its own.
 //!
-//! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of the
-//! list entry; the software reads them, since the NIC may leave a get to software.
+//! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of
+//! the list entry; the software reads them, since the NIC may leave a get to software.
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
@@ -378,8 +378,8 @@ enum State {
     Answer,
 }
 
-/// The progress of a side's iterations. A size may end in the middle of an iteration, which the next
-/// size then completes.
+/// The progress of a side's iterations. A size may end in the middle of an iteration, which the
+/// next size then completes.
 #[derive(Default)]
 struct Progress {
     state: State,

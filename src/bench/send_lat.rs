@@ -4,8 +4,8 @@
 //! its software has seen the client's. Both sides hold the same resources: an initiator, a receive
 //! buffer with two portals, and for rendezvous a third portal, from which the peer fetches.
 //!
-//! The second portal receives the last message of a side whose time is up. Its list entry has another
-//! buffer id, by which the receiver recognizes the last message (tools.md 7.3).
+//! The second portal receives the last message of a side whose time is up. Its list entry has
+//! another buffer id, by which the receiver recognizes the last message (tools.md 7.3).
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
@@ -36,15 +36,15 @@ const LAST_INDEX: u32 = PORTAL_INDEX + 1;
 const ORDINARY: u16 = 0;
 const LAST: u16 = 1;
 
-/// Number of events that can be pending at a target: those of one message, in the smallest queue, one
-/// page.
+/// Number of events that can be pending at a target: those of one message, in the smallest queue,
+/// one page.
 const EVENT_PAGE: u32 = 1;
 
 /// Slots of the queue of gets; the library rounds up to a page.
 const FETCH_SLOTS: u32 = 5;
 
-/// While no message has arrived, one of this many polls checks the initiator's event queue: a failed
-/// send raises an event there, and then no answer arrives.
+/// While no message has arrived, one of this many polls checks the initiator's event queue: a
+/// failed send raises an event there, and then no answer arrives.
 const MISSES_PER_LOOK: u32 = 64;
 
 /// The benchmark.
@@ -208,8 +208,8 @@ fn launched<S: Sending, R: RepeatRoundTrip>(
 }
 
 impl Resources {
-    /// Issues the context of immediate data commands, with the current portal index. Their success raises
-    /// no event: the answer of the peer shows it.
+    /// Issues the context of immediate data commands, with the current portal index. Their success
+    /// raises no event: the answer of the peer shows it.
     fn set_context(&mut self) -> Result<(), Failure> {
         self.initiator.set_idc_context(IdcContext {
             restricted: false,
@@ -434,8 +434,8 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
         policy.wait(clock, "message", poll)?.0
     }
 
-    /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data can be
-    /// fetched, REPLY when it has arrived.
+    /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data
+    /// can be fetched, REPLY when it has arrived.
     #[inline(always)]
     fn receive_on_demand<C: Clock>(
         &mut self,

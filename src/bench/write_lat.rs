@@ -149,7 +149,8 @@ enum CommandKind {
     Unrestricted,
 }
 
-/// Returns the command for one size (defect T5 of tools.md: the legacy tools decide once for a range).
+/// Returns the command for one size (defect T5 of tools.md: the legacy tools decide once for a
+/// range).
 fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
     let limit = if run.unrestricted {
         IDC_MAX_UNRESTRICTED

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::Machine;
 
-/// Which interface a group's files follow.
+/// The cgroup version, which determines a group's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One hierarchy for each controller.
+    /// Version 1: one hierarchy for each controller.
     V1,
-    /// One for all.
+    /// Version 2: one hierarchy for all controllers.
     V2,
 }
 
@@ -17,14 +17,15 @@ pub enum Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub version: Version,
-    /// Its name within what this process sees of the hierarchy: `/batch/job7`.
+    /// Its name in the part of the hierarchy that this process sees: `/batch/job7`.
     pub name: String,
     /// Its directory, without the leading slash.
     pub directory: PathBuf,
 }
 
 impl Machine {
-    /// The groups of this process that may limit what `controller` controls: its own and all above it.
+    /// Returns the groups of this process that may have limits of `controller`: its own and all
+    /// parents.
     pub(super) fn groups(&self, controller: &str) -> Vec<Group> {
         let own = self.read("proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("proc/self/mountinfo").unwrap_or_default();
@@ -51,9 +52,9 @@ impl Machine {
 
 /// A line of `/proc/self/mountinfo`.
 struct Mount<'a> {
-    /// What of the file system is mounted.
+    /// The mounted part of the file system.
     root: &'a str,
-    /// Where.
+    /// The mount point.
     place: &'a str,
     kind: &'a str,
     options: &'a str,
@@ -83,9 +84,9 @@ impl<'a> Mount<'a> {
         }
     }
 
-    /// The group at `path` and those above it, as far as they are mounted.
+    /// Returns the group at `path` and its parents, as far as they are mounted.
     fn groups(&self, version: Version, path: &str) -> Vec<Group> {
-        // In a container, the mount may begin at the group that the host knows by its full path.
+        // In a container, the root of the mount may be the group with its full path on the host.
         let below = Path::new(path).strip_prefix(self.root);
         let below = below.unwrap_or(Path::new("")).to_owned();
         let place = Path::new(self.place.trim_start_matches('/'));
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hierarchy() {
+    fn finds_groups_of_version_2() {
         let made_up = MadeUp::new(&[
             ("proc/self/cgroup", "0::/batch/job7\n"),
             (
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hierarchy_for_each_controller() {
+    fn finds_groups_of_version_1() {
         let made_up = MadeUp::new(&[
             (
                 "proc/self/cgroup",

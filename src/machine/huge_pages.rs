@@ -5,22 +5,22 @@ use cxi::HugePage;
 use super::groups::{Group, Version};
 use super::{Bound, Machine};
 
-/// What this process can still get of the huge pages of one size.
+/// The available huge pages of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Pages.
+    /// Number of pages.
     pub free: u64,
-    /// What has no more.
+    /// What limits the number.
     pub bound: Bound,
 }
 
 impl Machine {
-    /// The huge pages of this size that this process can still get: of the machine, of `node` if buffers
-    /// are to lie there, and within the limits of the control groups. `None` if the kernel has no
-    /// pages of this size.
+    /// Returns the huge pages of this size that this process can allocate: of the machine, of
+    /// `node` if buffers are to lie there, and within the limits of the control groups. `None` if
+    /// the kernel has no pages of this size.
     ///
-    /// A free page that another process has reserved is not to be had (defect T33 of tools.md). Where
-    /// the administrator allows it, the kernel makes more on demand.
+    /// Free pages that another process has reserved are not counted (defect T33 of tools.md). Pages
+    /// that the kernel creates on demand, with the administrator's permission, are counted.
     pub fn huge_pages(&self, size: HugePage, node: Option<u32>) -> Option<Pool> {
         let name = directory(size);
         let of_machine = |file| self.number(format!("sys/kernel/mm/hugepages/{name}/{file}"));
@@ -52,7 +52,7 @@ impl Machine {
         all.min_by_key(|pool| pool.free)
     }
 
-    /// What a group may still use, or reserve; `None` without a limit.
+    /// Returns the number of pages that a group may still use or reserve; `None` without a limit.
     fn huge_bytes_in(&self, group: &Group, size: HugePage) -> Option<u64> {
         let of_size = match size {
             HugePage::Mib2 => "hugetlb.2MB",
@@ -73,7 +73,7 @@ impl Machine {
     }
 }
 
-/// Where the administrator sets the number of pages of this size.
+/// Returns the file in which the administrator sets the number of pages of this size.
 pub fn setting(size: HugePage) -> String {
     format!("/sys/kernel/mm/hugepages/{}/nr_hugepages", directory(size))
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn t33_reserved_pages_are_not_free_and_a_node_has_its_own() {
+    fn t33_ignores_reserved_pages_and_counts_by_node() {
         let made_up = MadeUp::new(&[
             (&format!("{POOL}/free_hugepages"), "10\n"),
             (&format!("{POOL}/resv_hugepages"), "7\n"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_may_make_more_on_demand() {
+    fn counts_pages_on_demand() {
         let made_up = MadeUp::new(&[
             (&format!("{POOL}/free_hugepages"), "1\n"),
             (&format!("{POOL}/nr_overcommit_hugepages"), "5\n"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_may_have_fewer() {
+    fn applies_limits_of_groups() {
         let made_up = MadeUp::new(&[
             (&format!("{POOL}/free_hugepages"), "10\n"),
             ("proc/self/cgroup", "0::/job\n"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_such_pages() {
+    fn returns_none_without_pages_of_size() {
         let made_up = MadeUp::new(&[(&format!("{POOL}/free_hugepages"), "1\n")]);
         assert_eq!(made_up.machine().huge_pages(HugePage::Gib1, None), None);
         assert_eq!(

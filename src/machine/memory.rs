@@ -1,4 +1,4 @@
-//! Memory that a process can still get.
+//! The memory that a process can allocate.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use super::Machine;
 use super::groups::{Group, Version};
 use crate::number::decimal;
 
-/// Memory that this process can still get, and what sets the bound.
+/// The available memory, and what limits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
-    /// Bytes, without making others swap.
+    /// Bytes that are available without swapping.
     pub bytes: u64,
-    /// What has no more.
+    /// What limits them.
     pub bound: Bound,
 }
 
-/// What bounds the memory of a process.
+/// The limit of the memory of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// All that the machine has.
+    /// The memory of the machine.
     Machine,
     /// The memory of one NUMA node.
     Node(u32),
@@ -37,8 +37,8 @@ impl fmt::Display for Bound {
 }
 
 impl Machine {
-    /// What is available at most: of the machine, of `node` if buffers are to lie there, and within the
-    /// limits of the control groups. `None` where the kernel tells nothing.
+    /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
+    /// within the limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
         let of_machine = self.available_on_machine().map(|bytes| Available {
             bytes,
@@ -66,8 +66,8 @@ impl Machine {
         kilobytes(&text, "MemAvailable:")
     }
 
-    /// Free, or given back by the page cache on demand: what MemAvailable is for the machine, which the
-    /// kernel does not tell for a node.
+    /// Returns the free memory and the reclaimable page cache of a node: what MemAvailable is for
+    /// the machine. The kernel does not report MemAvailable for a node.
     fn available_on_node(&self, node: u32) -> Option<u64> {
         let text = self.read(format!("sys/devices/system/node/node{node}/meminfo"))?;
         let free = kilobytes(&text, "MemFree:")?;
@@ -76,7 +76,8 @@ impl Machine {
         Some(free + reclaimable.iter().sum::<u64>())
     }
 
-    /// What a group may still use; `None` without a limit. Its page cache makes room when it must.
+    /// Returns the memory that a group may still use, reclaimable page cache included; `None`
+    /// without a limit.
     fn available_in(&self, group: &Group) -> Option<u64> {
         let (limit, usage, cached) = match group.version {
             Version::V1 => (
@@ -100,17 +101,17 @@ impl Machine {
     }
 }
 
-/// Bytes that a line of a meminfo tells in kB.
+/// Returns the bytes of a line of meminfo, which is in kB.
 pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| {
         let (_, value) = line.split_once(name)?;
-        // A node puts its number in front of the name.
+        // The meminfo of a node has its number before the name.
         Some(value)
     })?;
     decimal(line.trim().strip_suffix("kB")?.trim())?.checked_mul(1024)
 }
 
-/// The number on the line that begins with `name`.
+/// Returns the number on the line that begins with `name`.
 fn number_behind(text: &str, name: &str) -> Option<u64> {
     decimal(
         text.lines()
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_and_a_node_have() {
+    fn reads_memory_of_machine_and_node() {
         let made_up = MadeUp::new(&[MEMINFO]);
         assert_eq!(available(&made_up, None), Some((600 << 10, Bound::Machine)));
         made_up.write(
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_counts() {
+    fn applies_tightest_group() {
         let made_up = MadeUp::new(&[
             MEMINFO,
             ("proc/self/cgroup", "0::/batch/job7\n"),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_the_first_version() {
+    fn reads_groups_of_version_1() {
         let made_up = MadeUp::new(&[
             MEMINFO,
             ("proc/self/cgroup", "4:memory:/job\n"),
@@ -195,7 +196,7 @@ mod tests {
                 "sys/fs/cgroup/memory/job/memory.stat",
                 "inactive_file 50\ntotal_inactive_file 500\ntotal_active_file 100\n",
             ),
-            // No limit is a number that no machine reaches.
+            // Without a limit, the file holds a number above the memory of any machine.
             (
                 "sys/fs/cgroup/memory/memory.limit_in_bytes",
                 "9223372036854771712\n",

@@ -1,7 +1,7 @@
-//! What this machine has, as the kernel tells it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
+//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
 //! memory.
 //!
-//! All of it is read below one directory, so that a made-up machine can take its place: tests name one in
+//! All files are read below one directory: tests replace it by a made-up machine with
 //! [`ROOT_VARIABLE`].
 
 mod groups;
@@ -19,7 +19,7 @@ use crate::number::decimal;
 pub use huge_pages::{Pool, setting};
 pub use memory::{Available, Bound};
 
-/// Environment variable that names the directory that stands for `/`.
+/// Environment variable with the directory that is used instead of `/`.
 pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";
 
 /// A machine.
@@ -29,7 +29,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The one that this program runs on, or the one below `root`.
+    /// Returns the machine below `root`, or without it the one that this program runs on.
     pub fn new(root: Option<&OsStr>) -> Self {
         let root = root.filter(|root| !root.is_empty());
         Self {
@@ -37,23 +37,23 @@ impl Machine {
         }
     }
 
-    /// The one that this program is to look at.
+    /// Returns the machine that this program examines.
     pub fn this() -> Self {
         Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
     }
 
-    /// The contents of a file, which is named without the leading slash.
+    /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// The number that a file consists of.
+    /// Returns the number in a file.
     fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         decimal(self.read(path)?.trim())
     }
 }
 
-/// The numbers of a list like `0-3,8`, in order; `None` if it is none.
+/// Returns the numbers of a list such as `0-3,8`, in order; `None` if it is malformed.
 pub fn list(text: &str) -> Option<Vec<u32>> {
     let number = |text| decimal(text).and_then(|number| u32::try_from(number).ok());
     let mut numbers = Vec::new();
@@ -72,10 +72,10 @@ pub fn list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// Largest number in a list: the kernel has no more CPUs or nodes.
+/// Largest number in a list: above the numbers of CPUs and nodes in the kernel.
 pub const MAX_LISTED: u32 = 8191;
 
-/// The list for numbers in order: `0-3,8`.
+/// Returns the list of ordered numbers: `0-3,8`.
 pub fn shown(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -84,26 +84,29 @@ pub fn shown(numbers: &[u32]) -> String {
             _ => parts.push((number, number)),
         }
     }
-    let part = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let part = |(first, last): &(u32, u32)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
     };
     parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
 pub mod testing {
-    //! A machine of files.
+    //! Made-up machines.
 
     use super::*;
 
-    /// Made up; gone when this goes.
+    /// A made-up machine, in a directory that is deleted on drop.
     pub struct MadeUp {
         directory: tempfile::TempDir,
     }
 
     impl MadeUp {
-        /// A machine that tells nothing but these files.
+        /// Creates a machine with only these files.
         pub fn new(files: &[(&str, &str)]) -> Self {
             let made_up = Self {
                 directory: tempfile::tempdir().unwrap(),
@@ -121,7 +124,7 @@ pub mod testing {
             fs::write(path, text).unwrap();
         }
 
-        /// The machine.
+        /// Returns the machine.
         pub fn machine(&self) -> Machine {
             Machine::new(Some(self.directory.path().as_os_str()))
         }
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_as_the_kernel_writes_them() {
+    fn parses_and_prints_lists_of_kernel() {
         assert_eq!(list("0"), Some(vec![0]));
         assert_eq!(list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(list("8,0-3,2-4"), Some(vec![0, 1, 2, 3, 4, 8]));

@@ -1,4 +1,4 @@
-//! CPUs, NUMA nodes, and where a NIC is plugged in.
+//! CPUs, NUMA nodes, and the NUMA node of a NIC.
 
 use std::fs;
 use std::path::Path;
@@ -7,18 +7,18 @@ use super::memory::kilobytes;
 use super::{Machine, list};
 use crate::number::decimal;
 
-/// Where the kernel shows its NUMA nodes, one directory each.
+/// Directory of the NUMA nodes in the kernel, with one directory each.
 const NODES: &str = "sys/devices/system/node";
 
 impl Machine {
-    /// The NUMA node that a NIC is plugged into; `None` where the kernel does not know one, which it
-    /// tells as -1, or there is no such hardware (libcxi.md 12.4).
+    /// Returns the NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is
+    /// no such hardware (libcxi.md 12.4).
     pub fn node_of_device(&self, device: &str) -> Option<u32> {
         let path = format!("sys/class/cxi/{device}/device/numa_node");
         u32::try_from(self.number(path)?).ok()
     }
 
-    /// The NICs that the driver shows, by name.
+    /// Returns the names of the NICs that the driver shows.
     pub fn cxi_devices(&self) -> Vec<String> {
         let entries = fs::read_dir(self.root.join("sys/class/cxi"));
         let names = entries.into_iter().flatten().flatten();
@@ -27,7 +27,7 @@ impl Machine {
             .collect()
     }
 
-    /// The MAC address of a NIC; `None` where its network interface is not there.
+    /// Returns the MAC address of a NIC; `None` without its network interface.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
         let first = fs::read_dir(interfaces).ok()?.flatten().next()?;
@@ -35,25 +35,25 @@ impl Machine {
         Some(address.trim().to_owned())
     }
 
-    /// The CPUs of a NUMA node, in order.
+    /// Returns the CPUs of a NUMA node, in order.
     pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
         let text = self.read(format!("{NODES}/node{node}/cpulist"));
         text.and_then(|text| list(text.trim())).unwrap_or_default()
     }
 
-    /// The NUMA node of a CPU.
+    /// Returns the NUMA node of a CPU.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
         let has_it = |node: &u32| self.cpus_of_node(*node).contains(&cpu);
         self.nodes().into_iter().find(has_it)
     }
 
-    /// Whether a NUMA node has memory, and not CPUs alone.
+    /// Returns whether a NUMA node has memory.
     pub fn has_memory(&self, node: u32) -> bool {
         let text = self.read(format!("{NODES}/node{node}/meminfo"));
         text.and_then(|text| kilobytes(&text, "MemTotal:")) != Some(0)
     }
 
-    /// The CPUs that run, in order; empty where the kernel does not tell.
+    /// Returns the online CPUs, in order; empty if the kernel does not report them.
     pub fn online_cpus(&self) -> Vec<u32> {
         let text = self.read("sys/devices/system/cpu/online");
         text.and_then(|text| list(text.trim())).unwrap_or_default()
@@ -77,7 +77,7 @@ mod tests {
     use super::super::testing::MadeUp;
 
     #[test]
-    fn two_nodes() {
+    fn reads_cpus_and_nodes() {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
@@ -87,7 +87,7 @@ mod tests {
             ),
             ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
             ("sys/devices/system/node/node1/cpulist", "4-7\n"),
-            // A node of memory alone.
+            // A node with memory and without CPUs.
             ("sys/devices/system/node/node2/cpulist", "\n"),
             ("sys/devices/system/node/possible", "0-2\n"),
             ("sys/devices/system/cpu/online", "0-11\n"),

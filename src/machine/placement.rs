@@ -1,7 +1,7 @@
-//! Where the measuring thread runs, and where its memory lies.
+//! The CPUs of the measuring thread, and the NUMA node of its memory.
 //!
-//! A NIC is plugged into one NUMA node. Events and data that cross to another one arrive later, and CPU 0
-//! has other work to do (libcxi.md 12.4).
+//! A NIC belongs to one NUMA node. Events and data arrive later on other nodes, and CPU 0 serves
+//! interrupts and other work (libcxi.md 12.4).
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use crate::advice::{self, Explain};
 use crate::device::DeviceName;
 use crate::error::{Failure, invalid};
 
-/// The CPUs that the user asks for.
+/// The CPUs that `--cpu` requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cpus {
     /// Any.
@@ -20,11 +20,11 @@ pub enum Cpus {
     Any,
     /// One near the NIC.
     Auto,
-    /// One of these, in order.
+    /// These, in order.
     List(Vec<u32>),
 }
 
-/// What `--cpu` may be, for messages.
+/// Description of valid values of `--cpu`, for messages.
 const CPUS: &str = "expected auto, or CPU numbers such as 2 or 0-3,8";
 
 impl FromStr for Cpus {
@@ -38,7 +38,7 @@ impl FromStr for Cpus {
     }
 }
 
-/// As typed; nothing where nothing was.
+/// Writes the value as typed; nothing for the default.
 impl std::fmt::Display for Cpus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -49,19 +49,22 @@ impl std::fmt::Display for Cpus {
     }
 }
 
-/// Where the measuring thread is to run.
+/// The chosen CPUs of the measuring thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The CPUs, in order; none where it may run anywhere.
+    /// The CPUs, in order; empty for any CPU.
     pub cpus: Vec<u32>,
-    /// Their NUMA node, if it is one and has memory, which its memory comes from.
+    /// Their NUMA node, for the memory, if all CPUs have the same one and it has memory.
     pub node: Option<u32>,
 }
 
 impl Placement {
-    /// Chooses the place for a thread that is to run on `cpus` and measures with `device`. The
-    /// `second` of two processes that measure together on one machine gets another CPU, if there
-    /// is one.
+    /// Chooses CPUs for a thread that measures with `device`, as `cpus` requests. The `second` of
+    /// two processes of a loopback run gets another CPU, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// CPUs that are not online, and an error of the kernel.
     pub fn choose(
         cpus: &Cpus,
         device: DeviceName,
@@ -97,14 +100,18 @@ impl Placement {
         })
     }
 
-    /// Takes the place, with the calling thread.
+    /// Moves the calling thread to the CPUs and its memory to their node.
+    ///
+    /// # Errors
+    ///
+    /// CPUs that this process may not use.
     pub fn take(&self) -> Result<Taken, Failure> {
         if self.cpus.is_empty() {
             return Ok(Taken::default());
         }
         let what = format!("run on {}", self.name());
         let confined = Confined::to(&self.cpus).explain(format_args!("cannot {what}"))?;
-        // The kernel leaves out what the control group excludes, and says nothing.
+        // The kernel silently omits CPUs that the control group excludes.
         let granted = thread::cpus().explain(ASK)?;
         if granted != self.cpus {
             return Err(advice::found(
@@ -118,7 +125,7 @@ impl Placement {
         let (preferred, complaint) = match self.node.map(Preferred::node) {
             None => (None, None),
             Some(Ok(preferred)) => (Some(preferred), None),
-            // The kernel prefers the node of the CPU anyway, unless it is told otherwise.
+            // Without a policy, the kernel prefers the node of the CPU anyway.
             Some(Err(error)) => (
                 None,
                 Some(format!(
@@ -140,35 +147,37 @@ impl Placement {
     }
 }
 
-/// For messages: completes "cannot ...".
+/// Begins the message of a failed query.
 const ASK: &str = "cannot read the CPUs that this process may use";
 
-/// The CPU to take: one of those `near` the NIC, if any is allowed; CPU 0 last.
+/// Returns the best CPU: one of those `near` the NIC, if any is allowed; CPU 0 only as the last
+/// choice.
 fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
     let usable: Vec<u32> = near
         .iter()
         .copied()
         .filter(|cpu| allowed.contains(cpu))
         .collect();
-    let mut choice = match usable.is_empty() {
-        true => allowed.to_vec(),
-        false => usable,
+    let mut choice = if usable.is_empty() {
+        allowed.to_vec()
+    } else {
+        usable
     };
     choice.sort_unstable_by_key(|cpu| (*cpu == 0, *cpu));
     let place = if second && choice.len() > 1 { 1 } else { 0 };
     choice.get(place).copied().unwrap_or(0)
 }
 
-/// A place that was taken. It is given back when this goes.
+/// CPUs and memory node in use. Dropping it restores the previous ones.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What the user should know of it, in a line.
+    /// A warning about them, one line.
     pub complaint: Option<String>,
     _preferred: Option<Preferred>,
     _confined: Option<Confined>,
 }
 
-/// A hint for who measures across NUMA nodes without having said so.
+/// Returns a hint if the measuring thread runs on another NUMA node than the NIC.
 pub fn hint(cpus: &Cpus, device: DeviceName, machine: &Machine) -> Option<String> {
     let remedy = match cpus {
         Cpus::Any => "use --cpu=auto",
@@ -196,7 +205,7 @@ mod tests {
     use crate::machine::testing::MadeUp;
 
     #[test]
-    fn what_may_be_typed() {
+    fn parses_cpus() {
         assert_eq!("auto".parse(), Ok(Cpus::Auto));
         assert_eq!("3".parse(), Ok(Cpus::List(vec![3])));
         let list: Cpus = "4,0-2".parse().unwrap();
@@ -210,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_near_the_nic_and_not_cpu_0() {
+    fn auto_prefers_cpu_near_nic_other_than_0() {
         let all: Vec<u32> = (0..8).collect();
         assert_eq!(best(&[0, 1, 2, 3], &all, false), 1);
         assert_eq!(best(&[4, 5], &all, false), 4);
@@ -221,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_two_has_a_cpu_of_its_own() {
+    fn second_process_gets_another_cpu() {
         let all: Vec<u32> = (0..8).collect();
         assert_eq!(best(&[0, 1, 2], &all, true), 2);
         assert_eq!(best(&[0, 1], &all, true), 0);
@@ -248,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_lies_where_all_cpus_are() {
+    fn memory_follows_common_node_of_cpus() {
         let place = |cpus: &[u32], node| Placement {
             cpus: cpus.into(),
             node,
@@ -266,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_does_not_run_is_a_usage_error() {
+    fn refuses_offline_cpu_as_usage_error() {
         let failure = chosen(&["--cpu=9-10"]).unwrap_err();
         assert_eq!(failure.kind, Kind::Usage);
         assert_eq!(
@@ -276,12 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn who_measures_across_nodes_is_told() {
+    fn hints_at_measurement_across_nodes() {
         let (made_up, here) = (two_nodes(), "soft0");
-        let told = across(here, &made_up.machine(), 5, "go there").unwrap();
+        let hint = across(here, &made_up.machine(), 5, "go there").unwrap();
         assert!(
-            told.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
-            "{told}"
+            hint.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
+            "{hint}"
         );
         assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);
         assert_eq!(

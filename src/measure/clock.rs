@@ -2,11 +2,11 @@
 
 use rustix::time::{ClockId, clock_getres};
 
-/// A clock that only goes forward, in nanoseconds from an arbitrary start.
+/// A monotonic clock, in nanoseconds from an arbitrary start.
 ///
-/// No step of the system's date distorts or prolongs a run (defect T17 of tools.md).
+/// Changes of the system time do not affect it (defect T17 of tools.md).
 pub trait Clock {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> u64;
 }
 
@@ -14,10 +14,10 @@ pub trait Clock {
 pub struct MonotonicRaw;
 
 impl MonotonicRaw {
-    /// What the kernel calls it.
+    /// Name of the clock in the kernel.
     pub const NAME: &str = "CLOCK_MONOTONIC_RAW";
 
-    /// Its resolution in nanoseconds, as the kernel tells it.
+    /// Returns the resolution that the kernel reports, in nanoseconds.
     pub fn resolution_ns() -> u64 {
         let resolution = clock_getres(ClockId::MonotonicRaw);
         resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64

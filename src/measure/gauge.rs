@@ -1,9 +1,9 @@
-//! How far a measurement has come, for another thread to look at.
+//! The progress of a measurement, for another thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Two numbers that a measuring loop sets outside the timed part, without waiting for anybody. A
-/// reader may see one a little older than the other.
+/// Two numbers that a measuring loop sets outside the timed part, without locks. A reader may see
+/// one number slightly older than the other.
 #[derive(Debug, Default)]
 pub struct Gauge {
     count: AtomicU64,
@@ -11,14 +11,14 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// So many operations count; their latencies make this sum (ns), where they are measured.
+    /// Sets the number of operations and the sum of their latencies (ns; 0 if not measured).
     #[inline]
     pub fn set(&self, count: u64, sum: u64) {
         self.count.store(count, Ordering::Relaxed);
         self.sum.store(sum, Ordering::Relaxed);
     }
 
-    /// What was set last.
+    /// Returns the numbers that were set last.
     pub fn get(&self) -> (u64, u64) {
         let count = self.count.load(Ordering::Relaxed);
         (count, self.sum.load(Ordering::Relaxed))

@@ -1,5 +1,5 @@
-//! Measuring: the clock, waiting for the NIC, and what becomes of the samples: exact statistics, a
-//! histogram, and the samples themselves where they are asked for; bandwidth and packet rate.
+//! Measuring: the clock, waiting for the NIC, exact statistics, a histogram and, if requested, all
+//! samples; bandwidth and packet rate.
 
 mod clock;
 mod gauge;

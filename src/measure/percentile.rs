@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Parts of a percent that can be told apart.
+/// Parts of a percent: the resolution of a percentile.
 const PARTS: u64 = 1_000_000;
 
 /// All samples, in parts of a percent.
 const WHOLE: u64 = 100 * PARTS;
 
-/// Samples that must lie above a percentile if it is to say more than how bad the worst ones were.
+/// Number of samples above a percentile that makes it reliable.
 const ENOUGH_ABOVE: u64 = 10;
 
 /// A percentage of the samples, above 0 and up to 100, exact to a millionth of a percent.
@@ -17,12 +17,12 @@ const ENOUGH_ABOVE: u64 = 10;
 pub struct Percentile(u64);
 
 impl Percentile {
-    /// Half of the samples.
+    /// The median.
     pub const MEDIAN: Self = Self(50 * PARTS);
-    /// All of them.
+    /// The maximum.
     pub const MAX: Self = Self(WHOLE);
 
-    /// Those that every output has, the maximum last.
+    /// The percentiles of each output, the maximum last.
     pub const STANDARD: [Self; 6] = [
         Self::MEDIAN,
         Self(90 * PARTS),
@@ -32,17 +32,18 @@ impl Percentile {
         Self::MAX,
     ];
 
-    /// Which of `count` samples in ascending order it is: 1 to `count`, for at least one sample.
+    /// Returns its rank among `count` samples in ascending order: 1 to `count`, for at least one
+    /// sample.
     pub fn rank(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.0)).div_ceil(u128::from(WHOLE)) as u64
     }
 
-    /// Whether `count` samples are enough to tell it from the maximum: ten of them lie above.
+    /// Returns whether at least ten of `count` samples are above the percentile.
     pub fn is_supported_by(self, count: u64) -> bool {
         self == Self::MAX || count - self.rank(count) >= ENOUGH_ABOVE
     }
 
-    /// The number itself.
+    /// Returns the percentage as a number.
     pub fn percent(self) -> f64 {
         self.0 as f64 / PARTS as f64
     }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_rank() {
+    fn uses_nearest_rank() {
         for (text, count, rank) in [
             ("50", 1, 1),
             ("50", 2, 1),
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_samples_above_are_enough() {
+    fn ten_samples_above_make_it_reliable() {
         for (text, least) in [("50", 20), ("90", 100), ("99", 1_000), ("99.99", 100_000)] {
             assert!(percentile(text).is_supported_by(least), "{text}");
             assert!(!percentile(text).is_supported_by(least - 1), "{text}");
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn parses_and_prints_names() {
         let names: Vec<String> = Percentile::STANDARD
             .iter()
             .map(Percentile::to_string)
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn t24_nothing_else_is_a_percentile() {
+    fn t24_refuses_malformed_percentiles() {
         for text in [
             "",
             ".",
@@ -150,7 +151,7 @@ mod tests {
         fn a_rank_is_that_of_a_sample(parts in 1..=WHOLE, count in 1..u64::MAX) {
             let rank = Percentile(parts).rank(count);
             prop_assert!((1..=count).contains(&rank));
-            // The smallest rank that covers so large a part.
+            // The smallest rank that covers this part of the samples.
             prop_assert!(u128::from(rank) * u128::from(WHOLE) >= u128::from(parts) * u128::from(count));
             prop_assert!(u128::from(rank - 1) * u128::from(WHOLE) < u128::from(parts) * u128::from(count));
         }

@@ -1,18 +1,18 @@
 //! Bandwidth and packet rate of one size.
 
-/// Payload of a packet in bytes, the Portals MTU.
+/// Maximum payload of a packet in bytes: the Portals MTU.
 const MTU: u64 = 2048;
 
-/// What one side of a bandwidth run did in one size.
+/// The result of one side of a bandwidth run for one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideResult {
-    /// How long it took, in microseconds.
+    /// Elapsed time in microseconds.
     pub elapsed_us: u64,
-    /// Operations that this side initiated.
+    /// Number of operations that this side issued.
     pub count: u64,
 }
 
-/// What a bandwidth run of one size yields, both sides taken together.
+/// The rates of a bandwidth run for one size, both sides together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Megabytes (10^6 bytes) per second.
@@ -22,9 +22,9 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The sum of what both sides did with operations of `size` bytes. Figures of one NIC that sends
-    /// in both directions to itself are doubled, as the legacy tools do (defect T19 of tools.md is
-    /// intended): it moves the data of both twice.
+    /// Returns the sum of both sides' rates with operations of `size` bytes. The rates of one NIC
+    /// that sends to itself in both directions are doubled, because it moves all data twice. The
+    /// legacy tools do the same (defect T19 of tools.md).
     pub fn of(size: u64, sides: [SideResult; 2], doubled: bool) -> Self {
         let operations_per_us: f64 = sides
             .iter()
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_count() {
+    fn adds_both_sides() {
         let rates = Rates::of(
             4096,
             [side(1_000_000, 1_000_000), side(2_000_000, 500_000)],
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_2048_bytes() {
+    fn counts_packets_of_2048_bytes() {
         for (size, packets) in [(1, 1.0), (2048, 1.0), (2049, 2.0), (4294967295, 2097152.0)] {
             let rates = Rates::of(size, [side(1, 1), side(0, 0)], false);
             assert_eq!(rates.megapackets, packets, "{size}");
@@ -68,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_no_time_is_nothing() {
+    fn is_zero_without_elapsed_time() {
         let rates = Rates::of(8, [side(0, 5), side(0, 0)], true);
         assert_eq!((rates.megabytes, rates.megapackets), (0.0, 0.0));
     }
 
     #[test]
-    fn loopback_in_both_directions_is_doubled() {
+    fn doubles_bidirectional_rate_of_one_nic() {
         let sides = [side(100, 10), side(100, 10)];
         assert_eq!(
             Rates::of(8, sides, true).megabytes,

@@ -1,4 +1,4 @@
-//! The recorder: takes every sample of one size, in constant memory unless all are to be kept.
+//! The recorder: takes all samples of one size, in constant memory unless they are kept.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use hdrhistogram::Histogram;
 use super::{Gauge, Percentile, Statistics};
 use crate::error::{Context, Failure};
 
-/// Longest latency with a place of its own in the histogram: one hour, in ns. Longer ones are
-/// counted there as one hour; the statistics have them as they are.
+/// Largest latency of the histogram: one hour, in ns. It counts longer ones as one hour; the
+/// statistics are exact.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// Decimal digits to which the histogram tells latencies apart: every nanosecond up to 32 us has its
-/// place, and an hour is told to 0.2 s. It takes 3.5 MB.
+/// Significant decimal digits of the histogram: it is exact to one nanosecond up to 32 us, and to
+/// 0.2 s at one hour. It takes 3.5 MB.
 const DIGITS: u8 = 4;
 
-/// Exact statistics and a histogram of the latencies of one size; all of them, if asked to keep
-/// them. Nothing is trimmed.
+/// Exact statistics and a histogram of the samples of one size and, if requested, all samples. No
+/// sample is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     statistics: Statistics,
@@ -26,9 +26,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that also keeps the samples themselves, if `keep` says how many there will be.
+    /// Creates a recorder and reserves all its memory. It keeps single samples, at most `keep`, if
+    /// that is given.
     ///
-    /// All memory is reserved here. Fails if there is not enough (defect T32 of tools.md).
+    /// # Errors
+    ///
+    /// Not enough memory (defect T32 of tools.md).
     pub fn new(keep: Option<u64>) -> Result<Self, Failure> {
         let samples = keep.map(reserve).transpose()?;
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
@@ -41,7 +44,7 @@ impl Recorder {
         })
     }
 
-    /// Takes one sample (ns). Neither allocates nor formats.
+    /// Records one sample (ns). Neither allocates nor formats.
     #[inline]
     pub fn record(&mut self, sample: u64) {
         self.statistics.add(sample);
@@ -54,7 +57,7 @@ impl Recorder {
         self.set_gauge();
     }
 
-    /// Forgets all samples, to be used for the next size.
+    /// Removes all samples, for the next size.
     pub fn clear(&mut self) {
         self.statistics = Statistics::new();
         self.histogram.reset();
@@ -69,18 +72,18 @@ impl Recorder {
         self.gauge.set(statistics.count(), statistics.sum() as u64);
     }
 
-    /// Tells another thread how far this has come.
+    /// Returns the progress, for another thread.
     pub fn gauge(&self) -> &Arc<Gauge> {
         &self.gauge
     }
 
-    /// Count, ends, mean and deviation.
+    /// Returns count, minimum, maximum, mean and deviation.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The sample (ns) at the nearest rank of `percentile`, as exactly as the histogram tells it: never
-    /// less than it is, and never more than the largest sample. Nothing without samples.
+    /// Returns the sample (ns) at the nearest rank of `percentile`, with the resolution of the
+    /// histogram: never less than the sample, never more than the maximum. `None` without samples.
     pub fn percentile(&self, percentile: Percentile) -> Option<u64> {
         let rank = percentile.rank(self.statistics.count());
         let mut seen = 0;
@@ -88,20 +91,21 @@ impl Recorder {
             seen += place.count_since_last_iteration();
             seen >= rank
         })?;
-        // The last place also has what was longer than an hour.
-        let value = match rank == self.statistics.count() {
-            true => self.statistics.max(),
-            false => self.histogram.highest_equivalent(place.value_iterated_to()),
+        // The last place also counts samples above one hour.
+        let value = if rank == self.statistics.count() {
+            self.statistics.max()
+        } else {
+            self.histogram.highest_equivalent(place.value_iterated_to())
         };
         Some(value.min(self.statistics.max()))
     }
 
-    /// Distribution of the samples.
+    /// Returns the histogram of the samples.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 
-    /// The samples (ns) in the order of their taking, where they are kept.
+    /// Returns the samples (ns) in the order of recording, if they are kept.
     pub fn samples(&self) -> Option<&[u64]> {
         self.samples.as_deref()
     }
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_histogram_and_samples_see_the_same() {
+    fn statistics_histogram_and_samples_agree() {
         let mut recorder = Recorder::new(Some(3)).unwrap();
         [2008, 2012, 2007]
             .into_iter()
@@ -146,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_kept_only_on_request() {
+    fn keeps_samples_only_on_request() {
         let mut recorder = Recorder::new(None).unwrap();
         recorder.record(2008);
         assert_eq!(recorder.samples(), None);
     }
 
     #[test]
-    fn nothing_is_trimmed() {
+    fn drops_no_sample() {
         let mut recorder = Recorder::new(None).unwrap();
         [0, LONGEST * 2]
             .into_iter()
@@ -166,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_samples_at_their_rank() {
+    fn percentile_is_sample_at_rank() {
         let mut recorder = Recorder::new(None).unwrap();
         assert_eq!(recorder.percentile(Percentile::MEDIAN), None);
-        // In no order: 1 to 10,000 ns.
+        // Unordered: 1 to 10,000 ns.
         (0..10_000).for_each(|i| recorder.record(1 + i * 7919 % 10_000));
         let values = Percentile::STANDARD.map(|percentile| recorder.percentile(percentile));
         let expected = [5_000, 9_000, 9_900, 9_990, 9_999, 10_000];
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn resolution_from_a_nanosecond_to_an_hour() {
+    fn resolves_nanosecond_to_hour() {
         for base in [0, 1, 1_000, 32_700, 1_000_000, 1_000_000_000, LONGEST - 100] {
             for sample in base..base + 5 {
                 let mut recorder = Recorder::new(None).unwrap();
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_samples_never_grow() {
+    fn never_reallocates_kept_samples() {
         let mut recorder = Recorder::new(Some(2)).unwrap();
         let capacity = recorder.samples.as_ref().unwrap().capacity();
         (0..capacity as u64 + 5).for_each(|sample| recorder.record(sample));
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn t32_too_many_samples_are_one_clear_error() {
+    fn t32_reports_too_many_samples() {
         for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
             let failure = Recorder::new(Some(count)).unwrap_err();
             assert!(

@@ -1,9 +1,8 @@
 //! Exact statistics of latencies in nanoseconds.
 //!
-//! Only integers are summed up; numbers become floating-point when a result is asked for, in the
-//! last step.
+//! All sums are integers; results are converted to floating-point numbers in the last step.
 
-/// Count, sum and sum of squares of samples, and their ends.
+/// Count, sum, sum of squares, minimum and maximum of samples.
 ///
 /// Exact while `count * max^2 < 2^128`: 10^12 samples of one hour each, for instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Of no samples yet.
+    /// Creates the statistics of no samples.
     pub const fn new() -> Self {
         Self {
             count: 0,
@@ -27,7 +26,7 @@ impl Statistics {
         }
     }
 
-    /// Takes one more sample (ns) into account.
+    /// Adds a sample (ns).
     #[inline]
     pub fn add(&mut self, sample: u64) {
         self.count += 1;
@@ -37,27 +36,27 @@ impl Statistics {
         self.squares += u128::from(sample) * u128::from(sample);
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Sum of the samples in ns.
+    /// Returns the sum of the samples in ns.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Smallest sample in ns; 0 without samples.
+    /// Returns the smallest sample in ns; 0 without samples.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// Largest sample in ns; 0 without samples.
+    /// Returns the largest sample in ns; 0 without samples.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Arithmetic mean in ns; 0 without samples.
+    /// Returns the arithmetic mean in ns; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -66,8 +65,7 @@ impl Statistics {
         whole as f64 + rest as f64 / self.count as f64
     }
 
-    /// Standard deviation of the samples themselves (of the population, not estimated from a
-    /// draw) in ns; 0 without samples.
+    /// Returns the population standard deviation in ns; 0 without samples.
     pub fn standard_deviation(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -84,7 +82,7 @@ impl Statistics {
         variance.sqrt()
     }
 
-    /// Whole part of the mean, and the rest of the sum.
+    /// Returns the whole part of the mean, and the rest of the sum.
     fn split_mean(&self) -> (u128, u128) {
         (
             self.sum / u128::from(self.count),
@@ -120,21 +118,21 @@ mod tests {
     }
 
     #[test]
-    fn no_samples() {
+    fn is_zero_without_samples() {
         let nothing = Statistics::new();
         assert_eq!((nothing.count(), nothing.min(), nothing.max()), (0, 0, 0));
         assert_eq!((nothing.mean(), nothing.standard_deviation()), (0.0, 0.0));
     }
 
     #[test]
-    fn one_sample() {
+    fn has_no_deviation_with_one_sample() {
         let one = of([2090]);
         assert_eq!((one.count(), one.min(), one.max()), (1, 2090, 2090));
         assert_eq!((one.mean(), one.standard_deviation()), (2090.0, 0.0));
     }
 
     #[test]
-    fn t2_samples_that_differ_by_one_nanosecond() {
+    fn t2_is_exact_for_one_nanosecond_difference() {
         let statistics = of((0..100_000).map(|i| 2090 + i % 2));
         assert_eq!(statistics.mean(), 2090.5);
         assert_eq!(statistics.standard_deviation(), 0.5);
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn t3_long_samples_do_not_wrap() {
+    fn t3_does_not_wrap_on_long_samples() {
         let statistics = of((0..461).map(|i| 200_000_000 + 1_000 * (i % 2)));
         // 230 of 461 samples are 1000 ns above the others: 1000 sqrt(p(1 - p)), p = 230/461.
         let p = 230.0 / 461.0_f64;
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_billion_hours() {
+    fn sums_billion_hours() {
         let hour = 3_600_000_000_000_u64;
         let n = 1_000_000_000_u64;
         let sum = u128::from(n) * u128::from(hour);
@@ -172,8 +170,8 @@ mod tests {
         );
     }
 
-    /// Numerator of the exact variance over n^2: the sum over all pairs i < j of (xi - xj)^2.
-    /// A way of reckoning that shares nothing with the code above.
+    /// Returns the numerator of the exact variance over n^2: the sum over all pairs i < j of (xi -
+    /// xj)^2. An independent computation.
     fn pairs(samples: &[u64]) -> u128 {
         let mut total = 0;
         for (i, a) in samples.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Waiting for the NIC: never without an end (defect T14 of tools.md).
+//! Waiting for the NIC with a time limit (defect T14 of tools.md).
 
 use std::time::Duration;
 
@@ -6,45 +6,49 @@ use super::clock::Clock;
 use crate::error::Failure;
 use crate::{interrupt, limit};
 
-/// Empty polls between two looks at the clock and the peer. So many take about a tenth of a
-/// millisecond: seldom enough to cost the ordinary wait nothing.
+/// Number of empty polls between two checks of clock and peer: about a tenth of a millisecond, so
+/// that ordinary waits are not slowed down.
 const POLLS: u32 = 1 << 14;
 
-/// How often the control connection is looked at while nothing arrives, in nanoseconds.
+/// Interval of checks of the control connection during a wait, in nanoseconds.
 const LOOK: u64 = 1_000_000;
 
-/// When the user is told that the NIC has not answered, in nanoseconds.
+/// Time after which the user is informed of a slow answer, in nanoseconds.
 const NOTICE: u64 = 2_000_000_000;
 
-/// When a wait is given up, in nanoseconds: a little above the 31 s after which the retry
+/// Time limit of a wait, in nanoseconds: a little above the 31 s after which the retry
 /// handler of current releases reports a put as undeliverable (libcxi.md 12.3).
 const GIVE_UP: u64 = 40_000_000_000;
 
-/// Who is asked and told while a wait goes on.
+/// Checks the peer and reports during a wait.
 pub trait Supervisor {
-    /// The peer is still connected, or the run has failed.
+    /// Checks that the peer is still connected.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has gone, and an interruption.
     fn peer_is_there(&self) -> Result<(), Failure>;
 
-    /// Nothing has come for `waited` seconds; the wait ends after `limit` seconds.
+    /// Reports a wait of `waited` seconds, which ends after `limit` seconds.
     fn slow(&self, event: &str, waited: u64, limit: u64);
 
-    /// Nothing has come for `waited` seconds, and the run ends.
+    /// Returns the failure of a wait that has ended after `waited` seconds.
     fn no_answer(&self, event: &str, waited: u64) -> Failure;
 }
 
-/// Time that a byte may take, in nanoseconds: a link slower than 50 MB/s is no link.
+/// Time limit for each byte, in nanoseconds: 50 MB/s, below any working link.
 const PER_BYTE: u64 = 20;
 
-/// How long, and under whose eyes, a loop waits for an event.
+/// Time limit and supervisor of the waits of a loop.
 #[derive(Clone, Copy)]
 pub struct WaitPolicy<'a> {
     supervisor: &'a dyn Supervisor,
-    /// Time that the data of an operation may take, beside the limits above, in nanoseconds.
+    /// Additional time for the data of an operation, in nanoseconds.
     allowance: u64,
 }
 
 impl<'a> WaitPolicy<'a> {
-    /// WaitPolicy that asks and tells `supervisor`.
+    /// Creates a policy with `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
         Self {
             supervisor,
@@ -52,7 +56,7 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// The same for operations that move so many bytes before anything is heard of them.
+    /// Adds time for operations that move `bytes` bytes before their event.
     pub fn for_bytes(self, bytes: u64) -> Self {
         Self {
             allowance: bytes.saturating_mul(PER_BYTE),
@@ -60,8 +64,12 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// Polls until there is an event; the result is that event and the time right after it was
-    /// seen. `event` is its name for messages.
+    /// Polls until there is an event. Returns the event and the time right after it was seen.
+    /// `event` is its name for messages.
+    ///
+    /// # Errors
+    ///
+    /// No event in time, a peer that has gone, and an interruption.
     #[inline(always)]
     pub fn wait<C: Clock, T>(
         &mut self,
@@ -80,7 +88,7 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// A wait whose polls the caller makes.
+    /// Returns a timer for a wait in which the caller polls.
     pub fn timer(&self, event: &'static str) -> PollTimer<'_, 'a> {
         PollTimer {
             policy: self,
@@ -90,12 +98,16 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// The longest wait of a side that moves so many bytes before anything is heard of them.
+    /// Returns the time limit of a wait for an operation of `bytes` bytes.
     pub fn longest(bytes: u64) -> Duration {
         Duration::from_nanos(GIVE_UP.saturating_add(bytes.saturating_mul(PER_BYTE)))
     }
 
-    /// The peer is still connected, or the run has failed.
+    /// Checks that the peer is still connected.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has gone, and an interruption.
     pub fn look_after_peer(&self) -> Result<(), Failure> {
         self.supervisor.peer_is_there()
     }
@@ -131,12 +143,12 @@ impl<'a> WaitPolicy<'a> {
     }
 }
 
-/// See [`limit::in_effect`].
+/// Returns the limit in effect, in nanoseconds (see [`limit::in_effect`]).
 fn in_effect(limit: u64) -> u64 {
     limit::in_effect(Duration::from_nanos(limit)).as_nanos() as u64
 }
 
-/// See [`WaitPolicy::timer`].
+/// A wait in which the caller polls (see [`WaitPolicy::timer`]).
 pub struct PollTimer<'p, 'a> {
     policy: &'p WaitPolicy<'a>,
     event: &'static str,
@@ -145,14 +157,18 @@ pub struct PollTimer<'p, 'a> {
 }
 
 impl PollTimer<'_, '_> {
-    /// A poll has found something: the wait starts again.
+    /// Restarts the wait after a poll that has found something.
     #[inline]
     pub fn hit(&mut self) {
         self.misses = 0;
         self.watch = None;
     }
 
-    /// A poll has found nothing. True, seldom, when it is time to look at other things too.
+    /// Counts an empty poll. Returns true at intervals, when the caller should check other things.
+    ///
+    /// # Errors
+    ///
+    /// The end of the time limit, a peer that has gone, and an interruption.
     #[inline]
     pub fn miss<C: Clock>(&mut self, clock: &C) -> Result<bool, Failure> {
         self.misses += 1;
@@ -170,7 +186,7 @@ fn seconds(nanoseconds: u64) -> u64 {
     nanoseconds / 1_000_000_000
 }
 
-/// State of one long wait.
+/// The state of one long wait.
 struct Watch {
     since: u64,
     looked: u64,
@@ -184,7 +200,7 @@ pub(crate) mod double {
 
     use super::*;
 
-    /// Says that the peer is there, or not, and counts the notices.
+    /// A supervisor with or without a peer, which counts its reports.
     pub(crate) struct Watching {
         pub peer: bool,
         pub notices: Cell<u32>,
@@ -225,7 +241,7 @@ mod tests {
     use super::double::Watching;
     use super::*;
 
-    /// A millisecond passes between two readings.
+    /// Each reading takes a millisecond.
     struct Millis(Cell<u64>);
 
     impl Clock for Millis {
@@ -236,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn t14_a_wait_without_an_answer_is_announced_and_ends() {
+    fn t14_reports_and_ends_wait_without_answer() {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(true);
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
@@ -245,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn t14_a_lost_peer_ends_the_wait_at_once() {
+    fn t14_ends_wait_when_peer_is_lost() {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(false);
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
@@ -254,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_after_a_long_wait_is_returned() {
+    fn returns_event_after_long_wait() {
         let clock = Millis(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut polls = 10 * POLLS;

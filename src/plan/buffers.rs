@@ -1,5 +1,5 @@
-//! The data buffers of a run: how many a side holds, how long they are, of which pages; and whether the
-//! machine has room for them.
+//! The data buffers of a run: their number on each side, their lengths and pages, and the check
+//! that the machine has memory for them.
 
 use cxi::HugePage;
 
@@ -10,17 +10,17 @@ use crate::machine::{self, Machine};
 use crate::run_options::{RunOptions, Side};
 use crate::tool::Tool;
 
-/// One buffer.
+/// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// Bytes that are used: at least 1.
+    /// Used length in bytes: at least 1.
     pub length: u64,
-    /// Of huge pages of this size, or of those that all memory is made of.
+    /// Size of its huge pages; `None` for ordinary pages.
     pub huge_page: Option<HugePage>,
 }
 
 impl Buffer {
-    /// One that holds all that a run moves: the largest size, or a whole list (tools.md 3.6).
+    /// Returns a buffer for the largest size or a whole list (tools.md 3.6).
     pub fn full(run: &RunOptions) -> Self {
         let whole_list = |lists: crate::run_options::ListOptions| lists.buffer(run.max_size);
         Self {
@@ -29,7 +29,7 @@ impl Buffer {
         }
     }
 
-    /// One of a few bytes, for which huge pages would be a waste.
+    /// Returns a buffer of a few bytes, in ordinary pages.
     pub fn small(length: u64) -> Self {
         Self {
             length,
@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes that are allocated: whole pages.
+    /// Returns the allocated length in bytes: whole pages.
     pub fn allocated(&self) -> u64 {
         let page = match self.huge_page {
             Some(page) => page.bytes(),
@@ -47,16 +47,16 @@ impl Buffer {
     }
 }
 
-/// What the buffers of one side, or of several, take of system memory.
+/// The system memory that the buffers of one or more sides need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Full buffers.
+    /// The full buffers.
     count: u64,
     buffer: Buffer,
 }
 
 impl Need {
-    /// What `sides` of a run need together, of which each has the same `gpus`.
+    /// Returns what `sides` of a run need together; each side has the same `gpus`.
     pub fn of(tool: &Tool, run: &RunOptions, sides: &[Side], gpus: OnGpus) -> Self {
         let count = |side: &Side| {
             let held = tool.buffers.held(run, *side);
@@ -70,14 +70,14 @@ impl Need {
         }
     }
 
-    /// Size of the huge pages and their number, if any are needed.
+    /// Returns size and number of the huge pages, if any are needed.
     pub fn huge_pages(&self) -> Option<(HugePage, u64)> {
         let page = self.buffer.huge_page.filter(|_| self.count > 0)?;
         let each = self.buffer.allocated() / page.bytes();
         Some((page, each.saturating_mul(self.count)))
     }
 
-    /// Bytes that a full buffer takes. Huge pages that no buffer is made of do not count (tools.md 3.6).
+    /// Returns the memory of a full buffer in bytes, without unused huge pages (tools.md 3.6).
     pub fn allocated(&self) -> u64 {
         let huge_page = self.buffer.huge_page.filter(|_| self.count > 0);
         let buffer = Buffer {
@@ -87,9 +87,13 @@ impl Need {
         buffer.allocated()
     }
 
-    /// Fails unless `machine` has room, on `node` if the buffers are to lie there. Nothing has been
-    /// allocated yet: neither does a page go missing in the middle of a run, nor does the kernel have
-    /// to kill somebody (defects T13 and T33 of tools.md).
+    /// Checks, before anything is allocated, that `machine` has the memory, on `node` if the
+    /// buffers are to lie there. Otherwise a page would be missing in the middle of a run, or the
+    /// kernel would kill a process (defects T13 and T33 of tools.md).
+    ///
+    /// # Errors
+    ///
+    /// Not enough memory or huge pages.
     pub fn check(&self, machine: &Machine, node: Option<u32>) -> Result<(), Failure> {
         match self.huge_pages() {
             Some((page, needed)) => check_huge_pages(machine, node, page, needed),
@@ -108,19 +112,20 @@ impl Need {
                     available.bytes, available.bound
                 ),
             )),
-            // Where the kernel tells nothing, allocating will tell.
+            // If the kernel reports no figure, the allocation itself is the check.
             _ => Ok(()),
         }
     }
 }
 
-/// What the run takes beside buffers of so many bytes: the program and its queues, the rings of a software NIC, page
-/// tables (an entry of 8 bytes for a page). No more than the buffers themselves: whoever moves little is let try.
+/// Returns the memory that a run takes in addition to its buffers: the program and its queues, the
+/// rings of a software NIC, page tables (8 bytes for each page). It is at most the length of the
+/// buffers: small runs are not refused for it.
 fn beside(buffers: u64) -> u64 {
     buffers.min(PROGRAM) + buffers / 256
 }
 
-/// Bytes that both programs of a run on the software NIC take, and half as much again.
+/// Memory of both programs of a run on the software NIC, in bytes, with a reserve of one half.
 const PROGRAM: u64 = 16 << 20;
 
 fn check_huge_pages(
@@ -161,7 +166,7 @@ mod tests {
     const BOTH: &[Side] = &[Side::Client, Side::Server];
 
     #[test]
-    fn pages_of_each_side() {
+    fn counts_pages_of_each_side() {
         for (tool, options, client, server) in [
             ("write-lat", &[][..], 1, 1),
             ("read-lat", &["-s", "2097153"], 2, 2),
@@ -187,13 +192,13 @@ mod tests {
                 assert_eq!(need(tool, options, sides).huge_pages(), None);
             }
         }
-        // A server that has no client yet.
+        // A server without a client.
         assert_eq!(need("write-lat", &["--use-hp=2M"], &[]).huge_pages(), None);
     }
 
-    /// What lies on GPUs takes no memory of the system.
+    /// Buffers on GPUs need no system memory.
     #[test]
-    fn buffers_on_gpus_do_not_count() {
+    fn ignores_buffers_on_gpus() {
         for (tool, options, client, server) in [
             ("write-lat", &["-t", "0"][..], 0, 1),
             ("read-lat", &["-r", "0"], 1, 0),
@@ -212,9 +217,9 @@ mod tests {
         }
     }
 
-    /// The largest transfer, and more room for it than any machine has.
+    /// The largest transfer needs more memory than any machine has.
     #[test]
-    fn the_largest_buffers_are_counted() {
+    fn counts_largest_buffers() {
         let largest = need("write-lat", &["-s", "4294967295", "--use-hp=1G"], BOTH);
         assert_eq!(largest.huge_pages(), Some((HugePage::Gib1, 8)));
         let options = [
@@ -235,9 +240,9 @@ mod tests {
         );
     }
 
-    /// Atomic operations move a few bytes, whatever the machine has left.
+    /// The buffers of atomic operations are small and not checked.
     #[test]
-    fn who_has_no_buffers_is_not_refused() {
+    fn accepts_runs_without_full_buffers() {
         let made_up = MadeUp::new(&[("proc/meminfo", "MemAvailable: 0 kB\n")]);
         let checked = need("atomic-lat", &[], BOTH).check(&made_up.machine(), None);
         assert!(checked.is_ok());

@@ -1,4 +1,4 @@
-//! Expectations: what the figures of each size must be, as typed after `--expect`.
+//! Expectations: bounds on the metrics of each size, as typed after `--expect`.
 //!
 //! ```text
 //! p99<4us,mean<2.2us            of a latency tool
@@ -11,7 +11,7 @@ use std::str::FromStr;
 use crate::measure::Percentile;
 use crate::tool::Tool;
 
-/// A figure of one size.
+/// A metric of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Smallest latency.
@@ -30,7 +30,7 @@ pub enum Metric {
     PacketRate,
 }
 
-/// What a figure is a number of.
+/// The base unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -41,7 +41,7 @@ pub enum Unit {
     Packets,
 }
 
-/// Units as they are typed, with the power of ten that they have in the base unit.
+/// Units as typed, with their power of ten in the base unit.
 const LATENCIES: &[(&str, u32)] = &[("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
 const BANDWIDTHS: &[(&str, u32)] = &[("B/s", 0), ("kB/s", 3), ("MB/s", 6), ("GB/s", 9)];
 const PACKET_RATES: &[(&str, u32)] = &[("pkt/s", 0), ("kpkt/s", 3), ("Mpkt/s", 6)];
@@ -60,7 +60,7 @@ impl Unit {
         }
     }
 
-    /// The unit in which people read such figures, and how many base units it is.
+    /// Returns the unit in which values are printed, and its number of base units.
     pub fn readable(self) -> (&'static str, f64) {
         match self {
             Self::Nanoseconds => ("us", 1e3),
@@ -71,7 +71,7 @@ impl Unit {
 }
 
 impl Metric {
-    /// What it is measured in.
+    /// Returns the base unit.
     pub fn unit(self) -> Unit {
         match self {
             Self::Bandwidth => Unit::Bytes,
@@ -80,13 +80,13 @@ impl Metric {
         }
     }
 
-    /// Whether `tool` measures it.
+    /// Returns whether `tool` measures the metric.
     pub fn belongs_to(self, tool: &Tool) -> bool {
         let of_latency = self.unit() == Unit::Nanoseconds;
         of_latency != tool.defaults.lists.is_some()
     }
 
-    /// Names of what `tool` measures, for messages.
+    /// Returns the names of the metrics of `tool`, for messages.
     pub fn names(tool: &Tool) -> &'static str {
         match tool.defaults.lists {
             Some(_) => "bw and rate",
@@ -128,7 +128,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// On which side of the limit a figure must be.
+/// The sign of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
     Below,
@@ -145,20 +145,20 @@ const RELATIONS: [(&str, Relation); 4] = [
     (">", Relation::Above),
 ];
 
-/// One bound on one figure.
+/// One bound on one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// As typed.
     pub text: String,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// The bound, in the base unit of the figure.
+    /// The bound, in the base unit of the metric.
     pub limit: f64,
     relation: Relation,
 }
 
 impl Expectation {
-    /// Whether a figure, in its base unit, is on the right side.
+    /// Returns whether a value, in the base unit of the metric, is within the bound.
     pub fn is_met_by(&self, figure: f64) -> bool {
         match self.relation {
             Relation::Below => figure < self.limit,
@@ -169,7 +169,11 @@ impl Expectation {
     }
 }
 
-/// Reads a list of expectations, separated by commas.
+/// Parses a list of expectations, separated by commas.
+///
+/// # Errors
+///
+/// The first entry that is not a bound, with an unknown metric, or with a wrong unit.
 pub fn parse(text: &str) -> Result<Vec<Expectation>, String> {
     text.split(',').map(str::trim).map(expectation).collect()
 }
@@ -198,7 +202,7 @@ fn expectation(text: &str) -> Result<Expectation, String> {
     if !plain(whole) || !plain(parts) {
         return Err(shape());
     }
-    // The power of ten is read along with the digits: 2.2us is 2200 ns, not 2200.0000000000005.
+    // Digits and power of ten are parsed together: 2.2us is 2200 ns, not 2200.0000000000005.
     let limit: f64 = format!("{digits}e{power}").parse().map_err(|_| shape())?;
     if !limit.is_finite() {
         return Err(shape());
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_units() {
+    fn parses_lists_and_units() {
         let list = parse("p99<4us,mean<2.2us").unwrap();
         let facts: Vec<_> = list
             .iter()
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_of_each_bound() {
+    fn checks_both_sides_of_each_bound() {
         for (text, met) in [
             ("max<2us", [true, false, false]),
             ("max<=2us", [true, true, false]),
@@ -255,29 +259,29 @@ mod tests {
     }
 
     #[test]
-    fn t24_nothing_else_is_an_expectation() {
+    fn t24_refuses_malformed_expectations() {
         for (text, why) in [
-            ("", "is not like"),
-            ("p99", "is not like"),
-            ("p99=4us", "is not like"),
-            ("p99<4us,", "is not like"),
+            ("", "is not a bound"),
+            ("p99", "is not a bound"),
+            ("p99=4us", "is not a bound"),
+            ("p99<4us,", "is not a bound"),
             ("p99<4", "ns, us, ms, s"),
-            ("p99<us", "is not like"),
+            ("p99<us", "is not a bound"),
             ("p99<4GB/s", "ns, us, ms, s"),
             ("bw<4us", "B/s, kB/s, MB/s, GB/s"),
             ("bw<4gb/s", "B/s, kB/s, MB/s, GB/s"),
-            ("p99<-4us", "is not like"),
-            ("p99<4e3us", "is not like"),
-            ("p99<.5us", "is not like"),
+            ("p99<-4us", "is not a bound"),
+            ("p99<4e3us", "is not a bound"),
+            ("p99<.5us", "is not a bound"),
             ("p99<5.us", "needs a number"),
-            ("p99<1.2.3us", "is not like"),
-            ("p99<<4us", "is not like"),
+            ("p99<1.2.3us", "is not a bound"),
+            ("p99<<4us", "is not a bound"),
             ("p101<4us", "percentile"),
             ("p<4us", "percentile"),
             ("avg<4us", "unknown metric 'avg'"),
         ] {
-            let told = parse(text).unwrap_err();
-            assert!(told.contains(why), "{text:?}: {told}");
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(why), "{text:?}: {message}");
         }
         let endless = format!("max<{}s", "9".repeat(400));
         assert!(parse(&endless).is_err());

@@ -1,7 +1,7 @@
-//! What was typed + tool defaults (+ the peer's wishes) -> one validated, immutable plan.
+//! Typed options + tool defaults -> one validated, immutable plan.
 //!
-//! Every rule that concerns more than one option is here. No input or output: a plan says what
-//! will be done, and nothing has been opened when it stands.
+//! All rules that concern more than one option are here. No input or output: a plan is complete
+//! before anything is opened.
 
 pub mod buffers;
 pub mod expect;
@@ -22,33 +22,34 @@ use crate::tool::Tool;
 use outputs::Outputs;
 use typed::Typed;
 
-/// Service that a NIC offers to everybody, unless its administrator says otherwise (libcxi.md 3.2).
+/// The default service, which all users may use unless the administrator has changed it (libcxi.md
+/// 3.2).
 pub const DEFAULT_SVC_ID: u32 = 1;
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
 
-/// How long an address may take to accept a connection. TCP alone would try for two minutes.
+/// Time limit for a connection to one address. TCP alone would try for two minutes.
 pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Which part this process plays.
+/// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Waits for a client and is its target.
+    /// Waits for a client and serves it.
     Server,
     /// Connects to the server at this address and measures.
     Client {
         /// Host name or IP address, as typed.
         address: String,
     },
-    /// Starts a server of its own as a second process, and measures.
+    /// Starts a server as a second process, and measures against it.
     Loopback,
 }
 
 /// How a server listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listening {
-    /// Address or name of this machine to listen on; all of them where there is none.
+    /// Address or name of this machine to listen on; `None` for all addresses.
     pub bind: Option<String>,
     /// Serves one client after another.
     pub persist: bool,
@@ -57,18 +58,18 @@ pub struct Listening {
 /// How a client reaches its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaching {
-    /// How long each address of the server may take to accept the connection.
+    /// Time limit for a connection to each address of the server.
     pub limit: Duration,
-    /// How long the client goes on trying.
+    /// How long the client keeps trying.
     pub wait: Duration,
 }
 
-/// What this process will do.
+/// What this process does.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The benchmark.
+    /// The tool.
     pub tool: &'static Tool,
-    /// What the user started, for messages: `cxidiag write-lat` or `cxi_write_lat`.
+    /// Name of the program for messages: `cxidiag write-lat` or `cxi_write_lat`.
     pub program: String,
     /// Server, client or both.
     pub role: Role,
@@ -78,7 +79,7 @@ pub struct Plan {
     pub svc_id: u32,
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
-    /// Library to load for a hardware device, where not the system's `libcxi.so.1`.
+    /// Library to load for a hardware device; `None` for the system's `libcxi.so.1`.
     pub libcxi: Option<LibraryFile>,
     /// This side's buffers that lie on GPUs.
     pub gpus: OnGpus,
@@ -90,17 +91,21 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
-    /// What the client decides. In a server these are the tool's defaults until the client has
-    /// said what it wants.
+    /// The options on which both sides agree. In a server these are the tool's defaults; the
+    /// client's options replace them.
     pub run: RunOptions,
-    /// What is made of the results; nothing in a server.
+    /// Output formats and expectations; none in a server.
     pub outputs: Outputs,
-    /// Options of a client that a server was given: long names, in the order of the help text.
+    /// Long names of client options that were given to a server, in the order of the help text.
     pub ignored: Vec<&'static str>,
 }
 
 impl Plan {
-    /// The plan for what was typed; `libcxi` is the library named by the environment.
+    /// Returns the plan for the typed options; `libcxi` is the library that the environment names.
+    ///
+    /// # Errors
+    ///
+    /// Options that are invalid for the tool or the role, or that exclude each other.
     pub fn new(
         tool: &'static Tool,
         program: String,
@@ -117,7 +122,7 @@ impl Plan {
                 )));
             }
         };
-        // A server of our own listens wherever there is room.
+        // The server of a loopback run listens on any free port.
         let default_port = if role == Role::Loopback {
             0
         } else {
@@ -178,7 +183,7 @@ impl Plan {
         })
     }
 
-    /// Where this process is to get its endpoint.
+    /// Returns the place of the endpoint of this process.
     pub fn site(&self) -> Site<'_> {
         Site {
             device: self.device,
@@ -189,7 +194,7 @@ impl Plan {
         }
     }
 
-    /// One line about the options that are without effect, if there are any.
+    /// Returns one line about the options without effect, if there are any.
     pub fn note(&self) -> Option<String> {
         if self.ignored.is_empty() {
             return None;
@@ -205,7 +210,7 @@ impl Plan {
         ))
     }
 
-    /// Arguments (after the program name `cxidiag`) that start the server for a loopback run.
+    /// Returns the arguments, without the program name, that start the server of a loopback run.
     pub fn server_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec![
             self.tool.name.into(),
@@ -213,7 +218,7 @@ impl Plan {
             format!("--svc-id={}", self.svc_id).into(),
             format!("--port={}", self.port).into(),
         ];
-        // The environment is the server's, too.
+        // The server inherits the environment.
         if let (Some(library), DeviceKind::Hardware) = (&self.libcxi, self.device.kind)
             && library.named_by != LIBCXI_VARIABLE
         {
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_who() {
+    fn selects_role() {
         assert_eq!(planned(&[]).unwrap().role, Role::Server);
         assert_eq!(planned(&["--loopback"]).unwrap().role, Role::Loopback);
         let client = Role::Client {
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults() {
+    fn uses_defaults() {
         let plan = planned(&["h"]).unwrap();
         assert_eq!(plan.device.to_string(), "cxi0");
         assert_eq!((plan.svc_id, plan.port), (1, 49194));
@@ -274,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn port_0_is_for_servers() {
+    fn accepts_port_0_only_in_servers() {
         assert_eq!(planned(&["-p", "0"]).unwrap().port, 0);
         assert_eq!(planned(&["--loopback"]).unwrap().port, 0);
         assert!(refusal(&["h", "-p", "0"]).contains("'0' for --port"));
     }
 
     #[test]
-    fn a_server_ignores_run_options_and_names_them() {
+    fn server_ignores_run_options_and_names_them() {
         let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
         assert_eq!(plan.run, plan.tool.defaults);
         let note = "ignored on a server (the client's options apply): --iters --size --report-all";
@@ -294,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn t8_a_duration_reports_no_single_latencies() {
+    fn t8_duration_excludes_report_all() {
         let run = planned(&["h", "-D", "1", "--report-all"]).unwrap().run;
         assert_eq!((run.duration_s, run.report_all), (Some(1), false));
         assert!(
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn t32_no_more_latencies_than_can_be_kept() {
+    fn t32_limits_reported_samples() {
         assert!(planned(&["h", "-n", "1000000000", "--report-all"]).is_ok());
         for iters in ["1000000001", "18446744073709551615"] {
             let message = refusal(&["h", "-n", iters, "--report-all"]);
@@ -319,9 +324,9 @@ mod tests {
         }
     }
 
-    /// Nobody else keeps latencies: a server may be asked for more by a client that has room for them.
+    /// Only the client keeps samples: a server accepts more from a client that has memory for them.
     #[test]
-    fn t32_only_the_one_who_keeps_latencies_is_limited() {
+    fn t32_limits_reported_samples_only_in_client() {
         let wanted = RunOptions {
             iters: MAX_REPORT_ALL + 1,
             report_all: true,
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_other_side_are_refused() {
+    fn refuses_options_of_other_role() {
         for (arguments, word) in [
             (&["h", "--bind=::1"][..], "--bind"),
             (&["h", "--persist"], "--persist"),
@@ -353,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_for_hardware() {
+    fn accepts_library_only_for_hardware() {
         let tool = &TOOLS[0];
         let named = |device: &str, typed: Option<&str>| {
             let mut all = Typed::nothing(tool.defaults);
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_double() {
+    fn doubles_sizes() {
         let sizes = |text| {
             planned(&["h", "-s", text])
                 .unwrap()
@@ -394,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_of_a_loopback_run_gets_this_process_part_of_the_options() {
+    fn passes_local_options_to_loopback_server() {
         let typed = [
             "--loopback",
             "-d",

@@ -1,11 +1,11 @@
-//! What is made of the results beside the documented text: formats, files, expectations.
+//! The outputs beside the text: formats, files, expectations.
 
 use std::path::{Path, PathBuf};
 
 use crate::plan::expect::{Expectation, Metric};
 use crate::tool::Tool;
 
-/// Where a document goes.
+/// The destination of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Standard output, which then holds nothing else.
@@ -15,7 +15,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The file, where it is one.
+    /// Returns the file, if the destination is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Stdout => None,
@@ -24,7 +24,7 @@ impl Place {
     }
 }
 
-/// What was asked for.
+/// The requested outputs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
     /// A block of percentiles after the table.
@@ -35,14 +35,18 @@ pub struct Outputs {
     pub csv: Option<Place>,
     /// A log of histograms.
     pub hdr_log: Option<PathBuf>,
-    /// What the figures of each size must be.
+    /// Bounds on the metrics of each size.
     pub expectations: Vec<Expectation>,
-    /// Nothing on stderr but what goes wrong.
+    /// Only errors are printed to stderr.
     pub quiet: bool,
 }
 
 impl Outputs {
-    /// These if `tool` can make them, else the reason why not.
+    /// Returns the outputs if `tool` supports them.
+    ///
+    /// # Errors
+    ///
+    /// Metrics of other tools, and two documents for standard output.
     pub fn checked(self, tool: &Tool) -> Result<Self, String> {
         if let Some(other) = self
             .expectations
@@ -65,7 +69,7 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Whether standard output holds a document instead of the text.
+    /// Returns whether standard output holds a document instead of the text.
     pub fn take_stdout(&self) -> bool {
         [&self.json, &self.csv].contains(&&Some(Place::Stdout))
     }
@@ -82,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_held_to_what_it_measures() {
+    fn refuses_metrics_of_other_tools() {
         for (name, right, wrong) in [
             ("write-lat", "p99<4us,max<1s", "mean<1us,bw>1GB/s"),
             ("send-lat", "stddev<1us", "rate>1pkt/s"),
@@ -93,14 +97,17 @@ mod tests {
                 ..Outputs::default()
             };
             assert!(of(right).checked(tool(name)).is_ok());
-            let told = of(wrong).checked(tool(name)).unwrap_err();
+            let message = of(wrong).checked(tool(name)).unwrap_err();
             let last = wrong.split(',').next_back().unwrap();
-            assert!(told.contains(last) && told.contains(name), "{told}");
+            assert!(
+                message.contains(last) && message.contains(name),
+                "{message}"
+            );
         }
     }
 
     #[test]
-    fn one_document_a_place() {
+    fn refuses_two_documents_on_stdout() {
         let file = |name: &str| Some(Place::File(name.into()));
         let to = |json, csv, hdr_log: Option<&str>| Outputs {
             json,
@@ -121,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_standard_output() {
+    fn finds_owner_of_stdout() {
         assert!(!Outputs::default().take_stdout());
         let csv = Outputs {
             csv: Some(Place::Stdout),

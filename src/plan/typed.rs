@@ -1,4 +1,4 @@
-//! What was typed, read but not yet judged as a whole.
+//! The parsed command line, before rules across options are checked.
 
 use std::path::PathBuf;
 
@@ -36,16 +36,16 @@ pub struct Typed {
     pub gpus: OnGpus,
     /// `--cpu`.
     pub cpus: Cpus,
-    /// The tool's defaults, changed by what was typed.
+    /// The tool's defaults with the typed run options.
     pub run: RunOptions,
-    /// What is made of the results.
+    /// Output formats and expectations.
     pub outputs: Outputs,
-    /// Long names of the options that were typed and are a client's, in the order of the help text.
+    /// Long names of the typed options that apply to clients only, in the order of the help text.
     pub run_given: Vec<&'static str>,
 }
 
 impl Typed {
-    /// Nothing typed at all.
+    /// Returns an empty command line.
     pub fn nothing(defaults: RunOptions) -> Self {
         Self {
             address: None,
@@ -66,7 +66,7 @@ impl Typed {
         }
     }
 
-    /// What to say about an option that makes no sense in this role, if one was typed.
+    /// Returns the message about a typed option that does not apply to this role, if there is one.
     pub fn misplaced(&self, role: &Role) -> Option<String> {
         let serves = *role == Role::Server;
         let connects = matches!(role, Role::Client { .. });

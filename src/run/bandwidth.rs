@@ -26,7 +26,8 @@ const AWAITED: &str = "list of operations";
 ///
 /// # Errors
 ///
-/// The failure of an operation or of the peer, an impossible result of the peer, and an interruption.
+/// The failure of an operation or of the peer, an impossible result of the peer, and an
+/// interruption.
 pub fn measure<B: Bandwidth>(
     context: &Context<'_>,
     resources: &mut B::Resources,
@@ -106,14 +107,14 @@ impl ControlConnection for Connected<'_> {
 /// The loop for one size.
 ///
 /// The measured time begins at the first barrier and ends with the last list or reply of this side;
-/// the final barrier is not counted (defect T18 of tools.md). A duration may end in the middle of an
-/// iteration: acknowledged lists count. Then both sides complete, unmeasured, the iterations that
-/// either side has begun, so that no operation is left for the next size (defect T23).
+/// the final barrier is not counted (defect T18 of tools.md). A duration may end in the middle of
+/// an iteration: acknowledged lists count. Then both sides complete, unmeasured, the iterations
+/// that either side has begun, so that no operation is left for the next size (defect T23).
 ///
 /// A legacy peer leaves its loop in the middle of an iteration when its time is up, and completes
 /// that iteration in the next size. So this side leaves it incomplete as well. Only in timed
-/// bidirectional runs with rendezvous does a legacy peer complete its iteration, before an additional
-/// barrier (wire.md 6.3).
+/// bidirectional runs with rendezvous does a legacy peer complete its iteration, before an
+/// additional barrier (wire.md 6.3).
 struct Loop<'a> {
     control: &'a dyn ControlConnection,
     run: &'a RunOptions,
@@ -181,8 +182,8 @@ impl Loop<'_> {
         Ok((self.run.iters, clock.now() - start))
     }
 
-    /// Runs iterations for `duration` ns. Returns the number of complete ones and the time of the last
-    /// list or reply (ns).
+    /// Runs iterations for `duration` ns. Returns the number of complete ones and the time of the
+    /// last list or reply (ns).
     fn last<C: Clock>(
         &mut self,
         clock: &C,
@@ -218,9 +219,9 @@ impl Loop<'_> {
         }
     }
 
-    /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate is
-    /// computed from it, and this side waits for the operations. The peer is at most two iterations
-    /// ahead of `completed`, because it cannot complete an iteration without this side.
+    /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate
+    /// is computed from it, and this side waits for the operations. The peer is at most two
+    /// iterations ahead of `completed`, because it cannot complete an iteration without this side.
     fn check(&self, peer: SideResult, completed: u64) -> Result<(), Failure> {
         let most = completed.saturating_add(2).saturating_mul(self.list_size);
         if peer.count <= most {
@@ -458,9 +459,9 @@ mod tests {
         }
     }
 
-    /// The time is up in the middle of the second iteration, which goes on only when the peer's time is
-    /// up as well. With a cxidiag peer this size completes it, with a legacy peer the next size does.
-    /// Its list counts in both cases.
+    /// The time is up in the middle of the second iteration, which goes on only when the peer's
+    /// time is up as well. With a cxidiag peer this size completes it, with a legacy peer the next
+    /// size does. Its list counts in both cases.
     #[test]
     fn t23_ends_in_step_with_cxidiag_peer() {
         let run = plan("send-bw", &["-D", "1"]).run;

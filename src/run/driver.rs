@@ -155,8 +155,8 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     drive::<B, _>(client, results, bandwidth::measure::<B>)
 }
 
-/// Takes one side through a run of benchmark `B`. `measure` measures one size, from its first barrier
-/// to its last.
+/// Takes one side through a run of benchmark `B`. `measure` measures one size, from its first
+/// barrier to its last.
 fn drive<B: Benchmark, R: Results>(
     mut client: ClientSession,
     mut results: R,
@@ -193,7 +193,8 @@ fn drive<B: Benchmark, R: Results>(
         current = size;
         results.begin_size(reporter, size);
         measure(&context, &mut resources, size, &mut results)?;
-        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends others.
+        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
+        // others.
         if cfg!(debug_assertions) && agreed.is_cxidiag {
             B::check(&resources, run, size)?;
         }
@@ -232,7 +233,8 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Reports the summary of the run. A server first checks that it has memory for the client's options.
+/// Reports the summary of the run. A server first checks that it has memory for the client's
+/// options.
 fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     enter(Phase::SetUp);
     let ClientSession {
@@ -265,8 +267,8 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
 }
 
 /// Sends an interrupt notice to the peer if this side was interrupted, and returns the failure that
-/// ends the run. Called before anything is released or printed, so that the peer receives the notice
-/// before it sees the consequences.
+/// ends the run. Called before anything is released or printed, so that the peer receives the
+/// notice before it sees the consequences.
 fn cut_short(session: &Session, failure: Failure) -> Failure {
     let failure = session.cause(failure, MID_RUN);
     if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {

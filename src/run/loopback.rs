@@ -1,4 +1,4 @@
-//! Both sides in one command: a server as a second process, on a free port of this machine.
+//! Both sides in one command: the server is a second process, on a free port of this machine.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -19,13 +19,17 @@ use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
 use crate::tool::PROGRAM;
 
-/// Tells a server that it belongs to a loopback run: the process id of its client.
+/// Environment variable that marks the server of a loopback run: the process id of its client.
 const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
 
-/// How long a server may take to end after its client.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server may run after its client has ended.
+const SERVER_END_LIMIT: Duration = Duration::from_secs(2);
 
-/// Starts a server for `plan` and carries out the client's part, `client`, against it.
+/// Starts a server for `plan` and runs `client`, the client's part, against it.
+///
+/// # Errors
+///
+/// A server that cannot be started, and the first failure of either side.
 pub fn run(
     plan: &Plan,
     client: impl FnOnce(&Plan, &str) -> Result<(), Failure>,
@@ -45,7 +49,7 @@ pub fn run(
     }
 }
 
-/// Who may connect to a server: its client alone, if it was started by [`run`].
+/// Returns which clients may connect to a server: only those of this machine if [`run`] started it.
 pub fn reach() -> Reach {
     match env::var_os(PARENT) {
         Some(_) => Reach::ThisMachine,
@@ -53,12 +57,16 @@ pub fn reach() -> Reach {
     }
 }
 
-/// Whether this process is a server that was started by [`run`]: the second of two on this machine.
+/// Returns whether this process is a server that [`run`] started.
 pub fn is_second() -> bool {
     env::var_os(PARENT).is_some()
 }
 
-/// In a server that was started by [`run`]: it ends with its client, however that one ends.
+/// Binds a server that [`run`] started to its client: the server ends when the client has ended.
+///
+/// # Errors
+///
+/// A client that has ended already, and a system call that fails.
 pub fn end_with_parent() -> Result<(), Failure> {
     let Ok(parent) = env::var(PARENT) else {
         return Ok(());
@@ -66,7 +74,7 @@ pub fn end_with_parent() -> Result<(), Failure> {
     // SIGTERM leaves time to release the NIC.
     set_parent_process_death_signal(Some(Signal::TERM))
         .environment("cannot bind the server to its client")?;
-    // The client may have ended before that.
+    // The client may have ended before the call above.
     if getppid()
         .map(Pid::as_raw_nonzero)
         .map(|pid| pid.to_string())
@@ -79,10 +87,10 @@ pub fn end_with_parent() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The second process. It does not outlive this value.
+/// The second process. It ends when this value is dropped.
 struct Server {
     child: Child,
-    /// Kept open: a server whose output nobody reads ends.
+    /// Kept open: a server ends if its standard output is closed.
     stdout: BufReader<ChildStdout>,
     port: u16,
 }
@@ -91,14 +99,14 @@ impl Server {
     fn start(plan: &Plan) -> Result<Self, Failure> {
         const WHAT: &str = "cannot start the server of the loopback run";
         let mut child = Command::new(env::current_exe().environment(WHAT)?)
-            // The arguments name the tool; a file that has a legacy name would be that tool already.
+            // The arguments name the tool, independent of the name of the executable file.
             .arg0(PROGRAM)
             .args(plan.server_arguments())
             .env(PARENT, getpid().as_raw_nonzero().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // What a terminal sends is for the client, who tells its server.
+            // Signals of a terminal go to the client, which notifies its server.
             .process_group(0)
             .spawn()
             .environment(WHAT)?;
@@ -111,7 +119,7 @@ impl Server {
             port: 0,
         };
         let mut line = String::new();
-        // One write of the server.
+        // The server prints the line with one write.
         interrupt::wait(server.stdout.get_ref(), PollFlags::IN, None)?;
         server.stdout.read_line(&mut line).environment(WHAT)?;
         match port(&line) {
@@ -125,29 +133,29 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until the server has ended, too.
+    /// Waits until the server has ended.
     fn finish(mut self) -> Result<(), Failure> {
-        let said = self.last_words();
+        let messages = self.messages();
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(server_failed(&said)),
+            _ => Err(server_failed(&messages)),
         }
     }
 
-    /// The failure of the client, or that of the server if it came first.
+    /// Returns the client's failure, or the server's if that has caused it.
     fn explain(mut self, failure: Failure) -> Failure {
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
             return failure;
         }
-        // Its client has gone, which a server notices and ends, with nothing left of its NIC.
-        if !failure.is_of_peer() && !self.ends_within(PATIENCE) {
+        // A server notices the end of its client, and then releases its NIC and ends.
+        if !failure.is_of_peer() && !self.ends_within(SERVER_END_LIMIT) {
             let _ = self.child.kill();
         }
-        let said = self.last_words();
-        // A server that was killed has no status of its own, and one that misses its client no news.
-        let missed_client = said.ends_with(&format!("hint: {SEE_PEER}\n"));
+        let messages = self.messages();
+        // The failure of a server that was killed or has lost its client says nothing new.
+        let missed_client = messages.ends_with(&format!("hint: {SEE_PEER}\n"));
         match self.child.wait().ok().and_then(|status| status.code()) {
-            Some(status) if status != 0 && !missed_client => server_failed(&said),
+            Some(status) if status != 0 && !missed_client => server_failed(&messages),
             _ => failure,
         }
     }
@@ -163,23 +171,24 @@ impl Server {
         false
     }
 
-    fn last_words(&mut self) -> String {
-        let mut said = String::new();
+    fn messages(&mut self) -> String {
+        let mut messages = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
-            let _ = stderr.read_to_string(&mut said);
+            let _ = stderr.read_to_string(&mut messages);
         }
-        said
+        messages
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // With time to release the NIC. All of these fail only for a process that has ended.
+            // SIGTERM leaves time to release the NIC. These calls fail only if the process has
+            // ended.
             if let Some(server) = Pid::from_raw(self.child.id() as i32) {
                 let _ = kill_process(server, Signal::TERM);
             }
-            if !self.ends_within(PATIENCE) {
+            if !self.ends_within(SERVER_END_LIMIT) {
                 let _ = self.child.kill();
             }
         }
@@ -187,7 +196,7 @@ impl Drop for Server {
     }
 }
 
-/// The port in the line that a server prints when it listens.
+/// Returns the port in the line that a server prints when it listens.
 fn port(line: &str) -> Option<u16> {
     line.strip_prefix(LISTENING)?
         .split(' ')
@@ -196,11 +205,13 @@ fn port(line: &str) -> Option<u16> {
         .ok()
 }
 
-/// What a server said on stderr as a failure of this process.
-fn server_failed(said: &str) -> Failure {
+/// Returns the failure of a server, from its stderr.
+fn server_failed(messages: &str) -> Failure {
     // Warnings and notes come before the failure.
-    let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
-    let mut lines = said.lines().filter(|line| !line.starts_with("hint: "));
+    let hint = messages
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: "));
+    let mut lines = messages.lines().filter(|line| !line.starts_with("hint: "));
     let last = lines.next_back().unwrap_or("no message");
     let message = last
         .split_once(": ")
@@ -218,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_read_from_the_line_of_the_server() {
+    fn reads_port_from_line_of_server() {
         assert_eq!(
             port("Listening on port 49194 for client to connect...\n"),
             Some(49194)
@@ -228,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_said_is_passed_on() {
+    fn passes_on_failure_of_server() {
         let failure =
             server_failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
         assert_eq!(

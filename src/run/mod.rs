@@ -2,8 +2,8 @@
 //!
 //! * This file: the part of a process by its role: serve, measure, or both.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
-//! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each sub-trait
-//!   of `Benchmark`.
+//! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
+//!   sub-trait of `Benchmark`.
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
@@ -35,8 +35,8 @@ use crate::run_options::Side;
 ///
 /// # Errors
 ///
-/// CPUs that the machine does not have, and not enough memory for the buffers of the sides that this
-/// process runs.
+/// CPUs that the machine does not have, and not enough memory for the buffers of the sides that
+/// this process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
     let second = loopback::is_second();

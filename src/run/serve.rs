@@ -11,8 +11,8 @@ use crate::report::Reporter;
 use crate::run_options::Side;
 use crate::session::Server;
 
-/// Listens for a client and serves it. With `--persist`, serves one client after another on the same
-/// port, also after a failed run.
+/// Listens for a client and serves it. With `--persist`, serves one client after another on the
+/// same port, also after a failed run.
 ///
 /// # Errors
 ///
@@ -21,7 +21,8 @@ pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     loopback::end_with_parent()?;
     let mut plan = plan.clone();
     loop {
-        // Opened anew for each client: closing releases everything that a failed run has left behind.
+        // Opened anew for each client: closing releases everything that a failed run has left
+        // behind.
         let endpoint = open(&plan)?;
         let server = Server::listen(&plan, loopback::reach(), reporter.text())?;
         let (session, agreed) = server.find_client(&plan, endpoint.address(), &mut io::stderr())?;

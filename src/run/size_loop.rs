@@ -88,8 +88,8 @@ pub fn repeat<C: Clock>(
     }
 }
 
-/// Waits for `gap` nanoseconds without sleeping: a core takes longer to wake up than a NIC to answer.
-/// The legacy tools end the pause far too early (defect T1 of tools.md).
+/// Waits for `gap` nanoseconds without sleeping: a core takes longer to wake up than a NIC to
+/// answer. The legacy tools end the pause far too early (defect T1 of tools.md).
 ///
 /// # Errors
 ///

@@ -65,8 +65,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Waits before the next attempt. Returns false if the time is up. The first call prints what this
-    /// side waits for.
+    /// Waits before the next attempt. Returns false if the time is up. The first call prints what
+    /// this side waits for.
     pub fn pause(&mut self, failure: &Failure) -> bool {
         let left = self.reaching.wait.saturating_sub(self.since.elapsed());
         if left.is_zero() {

@@ -19,8 +19,8 @@ use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind};
 use crate::{interrupt, limit};
 
-/// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next probe,
-/// after two seconds at most, ends the wait.
+/// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
+/// probe, after two seconds at most, ends the wait.
 const SILENCE: Duration = Duration::from_millis(1700);
 
 /// The same limit while no wait is in progress. The kernel then sends one probe per second, and two
@@ -31,8 +31,8 @@ const SILENCE_UNATTENDED: Duration = Duration::from_secs(5);
 /// smallest value that the kernel accepts.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers several
-/// probes.
+/// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers
+/// several probes.
 const ATTENTION: Duration = Duration::from_millis(250);
 
 /// Why an exchange failed.
@@ -172,8 +172,8 @@ impl Connection {
         self.peer
     }
 
-    /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of at
-    /// most `most` bytes; `limit` ends the wait for it.
+    /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of
+    /// at most `most` bytes; `limit` ends the wait for it.
     ///
     /// # Errors
     ///
@@ -187,8 +187,8 @@ impl Connection {
         self.exchange_while(mine, most, limit, &mut || Ok(()))
     }
 
-    /// Exchanges messages as [`Self::exchange`] does; a failure of `look`, which is called at intervals of
-    /// [`ATTENTION`], ends the wait.
+    /// Exchanges messages as [`Self::exchange`] does; a failure of `look`, which is called at
+    /// intervals of [`ATTENTION`], ends the wait.
     ///
     /// # Errors
     ///
@@ -216,8 +216,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A connection that the peer has closed, a lost host, and an interrupt notice, also behind unread
-    /// messages.
+    /// A connection that the peer has closed, a lost host, and an interrupt notice, also behind
+    /// unread messages.
     pub fn check(&self, doing: &str) -> Result<(), Failure> {
         let mut bytes = [0; 64];
         let error = match self.peek(&mut bytes) {
@@ -272,7 +272,8 @@ impl Connection {
         peeked
     }
 
-    /// Returns why the connection has ended: the error that a check has found, or a close by the peer.
+    /// Returns why the connection has ended: the error that a check has found, or a close by the
+    /// peer.
     fn ended(&self) -> LinkError {
         match self.lost.get() {
             Some(kind) => io::Error::from(kind).into(),
@@ -326,8 +327,8 @@ impl Connection {
         }
     }
 
-    /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is silent
-    /// for [`SILENCE`] ends the wait.
+    /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is
+    /// silent for [`SILENCE`] ends the wait.
     fn wait_readable(
         &self,
         limit: Duration,

@@ -1,5 +1,5 @@
-//! A dry run of the handshake: the decisions of a session as a pure function on bytes, for fuzzing and
-//! for tests with hostile bytes.
+//! A dry run of the handshake: the decisions of a session as a pure function on bytes, for fuzzing
+//! and for tests with hostile bytes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,8 +21,8 @@ pub enum Verdict {
     Agreed(Agreed),
 }
 
-/// Returns the result of a handshake of the side that `plan` describes with a peer that sends `bytes`
-/// in pieces of `piece` bytes, and nothing else.
+/// Returns the result of a handshake of the side that `plan` describes with a peer that sends
+/// `bytes` in pieces of `piece` bytes, and nothing else.
 pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> Verdict {
     let us = Introduction::new(plan, own, plan.port, "this-machine".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));

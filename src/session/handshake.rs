@@ -1,8 +1,8 @@
 //! The handshake: program name, version, options, address (wire.md 4).
 //!
-//! A state machine without a socket: it makes the messages to send and checks the received ones. Each
-//! of the four messages is exchanged completely before it is checked, so that both sides notice and
-//! report a mismatch.
+//! A state machine without a socket: it makes the messages to send and checks the received ones.
+//! Each of the four messages is exchanged completely before it is checked, so that both sides
+//! notice and report a mismatch.
 
 use std::net::SocketAddr;
 
@@ -68,8 +68,8 @@ pub struct Introduction {
 }
 
 impl Introduction {
-    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies this
-    /// machine.
+    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
+    /// this machine.
     pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
         Self {
             tools: vec![plan.tool],
@@ -88,8 +88,8 @@ impl Introduction {
         }
     }
 
-    /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer lies on
-    /// a GPU uses no immediate data commands (defect T25 of tools.md).
+    /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer
+    /// lies on a GPU uses no immediate data commands (defect T25 of tools.md).
     fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
         let sends = tool.buffers.held(&run, Side::Server).initiator;
         RunOptions {
@@ -110,9 +110,9 @@ pub struct Handshake<'a> {
     about: PeerFacts,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
-    /// The error in the peer's options. It is reported after the exchange of addresses: a legacy client
-    /// sends its address in any case, and SIGPIPE would end it without a message if the connection
-    /// were closed (wire.md 10).
+    /// The error in the peer's options. It is reported after the exchange of addresses: a legacy
+    /// client sends its address in any case, and SIGPIPE would end it without a message if the
+    /// connection were closed (wire.md 10).
     refused: Option<Failure>,
 }
 
@@ -170,14 +170,14 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns the failure to report: an error in the peer's options, or else `otherwise`, which ended
-    /// the exchange.
+    /// Returns the failure to report: an error in the peer's options, or else `otherwise`, which
+    /// ended the exchange.
     pub fn failure(&mut self, otherwise: Failure) -> Failure {
         self.refused.take().unwrap_or(otherwise)
     }
 
-    /// Selects the tool that a client names, if it is offered. A server that has not sent its name yet
-    /// calls this before it answers.
+    /// Selects the tool that a client names, if it is offered. A server that has not sent its name
+    /// yet calls this before it answers.
     pub fn learn_tool(&mut self, payload: &[u8]) {
         if self.step == Step::Name
             && let Some(name) = wire::parse_string(payload)
@@ -187,8 +187,8 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Checks the peer's payload of this exchange and advances to the next one. Returns what was agreed
-    /// after the last one.
+    /// Checks the peer's payload of this exchange and advances to the next one. Returns what was
+    /// agreed after the last one.
     ///
     /// # Errors
     ///
@@ -320,8 +320,8 @@ fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
 }
 
-/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a cxidiag
-/// reads from it what the protocol does not transmit (defect T15 of tools.md).
+/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a
+/// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
 fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     format!(
@@ -372,7 +372,8 @@ impl PeerFacts {
         announced
     }
 
-    /// Checks that packets can pass between this side and the peer at `theirs`, if its machine is known.
+    /// Checks that packets can pass between this side and the peer at `theirs`, if its machine is
+    /// known.
     fn reachable(
         &self,
         us: &Introduction,

@@ -4,13 +4,16 @@
 //! * `wire`, `option_block`: messages, bytes <-> records.
 //! * `terms`: run options <-> option block.
 //! * `handshake`: identifies the peer and agrees on the run; without a socket.
-//! * `connection`: a connection, the exchange of one message in each direction, detection of a lost peer.
-//! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated connections.
+//! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
+//!   peer.
+//! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated
+//!   connections.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
 //!
-//! The device is opened before the session begins (wire.md 1): the handshake sends its fabric address.
+//! The device is opened before the session begins (wire.md 1): the handshake sends its fabric
+//! address.
 
 mod connect;
 mod connection;
@@ -81,8 +84,8 @@ pub struct Agreed {
     pub peer: FabricAddress,
     /// The peer's buffers that lie on GPUs.
     pub peer_gpus: OnGpus,
-    /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices, and
-    /// completes begun iterations at the end of a duration. A legacy tool does none of these.
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
+    /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
     pub is_cxidiag: bool,
 }
 
@@ -120,8 +123,8 @@ impl Server {
         self.listener.port()
     }
 
-    /// Waits for a client of the plan's tool. Other connections are logged to `err` and ignored (defect
-    /// T16 of tools.md). The socket stays open: the next call finds the next client.
+    /// Waits for a client of the plan's tool. Other connections are logged to `err` and ignored
+    /// (defect T16 of tools.md). The socket stays open: the next call finds the next client.
     ///
     /// # Errors
     ///
@@ -161,7 +164,8 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
                 ))
                 .with_hint(remedy(Situation::NoDiagnostic));
-                // A server that has just found another client closes this connection in the same way.
+                // A server that has just found another client closes this connection in the same
+                // way.
                 if !search.pause(&failure) {
                     return Err(failure);
                 }
@@ -206,8 +210,8 @@ fn unnamed(error: &LinkError) -> String {
     }
 }
 
-/// Returns an identifier of this machine and its current boot, the same in all containers; empty if the
-/// system has none.
+/// Returns an identifier of this machine and its current boot, the same in all containers; empty if
+/// the system has none.
 fn machine() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
@@ -226,18 +230,19 @@ impl Session {
         self.connection.peer()
     }
 
-    /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's process is
-    /// noticed at once, a lost host or network within two seconds.
+    /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's
+    /// process is noticed at once, a lost host or network within two seconds.
     ///
     /// # Errors
     ///
-    /// A peer that has ended, refused or sent something else, a lost host, the end of `limit`, and an
-    /// interruption.
+    /// A peer that has ended, refused or sent something else, a lost host, the end of `limit`, and
+    /// an interruption.
     pub fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
         self.barrier_while(point, limit, &mut || Ok(()))
     }
 
-    /// Waits as [`Self::barrier`] does; a failure of `look`, which is called regularly, ends the wait.
+    /// Waits as [`Self::barrier`] does; a failure of `look`, which is called regularly, ends the
+    /// wait.
     ///
     /// # Errors
     ///
@@ -251,8 +256,8 @@ impl Session {
         match self.connection.exchange_while(&[], 0, limit, look) {
             Ok(_) => Ok(()),
             Err(error) => {
-                // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a version
-                // of send_lat that is still in use.
+                // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
+                // version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
                 let error = match error {
                     LinkError::TooLong { length, .. }
@@ -303,7 +308,8 @@ impl Session {
         }
     }
 
-    /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not block.
+    /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not
+    /// block.
     pub fn peer_waits(&self) -> bool {
         self.connection.has_message()
     }
@@ -317,8 +323,8 @@ impl Session {
         self.connection.check(doing)
     }
 
-    /// Returns the cause of `failure`: an error of the NIC may result from the end of the peer, which the
-    /// connection shows a moment later.
+    /// Returns the cause of `failure`: an error of the NIC may result from the end of the peer,
+    /// which the connection shows a moment later.
     pub fn cause(&self, failure: Failure, doing: &str) -> Failure {
         if failure.kind != Kind::Nic {
             return failure;
@@ -330,8 +336,8 @@ impl Session {
         }
     }
 
-    /// Sends the reason why this side cannot run to a cxidiag peer, and returns the failure. A legacy peer
-    /// sees a closed connection (defect T33 of tools.md).
+    /// Sends the reason why this side cannot run to a cxidiag peer, and returns the failure. A
+    /// legacy peer sees a closed connection (defect T33 of tools.md).
     pub fn refuse(&self, failure: Failure) -> Failure {
         let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
         if is_own && self.owes_interrupt_notice.get() {

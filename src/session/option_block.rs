@@ -1,5 +1,5 @@
-//! The option block: the options of one side as 129 bytes (wire.md 4.2). Raw numbers; `terms` checks
-//! them.
+//! The option block: the options of one side as 129 bytes (wire.md 4.2). Raw numbers; `terms`
+//! checks them.
 
 /// Size of an option block, in bytes.
 pub const OPTIONS_SIZE: usize = 129;
@@ -128,8 +128,8 @@ impl OptionBlock {
         out.bytes
     }
 
-    /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that only the
-    /// receiver fills are ignored.
+    /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that
+    /// only the receiver fills are ignored.
     pub fn decode(bytes: &[u8; OPTIONS_SIZE]) -> Self {
         let mut input = Reader(bytes);
         let clock = input.u32();

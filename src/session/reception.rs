@@ -20,8 +20,8 @@ use crate::error::{Context, Failure, cause};
 use crate::interrupt;
 use crate::phase::enter;
 
-/// Maximum number of connections in a handshake. A new one replaces an old one, if possible one that
-/// has not sent the name of a tool.
+/// Maximum number of connections in a handshake. A new one replaces an old one, if possible one
+/// that has not sent the name of a tool.
 const MOST: usize = 256;
 
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
@@ -239,8 +239,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns a refusal: of an unrelated connection until it has sent the name of a tool, of a client
-    /// afterwards.
+    /// Returns a refusal: of an unrelated connection until it has sent the name of a tool, of a
+    /// client afterwards.
     fn refusal(&mut self, reason: &str) -> Refusal {
         if !self.handshake.is_named() {
             return Refusal::Unrelated(reason.to_owned());

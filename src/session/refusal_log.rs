@@ -29,8 +29,8 @@ impl<'a> RefusalLog<'a> {
         }
     }
 
-    /// Logs the refusal of `peer`. Unrelated connections and clients are counted separately, so that a
-    /// flood of the former does not hide the latter.
+    /// Logs the refusal of `peer`. Unrelated connections and clients are counted separately, so
+    /// that a flood of the former does not hide the latter.
     pub fn refused(&mut self, peer: SocketAddr, refusal: &Refusal) {
         let (count, kind, text) = match refusal {
             Refusal::Unrelated(reason) => {
@@ -66,7 +66,8 @@ impl<'a> RefusalLog<'a> {
         }
     }
 
-    /// Prints a line with one write, so that lines of several processes do not mix. Errors are ignored.
+    /// Prints a line with one write, so that lines of several processes do not mix. Errors are
+    /// ignored.
     fn print(&mut self, text: &str) {
         let line = format!("{}: {text}\n", self.program);
         let _ = self.out.write_all(line.as_bytes());

@@ -105,7 +105,8 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     }
 }
 
-/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is one.
+/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is
+/// one.
 pub fn gpus(host: &HostBlock) -> OnGpus {
     let (tx, rx) = (host.tx_gpu, host.rx_gpu);
     let kind = match host.gpu_type {
@@ -121,8 +122,8 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
-/// Returns the options that a client of `tool` has sent, checked against the rules for typed options
-/// (defect T27 of tools.md).
+/// Returns the options that a client of `tool` has sent, checked against the rules for typed
+/// options (defect T27 of tools.md).
 ///
 /// # Errors
 ///
@@ -280,9 +281,9 @@ mod tests {
                 };
                 let block = block(&plan, gpus, 1);
                 assert_eq!(block.host.gpu_type, number);
-                let heard = OptionBlock::decode(&block.encode());
-                assert_eq!(self::gpus(&heard.host), gpus);
-                assert_eq!(from_block(&TOOLS[0], &heard), Ok(plan.run));
+                let received = OptionBlock::decode(&block.encode());
+                assert_eq!(self::gpus(&received.host), gpus);
+                assert_eq!(from_block(&TOOLS[0], &received), Ok(plan.run));
             }
         }
         assert_eq!(gpus(&asked().host), OnGpus::NONE);

@@ -17,8 +17,8 @@ pub const HEADER_SIZE: usize = 4;
 /// interrupted, at any time, as its last bytes. It is not sent to a legacy peer.
 pub const INTERRUPT_NOTICE: u32 = u32::MAX;
 
-/// A refusal: another length that no message has. One cxidiag sends it to another at any time when it
-/// cannot run. A message with the reason, a string, follows.
+/// A refusal: another length that no message has. One cxidiag sends it to another at any time when
+/// it cannot run. A message with the reason, a string, follows.
 pub const REFUSAL: u32 = u32::MAX - 1;
 
 /// Returns the bytes of a refusal; a reason that does not fit is truncated.
@@ -79,8 +79,8 @@ impl Incoming {
         &mut self.bytes[self.filled..]
     }
 
-    /// Takes the first `more` bytes of the space as received. Returns the payload when it is complete; the
-    /// next message begins then.
+    /// Takes the first `more` bytes of the space as received. Returns the payload when it is
+    /// complete; the next message begins then.
     ///
     /// # Errors
     ///

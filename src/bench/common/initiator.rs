@@ -136,8 +136,8 @@ impl Initiator {
         header
     }
 
-    /// Returns a restricted PUT or GET between the first `size` bytes of the buffer and of the peer's
-    /// entry.
+    /// Returns a restricted PUT or GET between the first `size` bytes of the buffer and of the
+    /// peer's entry.
     pub fn nomatch(&self, direction: Direction, size: u64) -> NomatchDmaCmd {
         let mut command = NomatchDmaCmd::new();
         command
@@ -179,8 +179,8 @@ impl Initiator {
         self.close_with(None)
     }
 
-    /// Releases the resources and the counter on which the commands count: after the queue of the commands
-    /// and before the event queue to which it reports.
+    /// Releases the resources and the counter on which the commands count: after the queue of the
+    /// commands and before the event queue to which it reports.
     pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
         self.transmit
             .close()

@@ -3,6 +3,7 @@
 
 use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
 
+use super::operation::NotIssued;
 use super::{Initiator, TriggeredCounter};
 use crate::advice;
 use crate::device::FabricAddress;
@@ -81,14 +82,14 @@ impl ListInitiator {
         self.completed.arm(count)?;
         let mut batch = self.initiator.transmit.batch();
         for _ in 0..count {
-            emit(&mut batch).nic(format_args!("cannot issue a {}", self.words.operation))?;
+            emit(&mut batch).nic(NotIssued(self.words.operation))?;
         }
         batch.commit_doorbell();
         Ok(())
     }
 
-    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called when
-    /// another counter reports to the same event queue.
+    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called
+    /// when another counter reports to the same event queue.
     ///
     /// # Errors
     ///

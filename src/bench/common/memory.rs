@@ -17,8 +17,8 @@ pub const EVENT_PAGE: u32 = 1;
 /// Access of the NIC to a buffer, which is pinned.
 const RIGHTS: u32 = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
 
-/// Allocates zeroed memory for `buffer` in whole pages, and maps it for the NIC to read and write. The
-/// memory is on the GPU that the user names for this `use_`, or system memory.
+/// Allocates zeroed memory for `buffer` in whole pages, and maps it for the NIC to read and write.
+/// The memory is on the GPU that the user names for this `use_`, or system memory.
 pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegion, Failure> {
     let length = buffer.length;
     let bytes = usize::try_from(length).unwrap_or(usize::MAX);

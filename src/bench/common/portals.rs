@@ -23,7 +23,8 @@ pub struct Entry {
     pub put: bool,
     /// Accepts reads and fetching operations.
     pub get: bool,
-    /// Initiator and match bits; none on a non-matching portal, or for operations without match bits.
+    /// Initiator and match bits; none on a non-matching portal, or for operations without match
+    /// bits.
     pub matching: Option<Match>,
     /// How an operation is reported.
     pub reports: Reports,

@@ -118,15 +118,16 @@ impl Source {
 }
 
 /// Fetches the data of a message in software, if the NIC leaves the get to software (defect T21 of
-/// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as those of the
-/// NIC's gets.
+/// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as those of
+/// the NIC's gets.
 pub struct Fetcher {
     transmit: TransmitQueue,
     template: FullDmaCmd,
 }
 
 impl Fetcher {
-    /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of `portals`.
+    /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of
+    /// `portals`.
     pub fn new(
         endpoint: &Endpoint,
         profile: &CommunicationProfile,

@@ -20,8 +20,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with `contents`; the
-    /// rest is zero.
+    /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with
+    /// `contents`; the rest is zero.
     pub fn new(
         endpoint: &Endpoint,
         buffer: Buffer,

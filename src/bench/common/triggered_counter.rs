@@ -10,8 +10,8 @@ use crate::error::{Context, Failure};
 /// Slots of the trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
 
-/// A counter, and the trigger queue whose commands wait for its threshold. Thresholds are cumulative
-/// over the run.
+/// A counter, and the trigger queue whose commands wait for its threshold. Thresholds are
+/// cumulative over the run.
 pub struct TriggeredCounter {
     counter: Counter,
     triggers: TriggerQueue,
