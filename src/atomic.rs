@@ -118,6 +118,10 @@ pub const TYPES: [Name<AtomicType>; 13] = [
 ];
 
 /// Returns the value named `text` in upper or lower case, or the allowed names.
+///
+/// # Errors
+///
+/// The allowed names.
 pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
     let found = names
         .iter()

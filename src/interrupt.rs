@@ -93,7 +93,7 @@ fn ignored() -> u64 {
 /// The loop of the thread.
 fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
     let stdout = io::stdout();
-    // A terminal that goes away sends SIGHUP.
+    // A terminal that is closed sends SIGHUP.
     let mut read_by = (!stdout.is_terminal()).then_some(&stdout);
     let mut deadline = None;
     let mut last: Option<Instant> = None;
@@ -102,7 +102,7 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
             .iter()
             .map(|(_, received)| PollFd::new(received, PollFlags::IN))
             .collect();
-        // poll reports errors and a closed peer without being asked.
+        // poll always reports errors and a closed peer.
         polled.extend(read_by.map(|stdout| PollFd::new(stdout, PollFlags::empty())));
         let left = deadline.map(|end: Instant| end.saturating_duration_since(Instant::now()));
         let limit = left.and_then(|left| Timespec::try_from(left).ok());

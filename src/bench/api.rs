@@ -1,6 +1,6 @@
 //! The `Benchmark` trait: what a transaction type implements, and what it is given.
 //!
-//! A benchmark says which resources each side needs and what one operation is. It prints nothing,
+//! A benchmark defines the resources of each side and one operation. It prints nothing,
 //! keeps no statistics and opens no sockets: the loops are in `run`, the control connection in
 //! `session`, the text in `report`.
 
@@ -105,7 +105,7 @@ pub trait Transaction {
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, another event than the expected one, none in time.
+    /// A command that cannot be issued, another event than the expected one, or no event in time.
     fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
     -> Result<u64, Failure>;
 }
@@ -123,7 +123,7 @@ pub trait RepeatTransaction {
     fn run(self, transaction: &mut impl Transaction) -> Result<Self::Output, Failure>;
 }
 
-/// Two-sided latency: a message goes to the server, and one comes back.
+/// Two-sided latency: the client sends a message, and the server answers with one.
 pub trait RoundTripLatency: Benchmark {
     /// Makes this side's part of a round trip with messages of `size` bytes and passes it to
     /// `repeat`, as [`OneSidedLatency::measure`] does. Both sides call it.
@@ -154,7 +154,7 @@ pub trait RoundTrip {
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, another event than the expected one, none in time.
+    /// A command that cannot be issued, another event than the expected one, or no event in time.
     fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure>;
 
     /// Waits for a message and its data.
@@ -274,7 +274,7 @@ pub trait Lists {
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, another event than the expected one, none in time.
+    /// A command that cannot be issued, another event than the expected one, or no event in time.
     fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure>;
 
     /// Returns the number of issued lists whose completion the NIC has reported.

@@ -83,7 +83,7 @@ pub struct Plan {
     pub libcxi: Option<LibraryFile>,
     /// This side's buffers that lie on GPUs.
     pub gpus: OnGpus,
-    /// The CPUs that the user asks for.
+    /// The CPUs that `--cpu` requests.
     pub cpus: Cpus,
     /// Where the measuring thread is to run, as chosen on this machine.
     pub placement: Placement,

@@ -62,7 +62,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Returns the failure for the user; `doing` says what the exchange was for.
+    /// Returns the failure for the user; `doing` names the purpose of the exchange.
     pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
         match self {
             Self::Closed => Failure::peer(format!(

@@ -372,8 +372,12 @@ impl PeerFacts {
         announced
     }
 
-    /// Checks that packets can pass between this side and the peer at `theirs`, if its machine is
-    /// known.
+    /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
+    /// sent its machine passes.
+    ///
+    /// # Errors
+    ///
+    /// NICs of different kinds, and addresses or software NICs that exclude each other.
     fn reachable(
         &self,
         us: &Introduction,

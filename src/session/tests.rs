@@ -559,7 +559,7 @@ fn t33_ready_barrier_fails_with_reason_of_refusal() {
     );
 }
 
-/// Failures that the peer has caused or knows are not sent.
+/// Failures that the peer has caused are not sent to it.
 #[test]
 fn refuses_only_for_own_failures() {
     for failure in [Failure::peer("gone"), Failure::interrupted("SIGINT")] {

@@ -57,11 +57,19 @@ pub struct Initiator {
 
 impl Initiator {
     /// Allocates the resources of a latency benchmark; the buffer is zero.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, peer: FabricAddress, buffer: Buffer) -> Result<Self, Failure> {
         Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
     /// Allocates the resources with queues for `slots` command slots and `in_flight` operations.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn with_queues(
         endpoint: &Endpoint,
         peer: FabricAddress,
@@ -92,6 +100,10 @@ impl Initiator {
     }
 
     /// Issues the context of all immediate data commands that follow.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
     pub fn set_idc_context(&mut self, context: IdcContext) -> Result<(), Failure> {
         let mut command = CStateCmd::new();
         command
@@ -174,13 +186,21 @@ impl Initiator {
         command
     }
 
-    /// Releases the resources and reports what fails.
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.close_with(None)
     }
 
     /// Releases the resources and the counter on which the commands count: after the queue of the
     /// commands and before the event queue to which it reports.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
         self.transmit
             .close()

@@ -19,6 +19,10 @@ const RIGHTS: u32 = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
 
 /// Allocates zeroed memory for `buffer` in whole pages, and maps it for the NIC to read and write.
 /// The memory is on the GPU that the user names for this `use_`, or system memory.
+///
+/// # Errors
+///
+/// Not enough memory, and a call that the library or the kernel refuses.
 pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegion, Failure> {
     let length = buffer.length;
     let bytes = usize::try_from(length).unwrap_or(usize::MAX);
@@ -58,6 +62,10 @@ const BLOCKS_PER_LOOK: usize = 256;
 pub const PERIOD: u64 = 251;
 
 /// Numbers all bytes of `buffer`. This may take seconds; a peer that ends stops it.
+///
+/// # Errors
+///
+/// A peer that has ended, and a copy that fails.
 pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Result<(), Failure> {
     let block: Vec<u8> = (0..PERIOD * 256).map(numbered).collect();
     for (number, start) in (0..buffer.len()).step_by(block.len()).enumerate() {
@@ -73,12 +81,20 @@ pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Resu
 }
 
 /// Sets all bytes of `buffer` to zero.
+///
+/// # Errors
+///
+/// A copy to a GPU that fails.
 pub fn clear(buffer: &MemoryRegion) -> Result<(), Failure> {
     buffer.fill(0).explain("cannot clear a buffer")
 }
 
 /// Checks that the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names the
 /// buffer in the message.
+///
+/// # Errors
+///
+/// A byte that is not numbered, and a copy that fails.
 pub fn is_numbered(
     buffer: &MemoryRegion,
     whose: &str,

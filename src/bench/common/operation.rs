@@ -55,6 +55,10 @@ pub struct Completion {
 }
 
 /// Passes `command` to `repeat` as a transaction that is launched by low-latency write or doorbell.
+///
+/// # Errors
+///
+/// The failure of `repeat`.
 pub fn measure<C: Command, R: RepeatTransaction>(
     initiator: &mut Initiator,
     command: C,

@@ -65,6 +65,10 @@ pub struct Portals {
 
 impl Portals {
     /// Allocates the queues for `events` pending events.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
@@ -75,6 +79,10 @@ impl Portals {
     }
 
     /// Allocates a portal at `index` of the domain, and enables it.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses, and a portal that the NIC does not enable.
     pub fn open(
         &mut self,
         endpoint: &Endpoint,
@@ -108,6 +116,10 @@ impl Portals {
     }
 
     /// Appends a persistent list entry over all of `buffer` to the priority list of `portal`.
+    ///
+    /// # Errors
+    ///
+    /// A list entry that the NIC does not link.
     pub fn append(
         &mut self,
         portal: &mut PortalTableEntry,
@@ -183,6 +195,10 @@ impl Portals {
     }
 
     /// Releases the queues, after the portals.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.commands
             .close()
@@ -193,7 +209,11 @@ impl Portals {
     }
 }
 
-/// Releases a portal and reports what fails.
+/// Releases a portal.
+///
+/// # Errors
+///
+/// A call that the library refuses.
 pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
     portal
         .close()

@@ -76,6 +76,10 @@ pub struct Source {
 
 impl Source {
     /// Opens `buffer` to the gets of `peer`, with a queue for `events` pending events.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         peer: FabricAddress,
@@ -110,7 +114,11 @@ impl Source {
         Ok(Self { portal, portals })
     }
 
-    /// Releases the resources and reports what fails.
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.portals.close()
@@ -128,6 +136,10 @@ pub struct Fetcher {
 impl Fetcher {
     /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of
     /// `portals`.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         profile: &CommunicationProfile,
@@ -162,6 +174,10 @@ impl Fetcher {
     }
 
     /// Issues the get for the message that the RENDEZVOUS event `announced` reports.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
     pub fn fetch(&mut self, announced: &EventTargetLong) -> Result<(), Failure> {
         let mut command = self.template;
         command
@@ -178,7 +194,11 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Releases the queue and reports what fails.
+    /// Releases the queue.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.transmit
             .close()

@@ -12,7 +12,7 @@ use crate::gpu::Use;
 use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 
-/// A buffer behind one persistent list entry of an enabled portal.
+/// A buffer with one persistent list entry on an enabled portal.
 pub struct Target {
     portal: PortalTableEntry,
     portals: Portals,
@@ -22,6 +22,10 @@ pub struct Target {
 impl Target {
     /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with
     /// `contents`; the rest is zero.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         buffer: Buffer,
@@ -43,23 +47,39 @@ impl Target {
     }
 
     /// Numbers the bytes of the buffer ([`memory::fill_numbered`]).
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, and a copy that fails.
     pub fn fill_numbered(&self, supervisor: &dyn Supervisor) -> Result<(), Failure> {
         memory::fill_numbered(&self.buffer, supervisor)
     }
 
     /// Checks that the first `size` bytes of the buffer are numbered.
+    ///
+    /// # Errors
+    ///
+    /// A byte that is not numbered, and a copy that fails.
     pub fn is_numbered(&self, size: u64) -> Result<(), Failure> {
         memory::is_numbered(&self.buffer, "the target buffer", 0, size)
     }
 
     /// Copies the start of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// A copy from a GPU that fails.
     pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         self.buffer
             .copy_out(0, bytes)
             .explain("cannot read the buffer")
     }
 
-    /// Releases the resources and reports what fails.
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.portals.close()?;

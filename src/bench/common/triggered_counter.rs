@@ -20,6 +20,10 @@ pub struct TriggeredCounter {
 
 impl TriggeredCounter {
     /// Creates a counter at zero; its triggered events arrive at `events`.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         initiator: &Initiator,
@@ -48,6 +52,10 @@ impl TriggeredCounter {
     }
 
     /// Requests TRIGGERED_OP after `more` counts than those requested before.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
     #[inline]
     pub fn arm(&mut self, more: u64) -> Result<(), Failure> {
         self.skip(more);
@@ -66,6 +74,10 @@ impl TriggeredCounter {
     }
 
     /// Releases queue and counter.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.triggers
             .close()
