@@ -32,7 +32,7 @@ fn t9_target_and_fetched_value_match_model() {
             let OneEnd::Target(target) = &server else {
                 panic!("the server has a target");
             };
-            target.copy_out(&mut bytes).unwrap();
+            target.buffer.copy_out(0, &mut bytes).unwrap();
             let expected = target_after(atomic, 9).to_le_bytes();
             assert_eq!(bytes, expected, "{run:?}");
             if flag(2) {

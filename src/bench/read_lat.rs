@@ -72,7 +72,7 @@ impl Benchmark for Bench {
             Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer.address, buffer)?),
             Side::Server => {
                 let target = Target::new(endpoint, buffer, &[], ENTRY)?;
-                target.fill_numbered(peer.supervisor)?;
+                memory::fill_numbered(&target.buffer, peer.supervisor)?;
                 OneEnd::Target(target)
             }
         })

@@ -99,16 +99,7 @@ impl Benchmark for Bench {
             Opt::BufAlign,
             Opt::UseHp,
         ],
-        defaults: RunOptions {
-            iters: 1000,
-            warmup: 0,
-            gap_us: 0,
-            min_size: 65536,
-            max_size: 65536,
-            use_ll: false,
-            lists: Some(defaults::LISTS),
-            ..defaults::LATENCY
-        },
+        defaults: defaults::BANDWIDTH,
         buffers: FullBuffers::ByDirection,
     };
 

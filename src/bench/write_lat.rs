@@ -75,7 +75,9 @@ impl Benchmark for Bench {
     fn check(resources: &OneEnd, _: &RunOptions, size: u64) -> Result<(), Failure> {
         match resources {
             OneEnd::Initiator(_) => Ok(()),
-            OneEnd::Target(target) => target.is_numbered(size),
+            OneEnd::Target(target) => {
+                memory::is_numbered(&target.buffer, "the target buffer", 0, size)
+            }
         }
     }
 

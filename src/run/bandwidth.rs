@@ -50,6 +50,7 @@ pub fn measure<B: Bandwidth>(
         run,
         list_size,
         ends_with_peer: !part.issues(),
+        answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
         policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
         results,
@@ -121,6 +122,8 @@ struct Loop<'a> {
     list_size: u64,
     /// This side only answers: a run by duration ends when the peer waits at the barrier.
     ends_with_peer: bool,
+    /// The software of each side answers the peer's lists, so that no side can be two iterations ahead.
+    answers: bool,
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
     policy: WaitPolicy<'a>,
@@ -155,10 +158,12 @@ impl RepeatLists for Loop<'_> {
         self.control.barrier(POST_RUN)?;
         enter(Phase::Results);
         let peer = self.control.results(own)?;
-        self.check(peer, completed)?;
+        if self.answers {
+            self.check(peer, completed)?;
+        }
         self.results.peer = Some(peer);
         enter(Phase::Settling);
-        if self.peer_ends_in_step {
+        if self.answers && self.peer_ends_in_step {
             let begun = own.count.max(peer.count) / self.list_size;
             self.complete(clock, lists, completed, begun)?;
         }
@@ -414,6 +419,7 @@ mod tests {
             run,
             list_size: 4,
             ends_with_peer: false,
+            answers: true,
             peer_ends_in_step: true,
             policy: WaitPolicy::new(&Alone),
             results,
@@ -523,6 +529,20 @@ mod tests {
         };
         measuring.run(&mut lists).unwrap();
         assert_eq!(lists.completed, 3);
+    }
+
+    /// Without answers the sides are independent: one may be far ahead when the time is up.
+    #[test]
+    fn accepts_any_result_of_peer_that_answers_nothing() {
+        let run = plan("send-bw", &["-n", "5"]).run;
+        let (ahead, mut lists, mut results) =
+            (peer(1 << 40, false), scripted(u64::MAX), no_results());
+        let measuring = Loop {
+            answers: false,
+            ..active(&run, &ahead, &mut results)
+        };
+        measuring.run(&mut lists).unwrap();
+        assert_eq!((lists.completed, lists.issued), (5, 5));
     }
 
     #[test]

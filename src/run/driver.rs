@@ -192,7 +192,9 @@ fn drive<B: Benchmark, R: Results>(
     let measured = run.sizes().try_for_each(|size| {
         current = size;
         results.begin_size(reporter, size);
-        measure(&context, &mut resources, size, &mut results)?;
+        // The NIC may report an error because the peer has ended.
+        measure(&context, &mut resources, size, &mut results)
+            .map_err(|failure| session.cause(failure, MID_RUN))?;
         // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
         // others.
         if cfg!(debug_assertions) && agreed.is_cxidiag {
@@ -202,7 +204,11 @@ fn drive<B: Benchmark, R: Results>(
         results.report(reporter, size)
     });
     if let Err(failure) = measured {
-        let failure = cut_short(&session, failure);
+        // Before anything is released or printed: the peer receives the notice before it sees the
+        // consequences.
+        if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+            session.send_interrupt_notice();
+        }
         results.report_cut_short(reporter, current, &failure);
         return Err(failure);
     }
@@ -264,15 +270,4 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         cpus: &plan.placement.cpus,
     };
     reporter.met(&summary, session.peer())
-}
-
-/// Sends an interrupt notice to the peer if this side was interrupted, and returns the failure that
-/// ends the run. Called before anything is released or printed, so that the peer receives the
-/// notice before it sees the consequences.
-fn cut_short(session: &Session, failure: Failure) -> Failure {
-    let failure = session.cause(failure, MID_RUN);
-    if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
-        session.send_interrupt_notice();
-    }
-    failure
 }

@@ -59,7 +59,7 @@ fn names_the_installed_type_for_a_missing_one() {
     assert!(message.contains("cannot use AMD GPUs: "), "{message}");
     assert_eq!(
         hint,
-        "this machine has GPUs of another type: --gpu-type=NVIDIA"
+        "this machine has GPUs of another type: use --gpu-type=NVIDIA"
     );
 }
 
@@ -71,7 +71,7 @@ fn reports_a_runtime_without_gpus() {
         let name = runtime.name();
         for options in ["-t 0", &format!("-t 0 -g {name}")] {
             let (message, hint) = refused(&machine, none, options);
-            let expected = format!("no {name} GPU: its runtime finds none");
+            let expected = format!("no {name} GPU found by its runtime");
             assert!(message.ends_with(&expected), "{message}");
             assert!(hint.contains("driver is not loaded"), "{hint}");
         }
@@ -112,7 +112,7 @@ fn reports_a_runtime_that_fails_to_start() {
             let (message, hint) = refused(&machine, ("STANDIN_FAIL", function), options);
             let expected = format!("cannot use {} GPUs: {error}", runtime.name());
             assert!(message.ends_with(&expected), "{message}");
-            assert!(hint.contains("of another release"), "{hint}");
+            assert!(hint.contains("does not match the runtime"), "{hint}");
         }
     }
 }

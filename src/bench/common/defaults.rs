@@ -21,6 +21,18 @@ pub const LATENCY: RunOptions = RunOptions {
     lists: None,
 };
 
+/// Defaults of the bandwidth tools.
+pub const BANDWIDTH: RunOptions = RunOptions {
+    iters: 1000,
+    warmup: 0,
+    gap_us: 0,
+    min_size: 65536,
+    max_size: 65536,
+    use_ll: false,
+    lists: Some(LISTS),
+    ..LATENCY
+};
+
 /// Default of the atomic tools.
 pub const SUM: Atomic = Atomic {
     op: AtomicOp::Sum,
@@ -30,8 +42,8 @@ pub const SUM: Atomic = Atomic {
     matching: false,
 };
 
-/// Defaults of the bandwidth tools.
-pub const LISTS: ListOptions = ListOptions {
+/// Lists of the bandwidth tools.
+const LISTS: ListOptions = ListOptions {
     list_size: 256,
     bidirectional: false,
     max_buffer: 1 << 32,

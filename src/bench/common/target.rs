@@ -3,20 +3,20 @@
 use cxi::{MemoryRegion, PortalTableEntry};
 
 use super::PORTAL_INDEX;
-use super::memory::{self, EVENT_PAGE, map};
+use super::memory::{EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals};
 use crate::advice::Explain;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 
 /// A buffer with one persistent list entry on an enabled portal.
 pub struct Target {
     portal: PortalTableEntry,
     portals: Portals,
-    buffer: MemoryRegion,
+    /// What the operations of the peer read from or write to.
+    pub buffer: MemoryRegion,
 }
 
 impl Target {
@@ -44,35 +44,6 @@ impl Target {
             portals,
             buffer,
         })
-    }
-
-    /// Numbers the bytes of the buffer ([`memory::fill_numbered`]).
-    ///
-    /// # Errors
-    ///
-    /// A peer that has ended, and a copy that fails.
-    pub fn fill_numbered(&self, supervisor: &dyn Supervisor) -> Result<(), Failure> {
-        memory::fill_numbered(&self.buffer, supervisor)
-    }
-
-    /// Checks that the first `size` bytes of the buffer are numbered.
-    ///
-    /// # Errors
-    ///
-    /// A byte that is not numbered, and a copy that fails.
-    pub fn is_numbered(&self, size: u64) -> Result<(), Failure> {
-        memory::is_numbered(&self.buffer, "the target buffer", 0, size)
-    }
-
-    /// Copies the start of the buffer.
-    ///
-    /// # Errors
-    ///
-    /// A copy from a GPU that fails.
-    pub fn copy_out(&self, bytes: &mut [u8]) -> Result<(), Failure> {
-        self.buffer
-            .copy_out(0, bytes)
-            .explain("cannot read the buffer")
     }
 
     /// Releases the resources.

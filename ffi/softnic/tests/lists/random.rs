@@ -236,9 +236,10 @@ impl Bench {
     }
 
     fn search(&mut self, portal: Portal, wanted: &Search) {
-        let opcode = match wanted.delete {
-            true => C_CMD_TGT_SEARCH_AND_DELETE,
-            false => C_CMD_TGT_SEARCH,
+        let opcode = if wanted.delete {
+            C_CMD_TGT_SEARCH_AND_DELETE
+        } else {
+            C_CMD_TGT_SEARCH
         };
         self.rig.tgt.emit(&target(opcode, portal.number, |search| {
             search
