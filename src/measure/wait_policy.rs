@@ -241,19 +241,21 @@ mod tests {
     use super::double::Watching;
     use super::*;
 
-    /// Each reading takes a millisecond.
-    struct Millis(Cell<u64>);
+    /// Each reading takes 50 ms, so that 40 s pass in few polls.
+    struct Fast(Cell<u64>);
 
-    impl Clock for Millis {
+    const READING: u64 = 50 * LOOK;
+
+    impl Clock for Fast {
         fn now(&self) -> u64 {
-            self.0.set(self.0.get() + LOOK);
+            self.0.set(self.0.get() + READING);
             self.0.get()
         }
     }
 
     #[test]
     fn t14_reports_and_ends_wait_without_answer() {
-        let clock = Millis(Cell::new(0));
+        let clock = Fast(Cell::new(0));
         let supervisor = Watching::peer(true);
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err().message(), "ACK 40");
@@ -262,16 +264,16 @@ mod tests {
 
     #[test]
     fn t14_ends_wait_when_peer_is_lost() {
-        let clock = Millis(Cell::new(0));
+        let clock = Fast(Cell::new(0));
         let supervisor = Watching::peer(false);
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err().message(), "lost");
-        assert!(clock.0.get() <= 10 * LOOK);
+        assert!(clock.0.get() <= 10 * READING);
     }
 
     #[test]
     fn returns_event_after_long_wait() {
-        let clock = Millis(Cell::new(0));
+        let clock = Fast(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut polls = 10 * POLLS;
         let seen = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || {

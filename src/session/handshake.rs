@@ -432,7 +432,9 @@ pub fn release(number: Option<(u32, u32)>) -> &'static str {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::testing::plan;
     use super::*;
+    use crate::tools::TOOLS;
 
     #[test]
     fn compares_versions_like_legacy_tools() {
@@ -442,6 +444,34 @@ mod tests {
         for none in ["", "2", "2.", ".4", "x.4", "-2.4", "99999999999.4"] {
             assert_eq!(number(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn server_runs_the_offered_tool_that_the_client_names() {
+        let own = LocalAddress {
+            address: FabricAddress { nic: 0x12, pid: 0 },
+            vni: 10,
+            simulated: true,
+            gpus: OnGpus::NONE,
+        };
+        let mut us = Introduction::new(&plan(&[]), own, 1, "here".into());
+        us.tools = TOOLS.iter().collect();
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        for tool in TOOLS {
+            let name = wire::string(tool.legacy_name);
+            let mut handshake = Handshake::new(&us, peer);
+            handshake.learn_tool(&name);
+            assert_eq!(handshake.mine(), name);
+            assert!(handshake.accept(&name).unwrap().is_none());
+            let version = String::from_utf8(handshake.mine()).unwrap();
+            assert!(version.starts_with(tool.wire_version), "{version}");
+        }
+        // A tool that is not offered: the server names its first, so that both sides see the mismatch.
+        let other = wire::string("cxi_other_lat");
+        let mut handshake = Handshake::new(&us, peer);
+        handshake.learn_tool(&other);
+        assert_eq!(handshake.mine(), wire::string(TOOLS[0].legacy_name));
+        assert!(matches!(handshake.accept(&other), Err(Refusal::Failed(_))));
     }
 
     fn vni(version: &str) -> Option<u32> {

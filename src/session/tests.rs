@@ -88,6 +88,28 @@ fn pair() -> (Session, Session) {
     (server.join().unwrap().unwrap().0, client.0)
 }
 
+#[test]
+fn listener_stays_open_while_a_client_is_served() {
+    let (port, listening) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let plan = plan(&["--port=0"]);
+        let text = Vec::new();
+        let server = Server::listen(&plan, Reach::ThisMachine, &mut Output { text, port }).unwrap();
+        let mut next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
+        let (first, _) = next();
+        let (second, _) = next();
+        // The first session goes on while the second client is found.
+        first.ready().unwrap();
+        second.ready().unwrap();
+    });
+    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
+    let (first, _) = client(port, &[], CLIENT).unwrap();
+    let (second, _) = client(port, &[], CLIENT).unwrap();
+    first.ready().unwrap();
+    second.ready().unwrap();
+    server.join().unwrap();
+}
+
 /// A peer that follows the script of a test, on either side.
 struct Script(TcpStream);
 
