@@ -207,3 +207,23 @@ impl FullBuffers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::TOOLS;
+
+    #[test]
+    fn only_latency_tools_take_options_about_distributions() {
+        for tool in TOOLS {
+            for option in [Opt::Percentiles, Opt::HdrLog] {
+                assert_ne!(
+                    tool.takes(option),
+                    tool.measures_bandwidth(),
+                    "{}",
+                    tool.name
+                );
+            }
+        }
+    }
+}
