@@ -95,7 +95,7 @@ fn listener_stays_open_while_a_client_is_served() {
         let plan = plan(&["--port=0"]);
         let text = Vec::new();
         let server = Server::listen(&plan, Reach::ThisMachine, &mut Output { text, port }).unwrap();
-        let mut next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
+        let next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
         let (first, _) = next();
         let (second, _) = next();
         // The first session goes on while the second client is found.
