@@ -51,8 +51,8 @@ impl Directory {
     /// Opens and locks the directory, and makes it if it does not exist.
     ///
     /// # Errors
-    /// EACCES if it belongs to another user, or other users may write to it, because whoever can
-    /// write a port can write to the memory of its owner.
+    /// EACCES if it belongs to another user, or other users may write to it: a user who can write to
+    /// a port can write to the memory of its owner.
     pub fn lock(path: &Path) -> Result<Self, Errno> {
         loop {
             match rustix::fs::mkdir(path, Mode::RWXU) {
