@@ -54,6 +54,8 @@ pub enum Opt {
     Rdzv,
     /// `--clock`
     Clock,
+    /// `--legacy-sync`
+    LegacySync,
     /// `--percentiles`
     Percentiles,
     /// `--json`
