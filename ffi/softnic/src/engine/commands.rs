@@ -21,13 +21,12 @@ pub struct Local {
 }
 
 /// The payload of an operation.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost every immediate put an allocation"
-)]
+#[derive(Clone, Copy)]
 pub enum Source {
-    /// Part of the command.
-    Immediate([u64; 28]),
+    /// Part of the command, from this word on.
+    Immediate(usize),
+    /// The operands of an atomic operation.
+    Operands([u64; 4]),
     /// In memory of the LNI.
     Memory(Local),
     /// No payload.
@@ -150,11 +149,9 @@ fn idc_put(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCo
     if length < IdcHdr::SIZE || length > command.size() || length - IdcHdr::SIZE > limit as usize {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    let mut payload = [0; 28];
-    payload.copy_from_slice(&command.words()[2..30]);
     Ok(Operation {
         length: (length - IdcHdr::SIZE) as u32,
-        source: Source::Immediate(payload),
+        source: Source::Immediate(IdcHdr::SIZE / 8),
         ..immediate(Kind::Put, &header, c_state, false)
     })
 }
@@ -171,13 +168,11 @@ fn idc_msg(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCo
     if length > command.size() || c_state.restricted() {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    let mut words = [0; 28];
-    words.copy_from_slice(&command.words()[4..32]);
     let mut address = IdcHdr::new();
     address.set_dfa(header.dfa());
     Ok(Operation {
         length: payload as u32,
-        source: Source::Immediate(words),
+        source: Source::Immediate(IdcMsgHdr::SIZE / 8),
         match_bits: header.match_bits(),
         header_data: header.header_data(),
         user_ptr: header.user_ptr(),
@@ -239,7 +234,7 @@ fn idc_amo(
     };
     Ok(Operation {
         length: arithmetic::size(amo.kind).unwrap_or(0),
-        source: immediate_operands(operands),
+        source: Source::Operands(operands),
         result: fetching.then_some(result),
         amo,
         ..immediate(Kind::Atomic, &header, c_state, fetching)
@@ -357,12 +352,6 @@ fn check(condition: bool) -> Result<(), ReturnCode> {
     }
 }
 
-fn immediate_operands(operands: [u64; 4]) -> Source {
-    let mut words = [0; 28];
-    words[..4].copy_from_slice(&operands);
-    Source::Immediate(words)
-}
-
 impl Operation {
     /// Whether a REPLY with data completes the operation, not an ACK (nic.md 6.4).
     #[inline]
@@ -418,7 +407,7 @@ impl Operation {
         }
         let first = u128::from_le_bytes(bytes);
         let amo = DmaAmoCmd::from_bytes(command.bytes());
-        self.source = immediate_operands([
+        self.source = Source::Operands([
             first as u64,
             (first >> 64) as u64,
             amo.op2_word1(),
@@ -450,18 +439,21 @@ impl Operation {
 }
 
 impl Source {
-    /// Returns an address at which `length` bytes at `offset` can be read. Translated for each
-    /// packet, because software may unmap the memory while the put is in progress.
+    /// Returns an address at which `length` bytes at `offset` of an operation of `command` can be
+    /// read. Translated for each packet, because software may unmap the memory while the put is in
+    /// progress.
     #[inline]
     pub fn at(
         &self,
+        command: &Command,
         space: &AddressSpace,
         offset: u32,
         length: u16,
         staging: &mut Staging,
     ) -> Result<*const u8, ReturnCode> {
         match self {
-            Self::Immediate(words) => Ok(words.as_ptr().cast()),
+            Self::Immediate(word) => Ok(command.words()[*word..].as_ptr().cast()),
+            Self::Operands(words) => Ok(words.as_ptr().cast()),
             Self::Memory(from) if length > 0 => {
                 let iova = from.iova + u64::from(offset);
                 let from = space.translate(from.lac, iova, u64::from(length), Access::Read)?;

@@ -40,6 +40,8 @@ pub struct TransmitQueue {
     pub c_state: CStateCmd,
     /// The operation of which packets remain to be sent.
     pub transfer: Option<Transfer>,
+    /// The command of `transfer`.
+    transferred: Command,
     /// Number of operations that wait for their response, for FENCE.
     pub outstanding: usize,
 }
@@ -93,6 +95,7 @@ impl TransmitQueue {
             error_eq,
             c_state: CStateCmd::new(),
             transfer: None,
+            transferred: Command::new(),
             outstanding: 0,
         }
     }
@@ -101,10 +104,11 @@ impl TransmitQueue {
     #[inline]
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Surroundings<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
+        let mut command = Command::new();
         for _ in 0..BURST {
             if let Some(transfer) = &mut self.transfer {
                 let before = transfer.packet.offset;
-                if !transfer.advance(self.lni, nic) {
+                if !transfer.advance(&self.transferred, self.lni, nic) {
                     return worked || transfer.packet.offset != before;
                 }
                 self.transfer = None;
@@ -119,19 +123,14 @@ impl TransmitQueue {
                 worked = true;
                 continue;
             }
-            let Some(fetched) = self.ring.peek() else {
+            let Some(fetched) = self.ring.peek(&mut command) else {
                 break;
             };
-            let result = fetched.and_then(|command| {
-                let done = self
-                    .execute(number, &command, nic)
-                    .map_err(|code| (command.header, code))?;
-                Ok((done, command.header))
-            });
-            match result {
-                Ok((Step::Done, header)) => self.ring.advance(header),
-                Ok((Step::Wait, _)) => break,
-                Err((header, code)) => {
+            let header = command.header;
+            match fetched.and_then(|()| self.execute(number, &command, nic)) {
+                Ok(Step::Done) => self.ring.advance(header),
+                Ok(Step::Wait) => break,
+                Err(code) => {
                     let slot = self.ring.fail(header, code);
                     self.report_failure(number, slot, header, code, nic.eqs);
                 }
@@ -343,17 +342,23 @@ impl TransmitQueue {
             source: operation.source,
             send_event: !operation.send_disable,
         };
-        if !transfer.advance(self.lni, nic) {
+        if !transfer.advance(command, self.lni, nic) {
             self.transfer = Some(transfer);
+            self.transferred.clone_from(command);
         }
         Ok(Step::Done)
     }
 }
 
 impl Transfer {
-    /// Sends packets while there is room; true when all are sent, or the operation was aborted.
+    /// Sends packets of the operation of `command` while there is room; true when all are sent, or the operation was aborted.
     #[inline]
-    fn advance<W: Wire>(&mut self, lni: usize, nic: &mut Surroundings<'_, W>) -> bool {
+    fn advance<W: Wire>(
+        &mut self,
+        command: &Command,
+        lni: usize,
+        nic: &mut Surroundings<'_, W>,
+    ) -> bool {
         let most = nic.wire.most_payload() as u32;
         loop {
             // The data of a get is in its reply.
@@ -366,7 +371,7 @@ impl Transfer {
             let space = nic.lnis.get(lni).map(|lni| &lni.space);
             let payload = space.ok_or(C_RC_PERM_VIOLATION).and_then(|space| {
                 let (offset, length) = (self.packet.offset, self.packet.length);
-                self.source.at(space, offset, length, nic.staging)
+                self.source.at(command, space, offset, length, nic.staging)
             });
             let payload = match payload {
                 Ok(payload) => payload,
@@ -375,10 +380,10 @@ impl Transfer {
                     return true;
                 }
             };
-            let packet = self.inlined(payload);
+            self.inline_payload(payload);
             // SAFETY: `Source::at` returned these bytes: part of the operation, or of the staging
             // buffer, or of memory that software keeps mapped while commands use it.
-            let sent = unsafe { nic.wire.send(self.peer, &packet, payload) };
+            let sent = unsafe { nic.wire.send(self.peer, &self.packet, payload) };
             if !sent {
                 return false;
             }
@@ -417,13 +422,14 @@ impl Transfer {
         true
     }
 
-    /// Returns the packet, with its payload in the header if that has room for it.
+    /// Puts the payload of the whole operation into the header of its packet, if that has room for
+    /// it.
     #[inline]
-    fn inlined(&self, payload: *const u8) -> Packet {
-        let length = usize::from(self.packet.length);
-        let mut packet = self.packet;
-        if length > INLINE || packet.tail != [0; 2] || usize::try_from(packet.total) != Ok(length) {
-            return packet;
+    fn inline_payload(&mut self, payload: *const u8) {
+        let packet = &mut self.packet;
+        let length = usize::from(packet.length);
+        if length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
+            return;
         }
         packet.inline = true;
         if length > 0 {
@@ -431,7 +437,6 @@ impl Transfer {
             // SAFETY: `advance` passes `length` readable bytes, and the tail holds 16.
             unsafe { bytes::copy(payload, tail, length) };
         }
-        packet
     }
 
     /// Aborts the operation, at the target too. `error` is the return code for the initiator.
