@@ -124,9 +124,17 @@ impl Packet {
     }
 
     /// Decodes eight words; `None` if no NIC of this version can have written them.
-    #[inline]
     pub fn from_words(words: [u64; 8]) -> Option<Self> {
-        let kind = match (words[0] >> 32) as u8 {
+        let mut packet = Self::default();
+        packet.decode(words).then_some(packet)
+    }
+
+    /// Sets all fields to those that eight words encode; false if no NIC of this version can have
+    /// written the words. In place, field by field: a processor waits when it copies a record whose
+    /// fields it has just stored one by one.
+    #[inline]
+    pub fn decode(&mut self, words: [u64; 8]) -> bool {
+        self.kind = match (words[0] >> 32) as u8 {
             1 => Kind::Put,
             2 => Kind::Abort,
             3 => Kind::Response,
@@ -134,47 +142,43 @@ impl Packet {
             5 => Kind::Reply,
             6 => Kind::Atomic,
             7 => Kind::Rendezvous,
-            _ => return None,
+            _ => return false,
         };
         let place = (words[5] >> 32) as u32;
-        let (mut offset, mut amo, mut rendezvous) = (0, Amo::default(), Rendezvous::default());
-        match kind {
-            Kind::Atomic => amo = Amo::from_bits(place),
+        self.offset = 0;
+        self.amo = Amo::default();
+        self.rendezvous = Rendezvous::default();
+        match self.kind {
+            Kind::Atomic => self.amo = Amo::from_bits(place),
             Kind::Rendezvous => {
-                rendezvous = Rendezvous {
+                self.rendezvous = Rendezvous {
                     eager: place,
                     id: (words[4] >> OFFSET_BITS) as u8,
                     use_offset_for_get: words[0] & USE_OFFSET_FOR_GET != 0,
                 }
             }
-            _ => offset = place,
+            _ => self.offset = place,
         }
-        let packet = Self {
-            kind,
-            restricted: words[0] & RESTRICTED != 0,
-            inline: words[0] & INLINE_FLAG != 0,
-            length: (words[0] >> 48) as u16,
-            source: words[1],
-            tag: words[2] as u32,
-            vni: (words[2] >> 32) as u16,
-            pid: (words[2] >> 48) as u16,
-            index: words[3] as u16,
-            return_code: (words[3] >> 16) as u8 & 0x3f,
-            ptl_list: (words[3] >> 24) as u8 & 3,
-            initiator: (words[3] >> 32) as u32,
-            remote_offset: words[4] & (u64::MAX >> (64 - OFFSET_BITS)),
-            total: words[5] as u32,
-            offset,
-            amo,
-            rendezvous,
-            tail: [words[6], words[7]],
-        };
-        let limit = if packet.inline { INLINE } else { SEGMENT };
-        let end = u64::from(packet.offset) + u64::from(packet.length);
-        let fits = usize::from(packet.length) <= limit
-            && end <= u64::from(packet.carried())
-            && packet.carried() <= packet.total;
-        fits.then_some(packet)
+        self.restricted = words[0] & RESTRICTED != 0;
+        self.inline = words[0] & INLINE_FLAG != 0;
+        self.length = (words[0] >> 48) as u16;
+        self.source = words[1];
+        self.tag = words[2] as u32;
+        self.vni = (words[2] >> 32) as u16;
+        self.pid = (words[2] >> 48) as u16;
+        self.index = words[3] as u16;
+        self.return_code = (words[3] >> 16) as u8 & 0x3f;
+        self.ptl_list = (words[3] >> 24) as u8 & 3;
+        self.initiator = (words[3] >> 32) as u32;
+        self.remote_offset = words[4] & (u64::MAX >> (64 - OFFSET_BITS));
+        self.total = words[5] as u32;
+        self.tail[0] = words[6];
+        self.tail[1] = words[7];
+        let limit = if self.inline { INLINE } else { SEGMENT };
+        let end = u64::from(self.offset) + u64::from(self.length);
+        usize::from(self.length) <= limit
+            && end <= u64::from(self.carried())
+            && self.carried() <= self.total
     }
 
     /// Returns the match bits.

@@ -250,7 +250,7 @@ impl CommandRing {
     /// [`fail`](Self::fail).
     #[inline]
     pub fn peek(&self, command: &mut Command) -> Option<Result<(), ReturnCode>> {
-        if self.read == self.write || self.stopped {
+        if !self.has_next() {
             return None;
         }
         let at = self.read as usize * SLOT + if self.upper { 32 } else { 0 };
@@ -273,6 +273,12 @@ impl CommandRing {
             *word = self.memory.word(at + 8 * index).load(Ordering::Relaxed);
         }
         Some(Ok(()))
+    }
+
+    /// Whether there is a command to execute.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.read != self.write && !self.stopped
     }
 
     /// Returns the slot of the next command.

@@ -20,6 +20,9 @@ impl TargetQueue {
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
+        if !self.ring.has_next() {
+            return worked;
+        }
         let mut command = Command::new();
         for _ in 0..BURST {
             let Some(fetched) = self.ring.peek(&mut command) else {

@@ -84,14 +84,15 @@ impl EarlyPackets {
         Some(self.lanes[lane].front()?.due)
     }
 
-    /// Returns the next packet of a lane. It stays until [`EarlyPackets::release`].
-    pub fn next(&self, lane: usize) -> Option<Arrival> {
-        let early = self.lanes[lane].front()?;
-        Some(Arrival {
-            packet: early.packet,
-            payload: early.payload.as_ptr(),
-            lane,
-        })
+    /// Puts the next packet of a lane into `arrival`; false if there is none. It stays until
+    /// [`EarlyPackets::release`].
+    pub fn next(&self, lane: usize, arrival: &mut Arrival) -> bool {
+        let Some(early) = self.lanes[lane].front() else {
+            return false;
+        };
+        arrival.packet = early.packet;
+        arrival.payload = early.payload.as_ptr();
+        true
     }
 
     /// Drops the next packet of a lane.

@@ -348,17 +348,19 @@ impl Fabric {
         is_due
     }
 
-    /// Returns the next packet of a lane with early packets, if it is due.
+    /// Takes the next packet of a lane with early packets, if it is due.
     #[cold]
-    fn receive_early(&mut self, lane: usize) -> Option<Arrival> {
+    fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
         let inbound = &mut self.inbound[lane];
         inbound.head = self.early.take_from_ring(&self.port, lane, inbound.head);
-        let due = self.early.due(lane)?;
+        let Some(due) = self.early.due(lane) else {
+            return false;
+        };
         if due > link_model::now() {
             self.expect(due);
-            return None;
+            return false;
         }
-        self.early.next(lane)
+        self.early.next(lane, arrival)
     }
 
     /// Notes the due time of a packet.
@@ -473,7 +475,7 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    fn receive(&mut self) -> Option<Arrival> {
+    fn receive(&mut self, arrival: &mut Arrival) -> bool {
         self.next_due = None;
         let claimed = self
             .port
@@ -486,8 +488,8 @@ impl Wire for Fabric {
             rest &= rest - 1;
             let turn = (lane + 1) % LANES as u32;
             let lane = lane as usize;
-            let arrival = if self.early.has(lane) {
-                self.receive_early(lane)
+            let arrived = if self.early.has(lane) {
+                self.receive_early(lane, arrival)
             } else {
                 let head = self.inbound[lane].head;
                 let Some(first) = self.port.first_word(lane, head) else {
@@ -496,28 +498,25 @@ impl Wire for Fabric {
                 if first & TIMED != 0 && !self.is_due(lane, first) {
                     continue;
                 }
-                let packet = Packet::from_words(self.port.header(lane, head, first));
-                let payload = self.port.cell_payload(lane, head);
-                if packet.is_none() {
+                let is_valid = arrival.packet.decode(self.port.header(lane, head, first));
+                arrival.payload = self.port.cell_payload(lane, head);
+                if !is_valid {
                     // Not written by a NIC of this version: skipped, without harm to other packets.
                     self.release(lane);
                 }
-                packet.map(|packet| Arrival {
-                    packet,
-                    payload,
-                    lane,
-                })
+                is_valid
             };
-            if let Some(mut arrival) = arrival {
+            if arrived {
+                arrival.lane = lane;
                 self.turn = turn;
                 if let Some(link) = &self.link {
                     link.receive(&mut arrival.packet);
                 }
                 self.received.count(arrival.packet.length);
-                return Some(arrival);
+                return true;
             }
         }
-        None
+        false
     }
 
     #[inline]
