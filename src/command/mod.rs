@@ -1,5 +1,6 @@
-//! Commands, which do not measure: one `mod` line and one entry for each.
+//! Commands, which are not tools: one `mod` line and one entry for each.
 
+mod calibrate;
 mod compare;
 mod devices;
 
@@ -69,5 +70,11 @@ pub static COMMANDS: &[Command] = &[
         about: "Compare the results of two runs",
         usage: compare::usage,
         run: compare::run,
+    },
+    Command {
+        name: "calibrate",
+        about: "Compare the latency tools with a software NIC of known latency",
+        usage: calibrate::usage,
+        run: calibrate::run,
     },
 ];

@@ -6,10 +6,12 @@
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
+//! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `progress`: the progress of a size, on a terminal.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
+pub mod calibration;
 pub mod columns;
 pub mod comparison;
 mod csv;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use super::calibration::{self, Calibration};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use crate::error::Kind;
@@ -208,9 +209,24 @@ fn of_devices() -> Value {
     schema
 }
 
+fn of_calibration() -> Value {
+    let rules = [(
+        "/properties/schema_version",
+        "const",
+        json!(calibration::SCHEMA_VERSION),
+    )];
+    let mut schema = schema::<Calibration>("Latencies on known links", &rules);
+    close(&mut schema);
+    schema
+}
+
 #[test]
 fn matches_schemas_in_docs() {
-    for (name, schema) in [("cxidiag", of_results()), ("devices", of_devices())] {
+    for (name, schema) in [
+        ("cxidiag", of_results()),
+        ("devices", of_devices()),
+        ("calibration", of_calibration()),
+    ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");
         if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {

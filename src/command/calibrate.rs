@@ -1,0 +1,292 @@
+//! `calibrate`: compares the latency tools with a software NIC of known latency
+//! (docs/calibration.md).
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::{Command, Output, Stdio};
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction};
+
+use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::values::{LEFT_OUT, place};
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::{Context, Failure, invalid};
+use crate::interrupt;
+use crate::number::within;
+use crate::plan::outputs::Place;
+use crate::report::calibration::{
+    self, Calibration, CalibrationRun, Crossings, Link, ToolCalibration,
+};
+use crate::report::outcome::Outcome;
+use crate::report::{Destination, json};
+
+/// The device without `--device`.
+const DEFAULT_DEVICE: &str = "soft0";
+
+/// Describes the link of the software NICs (docs/software-nic.md).
+const LINK: &str = "CXIDIAG_LINK";
+
+/// Injects faults into the software NICs (docs/software-nic.md).
+const FAULTS: &str = "CXIDIAG_FAULTS";
+
+/// The latency tools, and what their latency is in terms of the link.
+const TOOLS: [(&str, Crossings); 4] = [
+    ("write-lat", Crossings::ThereAndBack),
+    ("read-lat", Crossings::ThereAndBack),
+    ("atomic-lat", Crossings::ThereAndBack),
+    ("send-lat", Crossings::OneWay),
+];
+
+/// The links, in nanoseconds.
+const LINKS: [Link; 5] = [
+    Link {
+        latency_ns: 0,
+        jitter_ns: 0,
+    },
+    Link {
+        latency_ns: 1_000,
+        jitter_ns: 0,
+    },
+    Link {
+        latency_ns: 2_000,
+        jitter_ns: 0,
+    },
+    Link {
+        latency_ns: 5_000,
+        jitter_ns: 0,
+    },
+    Link {
+        latency_ns: 2_000,
+        jitter_ns: 500,
+    },
+];
+
+/// Default of `--rounds`.
+const ROUNDS: u64 = 5;
+
+/// Default of `--iters`.
+const ITERS: u64 = 2_000;
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        about: "Compare the latency tools with a software NIC of known latency",
+        synopsis: vec![("cxidiag calibrate [OPTIONS]".into(), "")],
+        arguments: Completion::Nothing,
+        options: vec![
+            Entry {
+                short: Some('d'),
+                long: "device",
+                value: Some(Value::new("DEV", Completion::Devices)),
+                help: format!("Software NIC, softN (default: {DEFAULT_DEVICE})"),
+                manual: "The software NIC to use: softN. Only a software NIC has a known latency.",
+            },
+            Entry {
+                short: Some('n'),
+                long: "iters",
+                value: Some(Value::new("ITERS", Completion::Nothing)),
+                help: format!("Measured operations of each run (default: {ITERS})"),
+                manual: "The number of measured operations of each run.",
+            },
+            Entry {
+                short: None,
+                long: "rounds",
+                value: Some(Value::new("COUNT", Completion::Nothing)),
+                help: format!(
+                    "Runs of each tool on each link; the one with the\n\
+                     lowest mean counts (default: {ROUNDS})"
+                ),
+                manual: "The number of runs of each tool on each link. The run with the lowest mean \
+                         counts, because other programs only make latencies longer.",
+            },
+            Entry {
+                short: None,
+                long: "json",
+                value: Some(Value::optional("FILE", Completion::Files)),
+                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
+                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
+                         the document goes to standard output, in place of the text.",
+            },
+            Entry::help(),
+        ],
+        remarks: vec![
+            "Offset: what a tool reports in addition to the latency of the link. It is the work\n\
+             of the tool itself and of the software NIC.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a device that is not a software NIC, a run that fails, or a file that cannot be
+/// written.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = parse(arguments)? else {
+        return crate::report::print(&usage().to_string());
+    };
+    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
+    let calibration = measure(&asked)?;
+    if asked.json != Some(Place::Stdout) {
+        let mut text = Vec::new();
+        calibration::write(&mut text, &calibration)
+            .and_then(|()| io::stdout().write_all(&text))
+            .map_err(interrupt::output_failed)?;
+    }
+    if let Some(destination) = destination {
+        destination.write(&json::document(&calibration)?)?;
+    }
+    Ok(())
+}
+
+/// What the arguments ask for.
+#[derive(Debug)]
+struct Asked {
+    device: DeviceName,
+    iters: u64,
+    rounds: u64,
+    json: Option<Place>,
+}
+
+/// Reads the arguments. Returns `None` if they ask for help.
+fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let device = Arg::new("device")
+        .short('d')
+        .long("device")
+        .action(ArgAction::Set)
+        .default_value(DEFAULT_DEVICE);
+    let number = |name| Arg::new(name).long(name).allow_hyphen_values(true);
+    let iters = number("iters").short('n');
+    let json = Arg::new("json")
+        .long("json")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value(LEFT_OUT)
+        .value_parser(ValueParser::os_string());
+    let declared = [device, iters, number("rounds"), json];
+    let Some(matches) = super::matches("calibrate", declared, arguments)? else {
+        return Ok(None);
+    };
+    let count = |name: &'static str, default| match matches.get_one::<String>(name) {
+        None => Ok(default),
+        Some(typed) => within(typed, 1..=u32::MAX.into())
+            .map_err(|allowed| Failure::usage(invalid(name, typed, allowed))),
+    };
+    let (iters, rounds) = (count("iters", ITERS)?, count("rounds", ROUNDS)?);
+    let typed = matches
+        .get_one::<String>("device")
+        .map_or("", String::as_str);
+    let refused = |why: &str| Failure::usage(invalid("device", typed, why));
+    let device: DeviceName = typed.parse().map_err(refused)?;
+    if device.kind == DeviceKind::Hardware {
+        return Err(refused(
+            "only a software NIC, soft0 to soft99, has a known latency",
+        ));
+    }
+    let json = matches
+        .get_one::<OsString>("json")
+        .map(|value| {
+            place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
+        })
+        .transpose()?;
+    Ok(Some(Asked {
+        device,
+        iters,
+        rounds,
+        json,
+    }))
+}
+
+/// Runs each tool on each link. The rounds are outermost, so that a disturbance of a few seconds does
+/// not affect all runs of one tool.
+fn measure(asked: &Asked) -> Result<Calibration, Failure> {
+    let mut best: Vec<Option<CalibrationRun>> = Vec::new();
+    best.resize_with(TOOLS.len() * LINKS.len(), || None);
+    let mut own = vec![Vec::new(); TOOLS.len()];
+    let mut clock = String::new();
+    for _ in 0..asked.rounds {
+        let mut places = best.iter_mut();
+        for ((tool, crossings), own) in TOOLS.into_iter().zip(&mut own) {
+            for (link, place) in LINKS.into_iter().zip(&mut places) {
+                let measured = run_once(tool, asked, link)?;
+                let latency = measured.results.first().and_then(|of| of.latency.as_ref());
+                let found = latency.and_then(|of| CalibrationRun::new(link, crossings, of));
+                let found = found.ok_or_else(|| unreadable(tool))?;
+                own.extend(measured.measurement_error.map(|error| error.path.p50_ns));
+                clock = measured.clock.name;
+                if place
+                    .as_ref()
+                    .is_none_or(|best| found.disturbance() < best.disturbance())
+                {
+                    *place = Some(found);
+                }
+            }
+        }
+    }
+    let mut runs = best.into_iter().flatten();
+    let tools = TOOLS.into_iter().zip(own).map(|((tool, _), own)| {
+        let runs = runs.by_ref().take(LINKS.len()).collect();
+        ToolCalibration::new(tool, runs, own)
+    });
+    let tools = tools.collect();
+    Ok(Calibration::new(asked.device.to_string(), clock, tools))
+}
+
+/// Runs both sides of a tool on `link`, as a process of this program.
+fn run_once(tool: &str, asked: &Asked, link: Link) -> Result<Outcome, Failure> {
+    let what = || format!("cannot run {tool}");
+    let mut command = Command::new(env::current_exe().environment(what())?);
+    command
+        .args([
+            tool,
+            "--loopback",
+            "--json",
+            "--quiet",
+            "--latency-gap=0",
+            "--warmup=200",
+        ])
+        .arg(format!("--iters={}", asked.iters))
+        .arg(format!("--device={}", asked.device))
+        .env_remove(LINK)
+        .env_remove(FAULTS)
+        .stdin(Stdio::null());
+    let Link {
+        latency_ns,
+        jitter_ns,
+    } = link;
+    if latency_ns + jitter_ns > 0 {
+        let model = format!("latency={latency_ns}ns,jitter={jitter_ns}ns");
+        command.env(LINK, model);
+    }
+    let output = command.output().environment(what())?;
+    if !output.status.success() {
+        return Err(failed(tool, &output));
+    }
+    // As `compare` reads it: a second way to read all fields would make the program much larger.
+    let value: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|_| unreadable(tool))?;
+    serde_json::from_value(value).map_err(|_| unreadable(tool))
+}
+
+/// Returns the failure of a run, in the words of its process.
+fn failed(tool: &str, output: &Output) -> Failure {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let line = errors.lines().next().unwrap_or_default();
+    let (_, reason) = line.split_once("error: ").unwrap_or(("", line));
+    let failure = Failure::environment(match reason {
+        "" => format!("{tool} failed ({})", output.status),
+        reason => format!("{tool} failed: {reason}"),
+    });
+    match errors.lines().find_map(|line| line.strip_prefix("hint: ")) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+fn unreadable(tool: &str) -> Failure {
+    Failure::environment(format!("{tool} wrote no result"))
+}
