@@ -33,6 +33,10 @@ impl Bus for Recorder {
             self.steps.push(Step::Ring(offset, bytes.len()));
         }
     }
+    fn write_ring_words<const WORDS: usize>(&mut self, offset: usize, words: &[u64; WORDS]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.write_ring(offset, &bytes);
+    }
     fn read_ring(&self, offset: usize) -> u64 {
         u64::from_le_bytes(*self.memory[offset..].first_chunk().unwrap())
     }

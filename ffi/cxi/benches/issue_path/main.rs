@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use cxi::records::{CStateCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd};
 use cxi::sys::*;
 use cxi::{
-    CommunicationProfile, Device, EventQueue, EventType, Library, Lni, ReturnCode, TransmitQueue,
+    CommunicationProfile, Device, EventQueue, EventType, Library, Lni, Prepared, ReturnCode,
+    TransmitQueue,
 };
 use plain::{Bytes, Plain};
 
@@ -172,22 +173,26 @@ fn nomatch(low_latency: bool) -> Row {
         },
         1,
         |transmit| {
-            for _ in 0..BLOCK {
-                let mut batch = transmit.batch();
-                batch.emit_nomatch_dma(&command).expect("there is room");
-                commit(batch, low_latency);
-            }
+            let command = transmit.prepare_nomatch_dma(&command);
+            issue(transmit, &command.expect("a valid command"), low_latency);
         },
         |queue| queue.nomatch(&bytes, BLOCK, low_latency),
         Some((4, low_latency)),
     )
 }
 
-fn commit(batch: cxi::TransmitBatch<'_>, low_latency: bool) {
-    if low_latency {
-        batch.commit_low_latency();
-    } else {
-        batch.commit_doorbell();
+/// Issues a block of one command.
+fn issue<const WORDS: usize>(
+    transmit: &mut TransmitQueue,
+    command: &Prepared<WORDS>,
+    low_latency: bool,
+) {
+    for _ in 0..BLOCK {
+        if low_latency {
+            transmit.issue_low_latency(command).expect("there is room");
+        } else {
+            transmit.issue_doorbell(command).expect("there is room");
+        }
     }
 }
 
@@ -212,11 +217,8 @@ fn dma(low_latency: bool) -> Row {
         },
         1,
         |transmit| {
-            for _ in 0..BLOCK {
-                let mut batch = transmit.batch();
-                batch.emit_dma(&command).expect("there is room");
-                commit(batch, low_latency);
-            }
+            let command = transmit.prepare_dma(&command);
+            issue(transmit, &command.expect("a valid command"), low_latency);
         },
         |queue| queue.dma(&bytes, BLOCK, low_latency),
         Some((8, low_latency)),
@@ -246,7 +248,7 @@ fn list() -> Row {
     )
 }
 
-fn idc_put(label: &'static str, length: usize, slots: u32) -> Row {
+fn idc_put<const WORDS: usize>(label: &'static str, length: usize, slots: u32) -> Row {
     let header = IdcHdr::new();
     let payload = [7; 224];
     let bytes = Bytes::new(header.bytes());
@@ -254,13 +256,8 @@ fn idc_put(label: &'static str, length: usize, slots: u32) -> Row {
         label,
         slots,
         |transmit| {
-            for _ in 0..BLOCK {
-                let mut batch = transmit.batch();
-                batch
-                    .emit_idc_put(&header, &payload[..black_box(length)])
-                    .expect("there is room");
-                batch.commit_low_latency();
-            }
+            let command = transmit.prepare_idc_put::<WORDS>(&header, &payload[..length]);
+            issue(transmit, &command.expect("a valid command"), true);
         },
         |queue| queue.idc_put(&bytes, &payload[..length], BLOCK, true),
         None,
@@ -279,9 +276,9 @@ fn idc_amo() -> Row {
         |transmit| {
             for operand in 0..u64::from(BLOCK) {
                 command.set_op1_word1(operand);
-                let mut batch = transmit.batch();
-                batch.emit_idc_amo(&command, false).expect("there is room");
-                batch.commit_low_latency();
+                let command = transmit.prepare_idc_amo::<4>(&command, false);
+                let issued = transmit.issue_low_latency(&command.expect("a valid command"));
+                issued.expect("there is room");
             }
         },
         |queue| queue.idc_amo(&mut bytes, BLOCK, true),
@@ -334,8 +331,8 @@ fn main() {
         dma(true),
         dma(false),
         list(),
-        idc_put("IDC put of 8 B, low-latency", 8, 1),
-        idc_put("IDC put of 192 B, low-latency", 192, 4),
+        idc_put::<4>("IDC put of 8 B, low-latency", 8, 1),
+        idc_put::<32>("IDC put of 192 B, low-latency", 192, 4),
         idc_amo(),
         events("event seen and acknowledged", true),
         events("empty poll", false),
