@@ -28,7 +28,7 @@ pub enum Phase {
     Ready,
     /// The barrier before a size, in bandwidth tools.
     PreRun,
-    /// The barrier before each round trip, in two-sided latency tools.
+    /// The barrier before a size, or before each iteration, in two-sided latency tools.
     Sync,
     /// Unmeasured iterations; in one-sided latency tools on the client only.
     WarmUp,

@@ -68,8 +68,28 @@ pub struct RunOptions {
     pub rdzv: bool,
     /// Huge pages of the buffers; `None` for ordinary pages.
     pub huge_page: Option<HugePage>,
+    /// Where the sides of a two-sided latency run wait for each other.
+    pub sync: SyncPoint,
     /// Lists and buffers, in the bandwidth tools.
     pub lists: Option<ListOptions>,
+}
+
+/// Where the sides of a two-sided latency run wait for each other on the control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPoint {
+    /// Before each size. Within a size, the messages themselves keep the sides in step.
+    Size,
+    /// Before each iteration, as the legacy tools do.
+    Iteration,
+}
+
+impl fmt::Display for SyncPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Size => "size",
+            Self::Iteration => "iteration",
+        })
+    }
 }
 
 /// The options of bandwidth tools only.

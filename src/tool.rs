@@ -52,6 +52,8 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--legacy-sync`
+    LegacySync,
     /// `--percentiles`
     Percentiles,
     /// `--json`

@@ -18,6 +18,7 @@ use harness::{Fabric, assert_status, assert_success, stderr, stdout};
 const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16";
 /// The client measures until it notices the loss.
 const LONG: &str = "-D 60";
+const SIZES_IN_LEGACY_SYNC: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16 --legacy-sync";
 const LISTS: &str = "-n 2 -l 4 -s 8:16";
 const BOTH_WAYS: &str = "-n 2 -l 4 -s 8:16 -b";
 
@@ -33,17 +34,28 @@ const INITIATOR: [&str; 8] = [
     "releasing",
 ];
 const TARGET: [&str; 5] = ["set-up", "ready", "measuring", "reporting", "releasing"];
-const PING_PONG: [&str; 9] = [
+const ASKING: [&str; 9] = [
     "set-up",
     "ready",
-    "warm-up",
     "sync",
+    "warm-up",
     "measuring",
     "gap",
     "post-run",
     "reporting",
     "releasing",
 ];
+const ANSWERING: [&str; 7] = [
+    "set-up",
+    "ready",
+    "sync",
+    "measuring",
+    "post-run",
+    "reporting",
+    "releasing",
+];
+/// The phases of either side that differ with `--legacy-sync`.
+const LEGACY_SYNC: [&str; 4] = ["sync", "warm-up", "measuring", "gap"];
 const BANDWIDTH: [&str; 9] = [
     "set-up",
     "ready",
@@ -325,9 +337,15 @@ fn one_sided(tool: &'static str, options: &'static str, blows: &[Blow]) -> Vec<C
 
 /// Both sides of send-lat.
 fn two_sided(blows: &[Blow]) -> Vec<Case> {
+    let legacy = |victim| {
+        let options = SIZES_IN_LEGACY_SYNC;
+        cases("send-lat", options, victim, &LEGACY_SYNC, blows)
+    };
     [
-        cases("send-lat", SIZES, Victim::Client, &PING_PONG, blows),
-        cases("send-lat", SIZES, Victim::Server, &PING_PONG, blows),
+        cases("send-lat", SIZES, Victim::Client, &ASKING, blows),
+        cases("send-lat", SIZES, Victim::Server, &ANSWERING, blows),
+        legacy(Victim::Client),
+        legacy(Victim::Server),
     ]
     .concat()
 }

@@ -93,6 +93,7 @@ impl Benchmark for Bench {
             Opt::NoIdc,
             Opt::NoLl,
             Opt::Rdzv,
+            Opt::LegacySync,
             Opt::ReportAll,
             Opt::UseHp,
         ],
@@ -431,7 +432,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
             }
             None
         };
-        policy.wait(clock, "message", poll)?.0
+        policy.wait_untimed(clock, "message", poll)?
     }
 
     /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data
@@ -454,7 +455,7 @@ impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
                 let fields = (event.event_type(), event.return_code(), event.record());
                 Some((fields, message(&event)))
             };
-            let ((fields, message), _) = policy.wait(clock, "message", poll)?;
+            let (fields, message) = policy.wait_untimed(clock, "message", poll)?;
             match fields {
                 (EventType::PUT, ReturnCode::OK, _) => received = message,
                 (EventType::REPLY, ReturnCode::OK, _) => {}
@@ -488,7 +489,7 @@ fn await_event<C: Clock>(
     expected: EventType,
 ) -> Result<(), Failure> {
     let poll = || events.poll().map(|event| arrived(&event, expected));
-    policy.wait(clock, "message", poll)?.0
+    policy.wait_untimed(clock, "message", poll)?
 }
 
 #[inline(always)]

@@ -19,7 +19,7 @@ use crate::number::within;
 use crate::plan::expect;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID};
-use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES};
+use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, SyncPoint};
 use crate::tool::{Opt, Tool};
 
 /// What an option governs when two processes measure together.
@@ -77,7 +77,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 39] = [
+pub static OPTIONS: [OptionDef; 40] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -532,6 +532,27 @@ pub static OPTIONS: [OptionDef; 39] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::LegacySync,
+        short: None,
+        long: "legacy-sync",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Wait for the peer over TCP before each iteration,\nlike the legacy tools".into(),
+        manual: |_| {
+            "Let both sides wait for each other on the control connection (TCP) before each \
+             iteration, as the legacy tools do. Without this option, two cxidiag processes wait \
+             for each other once for each size. The wait is not measured, but the system calls \
+             before each message make it slower. Use this option to compare results with older \
+             ones. With a legacy peer, both sides always wait before each iteration."
+        },
+        set: |typed, _| {
+            typed.run.sync = SyncPoint::Iteration;
             Ok(())
         },
     },

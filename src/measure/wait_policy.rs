@@ -43,7 +43,7 @@ const PER_BYTE: u64 = 20;
 #[derive(Clone, Copy)]
 pub struct WaitPolicy<'a> {
     supervisor: &'a dyn Supervisor,
-    /// Additional time for the data of an operation, in nanoseconds.
+    /// Additional time, in nanoseconds: for the data of an operation, or a pause of the peer.
     allowance: u64,
 }
 
@@ -58,8 +58,13 @@ impl<'a> WaitPolicy<'a> {
 
     /// Adds time for operations that move `bytes` bytes before their event.
     pub fn for_bytes(self, bytes: u64) -> Self {
+        self.for_pause(bytes.saturating_mul(PER_BYTE))
+    }
+
+    /// Adds time for a peer that pauses for `pause` nanoseconds before its operation.
+    pub fn for_pause(self, pause: u64) -> Self {
         Self {
-            allowance: bytes.saturating_mul(PER_BYTE),
+            allowance: self.allowance.saturating_add(pause),
             ..self
         }
     }
@@ -69,19 +74,35 @@ impl<'a> WaitPolicy<'a> {
     ///
     /// # Errors
     ///
-    /// No event in time, a peer that has gone, and an interruption.
+    /// Those of [`Self::wait_untimed`].
     #[inline(always)]
     pub fn wait<C: Clock, T>(
         &mut self,
         clock: &C,
         event: &str,
-        mut poll: impl FnMut() -> Option<T>,
+        poll: impl FnMut() -> Option<T>,
     ) -> Result<(T, u64), Failure> {
+        let seen = self.wait_untimed(clock, event, poll)?;
+        Ok((seen, clock.now()))
+    }
+
+    /// Polls until there is an event, as [`Self::wait`] does, without reading the clock after it.
+    ///
+    /// # Errors
+    ///
+    /// No event in time, a peer that has gone, and an interruption.
+    #[inline(always)]
+    pub fn wait_untimed<C: Clock, T>(
+        &mut self,
+        clock: &C,
+        event: &str,
+        mut poll: impl FnMut() -> Option<T>,
+    ) -> Result<T, Failure> {
         let mut watch = None;
         loop {
             for _ in 0..POLLS {
                 if let Some(seen) = poll() {
-                    return Ok((seen, clock.now()));
+                    return Ok(seen);
                 }
             }
             self.still_nothing(clock.now(), event, &mut watch)?;
@@ -260,6 +281,16 @@ mod tests {
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err().message(), "ACK 40");
         assert_eq!(supervisor.notices.get(), 1);
+    }
+
+    #[test]
+    fn waits_longer_for_bytes_and_pauses() {
+        let clock = Fast(Cell::new(0));
+        let supervisor = Watching::peer(true);
+        let policy = WaitPolicy::new(&supervisor).for_bytes(50_000_000);
+        let mut policy = policy.for_pause(9_000_000_000);
+        let result = policy.wait_untimed(&clock, "ACK", || None::<()>);
+        assert_eq!(result.unwrap_err().message(), "ACK 50");
     }
 
     #[test]

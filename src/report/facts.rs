@@ -84,6 +84,7 @@ fn options(plan: &Plan) -> Options {
         idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
         low_latency: takes(Opt::NoLl).then_some(run.use_ll),
         rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
+        sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
         tx_gpu: plan.gpus.tx,
         rx_gpu: plan.gpus.rx,
         gpu_type: plan

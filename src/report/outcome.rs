@@ -173,6 +173,10 @@ pub struct Options {
     pub low_latency: Option<bool>,
     /// --rdzv: whether transfers use rendezvous.
     pub rdzv: Option<bool>,
+    /// Before what the sides of send-lat waited for each other on the control connection: each
+    /// "size", or each "iteration" (--legacy-sync, or a peer that knows nothing else). As requested
+    /// if the sides did not connect.
+    pub sync: Option<String>,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
     /// GPU of this side's receive buffer; null for system memory.

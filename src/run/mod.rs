@@ -4,6 +4,7 @@
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
+//! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
@@ -14,10 +15,13 @@
 mod allocation_test;
 mod bandwidth;
 mod driver;
+mod legacy_sync;
 mod loopback;
 mod one_sided;
 mod results;
 mod round_trip;
+#[cfg(test)]
+mod scripted;
 mod serve;
 mod size_loop;
 mod watchdog;

@@ -1,19 +1,27 @@
 //! One size of a two-sided latency run: both sides send and receive, the client measures.
+//!
+//! Two cxidiag processes wait for each other at one barrier before the size. From then on the
+//! messages keep them in step: the client alone knows iterations, duration and gap, and the server
+//! answers each message until it has answered the last one. With a legacy peer, or if the client
+//! asks for it, `legacy_sync` measures instead.
 
 use super::driver::Context;
-use super::size_loop::{Limit, Schedule, longest_iteration, pause};
-use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
+use super::legacy_sync;
+use super::size_loop::{Schedule, longest_iteration, repeat};
+use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Transaction};
 use crate::error::Failure;
+use crate::interrupt;
 use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
 use crate::phase::{Phase, enter};
-use crate::run_options::Side;
-use crate::session::{ANSWER_LIMIT, Look};
+use crate::run_options::{Side, SyncPoint};
+use crate::session::ANSWER_LIMIT;
 
-/// Labels of the barriers before each round trip and after each size (wire.md 6.2).
-const SYNC: &str = "Sync";
-const POST_RUN: &str = "Post-run";
+/// Labels of the barriers before and after each size (wire.md 6.2).
+pub const SYNC: &str = "Sync";
+pub const POST_RUN: &str = "Post-run";
 
-/// Runs the loop for `size`; returns when both sides have ended theirs.
+/// Measures messages of `size` bytes on the client's side, and answers them on the server's.
+/// Returns when both sides have ended the size.
 ///
 /// # Errors
 ///
@@ -24,235 +32,158 @@ pub fn measure<B: RoundTripLatency>(
     size: u64,
     recorder: &mut Recorder,
 ) -> Result<(), Failure> {
-    let limit = longest_iteration(context.run, size);
-    let measuring = Loop {
-        sync: &|look| {
-            enter(Phase::Sync);
-            context.session.barrier_while(SYNC, limit, look)
-        },
-        schedule: Schedule::of(context.run),
-        side: context.side,
-        policy: WaitPolicy::new(context.watchdog),
-        recorder,
-    };
-    B::measure(resources, context.run, size, measuring)?;
-    enter(Phase::PostRun);
-    context.session.barrier(POST_RUN, ANSWER_LIMIT)
+    let (run, session) = (context.run, context.session);
+    if run.sync == SyncPoint::Iteration {
+        return legacy_sync::measure::<B>(context, resources, size, recorder);
+    }
+    let limit = longest_iteration(run, size);
+    enter(Phase::Sync);
+    session.barrier(SYNC, limit)?;
+    let schedule = Schedule::of(run);
+    let policy = WaitPolicy::new(context.watchdog).for_bytes(size);
+    match context.side {
+        Side::Client => {
+            let asking = Asking {
+                schedule,
+                policy,
+                recorder,
+            };
+            B::measure(resources, run, size, asking)?;
+            enter(Phase::PostRun);
+            session.barrier(POST_RUN, ANSWER_LIMIT)
+        }
+        Side::Server => {
+            let policy = policy.for_pause(schedule.gap);
+            B::measure(resources, run, size, Answering { policy })?;
+            enter(Phase::PostRun);
+            // The last answer may still be on its way to the client.
+            session.barrier(POST_RUN, limit)
+        }
+    }
 }
 
-/// The loop for one size: round trips until both sides have ended the size (tools.md 7.3).
-///
-/// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
-/// duration is measured by each side: the side whose time is up first marks its next message as the
-/// last one. The round trip of that message is not measured.
-struct Loop<'a> {
-    /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
-    sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
+/// The client's loop: measured round trips, and one more that ends the size.
+struct Asking<'a> {
     schedule: Schedule,
-    side: Side,
     policy: WaitPolicy<'a>,
     recorder: &'a mut Recorder,
 }
 
-impl RepeatRoundTrip for Loop<'_> {
+impl RepeatRoundTrip for Asking<'_> {
     type Output = ();
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
-        let clock = &MonotonicRaw;
-        enter(Phase::WarmUp);
-        for _ in 0..self.schedule.warmup {
-            self.once(clock, round_trip)?;
-            pause(clock, self.schedule.gap, &mut self.policy)?;
-        }
-        enter(Phase::Measuring);
-        let started = clock.now();
-        let mut count = 0;
-        loop {
-            let (latency, message) = self.once(clock, round_trip)?;
-            if message == Message::Last {
-                return Ok(());
-            }
-            self.recorder.record(latency);
-            count += 1;
-            match self.schedule.limit {
-                Limit::Iterations(iterations) if count >= iterations => return Ok(()),
-                Limit::Duration(duration) => {
-                    let next = (clock.now() - started).saturating_add(self.schedule.gap);
-                    if next >= duration {
-                        break;
-                    }
-                }
-                Limit::Iterations(_) => {}
-            }
-            pause(clock, self.schedule.gap, &mut self.policy)?;
-        }
-        round_trip.announce(Message::Last)?;
-        self.once(clock, round_trip)?;
-        round_trip.announce(Message::Ordinary)
+        let (clock, policy) = (&MonotonicRaw, &mut self.policy);
+        let mut ping = Ping(round_trip);
+        repeat(&mut ping, clock, self.schedule, policy, |latency| {
+            self.recorder.record(latency)
+        })?;
+        ping.0.announce(Message::Last)?;
+        ping.iterate(clock, policy)?;
+        ping.0.announce(Message::Ordinary)
     }
 }
 
-impl Loop<'_> {
-    /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
+/// A round trip as the client makes it.
+struct Ping<'a, R>(&'a mut R);
+
+impl<R: RoundTrip> Transaction for Ping<'_, R> {
+    /// Makes the round trip. Returns half of its time (ns).
     #[inline(always)]
-    fn once<C: Clock>(
+    fn iterate<C: Clock>(
         &mut self,
         clock: &C,
-        round_trip: &mut impl RoundTrip,
-    ) -> Result<(u64, Message), Failure> {
-        (self.sync)(&mut || round_trip.look())?;
-        let policy = &mut self.policy;
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<u64, Failure> {
+        let Self(round_trip) = self;
         let start = clock.now();
-        let message = match self.side {
-            Side::Client => {
-                round_trip.send(clock, policy)?;
-                round_trip.receive(clock, policy)?
-            }
-            Side::Server => {
-                let message = round_trip.receive(clock, policy)?;
-                round_trip.send(clock, policy)?;
-                message
-            }
-        };
+        round_trip.send(clock, policy)?;
+        round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(((end - start) / 2, message))
+        Ok((end - start) / 2)
+    }
+}
+
+/// The server's loop: answers each message, the last one included.
+struct Answering<'a> {
+    policy: WaitPolicy<'a>,
+}
+
+impl RepeatRoundTrip for Answering<'_> {
+    type Output = ();
+
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        enter(Phase::Measuring);
+        let (clock, policy) = (&MonotonicRaw, &mut self.policy);
+        loop {
+            let message = round_trip.receive(clock, policy)?;
+            round_trip.send(clock, policy)?;
+            round_trip.acknowledge();
+            if message == Message::Last {
+                return Ok(());
+            }
+            interrupt::check()?;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
+    use super::super::scripted::Scripted;
+    use super::super::size_loop::Limit;
     use super::*;
     use crate::bench::testing::Alone;
 
-    /// Records its announcements; its peer sends [`Message::Last`] in one of the round trips.
-    #[derive(Default)]
-    struct Scripted {
-        round_trips: u64,
-        last_comes_in: Option<u64>,
-        announced: Vec<(u64, Message)>,
-        order: Vec<&'static str>,
-    }
-
-    impl RoundTrip for Scripted {
-        fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
-            self.order.push("send");
-            Ok(())
-        }
-
-        fn look(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {
-            self.order.push("receive");
-            self.round_trips += 1;
-            Ok(if self.last_comes_in == Some(self.round_trips) {
-                Message::Last
-            } else {
-                Message::Ordinary
-            })
-        }
-
-        fn acknowledge(&mut self) {}
-
-        fn announce(&mut self, message: Message) -> Result<(), Failure> {
-            self.announced.push((self.round_trips, message));
-            Ok(())
-        }
-    }
-
-    /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
-    fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
-        let syncs = Cell::new(0);
-        let sync = |_: &mut Look<'_>| {
-            syncs.set(syncs.get() + 1);
-            Ok(())
-        };
+    /// Runs the client's loop with two unmeasured round trips. Returns the number of recorded
+    /// latencies.
+    fn ask(scripted: &mut Scripted, limit: Limit) -> u64 {
         let mut recorder = Recorder::new(None).unwrap();
-        let measurement = Loop {
-            sync: &sync,
+        let asking = Asking {
             schedule: Schedule {
                 limit,
                 warmup: 2,
                 gap: 0,
             },
-            side,
             policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };
-        measurement.run(scripted).unwrap();
-        (recorder.statistics().count(), syncs.get())
+        asking.run(scripted).unwrap();
+        recorder.statistics().count()
     }
 
     #[test]
-    fn sends_no_last_message_after_iterations() {
-        let mut scripted = Scripted::default();
-        let counts = run(&mut scripted, Limit::Iterations(3), Side::Client);
-        assert_eq!(counts, (3, 5));
-        assert_eq!(scripted.announced, []);
+    fn client_ends_each_size_with_one_unmeasured_last_message() {
+        for (limit, count) in [(Limit::Iterations(3), 3), (Limit::Duration(0), 1)] {
+            let mut scripted = Scripted::default();
+            assert_eq!(ask(&mut scripted, limit), count);
+            let announced = [
+                (2 + count, Message::Last),
+                (2 + count + 1, Message::Ordinary),
+            ];
+            assert_eq!(scripted.announced, announced);
+            assert_eq!(scripted.order[..2], ["send", "receive"]);
+        }
     }
 
     #[test]
-    fn announces_end_of_duration_in_one_more_round_trip() {
-        let mut scripted = Scripted::default();
-        let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
-        assert_eq!(counts, (1, 4));
-        assert_eq!(
-            scripted.announced,
-            [(3, Message::Last), (4, Message::Ordinary)]
-        );
-    }
-
-    #[test]
-    fn last_message_of_peer_ends_loop_uncounted() {
+    fn server_answers_each_message_up_to_the_last() {
         let mut scripted = Scripted {
             last_comes_in: Some(5),
             ..Scripted::default()
         };
-        let counts = run(&mut scripted, Limit::Iterations(100), Side::Server);
-        assert_eq!(counts, (2, 5));
+        let policy = WaitPolicy::new(&Alone);
+        Answering { policy }.run(&mut scripted).unwrap();
+        assert_eq!(scripted.order, ["receive", "send"].repeat(5));
         assert_eq!(scripted.announced, []);
     }
 
     #[test]
-    fn client_sends_first() {
-        for (side, order) in [
-            (Side::Client, ["send", "receive"]),
-            (Side::Server, ["receive", "send"]),
-        ] {
-            let mut scripted = Scripted::default();
-            run(&mut scripted, Limit::Iterations(1), side);
-            assert_eq!(scripted.order[..2], order);
-        }
-    }
-
-    #[test]
     fn latency_is_half_of_round_trip() {
-        /// Each reading takes 10 ns.
-        struct Ticking(Cell<u64>);
-        impl Clock for Ticking {
-            fn now(&self) -> u64 {
-                self.0.set(self.0.get() + 10);
-                self.0.get()
-            }
-        }
-        let mut recorder = Recorder::new(None).unwrap();
-        let mut measurement = Loop {
-            sync: &|_| Ok(()),
-            schedule: Schedule {
-                limit: Limit::Iterations(1),
-                warmup: 0,
-                gap: 0,
-            },
-            side: Side::Client,
-            policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
-        };
-        let clock = Ticking(Cell::new(0));
-        let once = measurement.once(&clock, &mut Scripted::default());
-        assert_eq!(once.unwrap(), (5, Message::Ordinary));
+        let mut scripted = Scripted::default();
+        let mut policy = WaitPolicy::new(&Alone);
+        let clock = super::super::scripted::Ticking::default();
+        let latency = Ping(&mut scripted).iterate(&clock, &mut policy);
+        assert_eq!(latency.unwrap(), 5);
     }
 }

@@ -17,8 +17,8 @@ use crate::error::Failure;
 use crate::gpu::OnGpus;
 use crate::phase::Phase;
 use crate::plan::{Plan, Role};
-use crate::run_options::{RunOptions, Side};
-use crate::tool::Tool;
+use crate::run_options::{RunOptions, Side, SyncPoint};
+use crate::tool::{Opt, Tool};
 
 /// Why a handshake ended early.
 #[derive(Debug)]
@@ -290,7 +290,7 @@ impl<'a> Handshake<'a> {
         match self.run {
             Some(run) => Ok(Agreed {
                 tool: self.tool,
-                run,
+                run: self.about.in_step(self.tool, run),
                 peer: theirs,
                 peer_gpus: self.peer_gpus,
                 is_cxidiag: self.about.is_cxidiag,
@@ -324,8 +324,10 @@ fn shown(text: &str) -> &str {
 /// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
 fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
+    // A server leaves the choice to its client.
+    let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
     format!(
-        "{} cxidiag/{} vni={} host={}{software}",
+        "{} cxidiag/{} vni={} host={} sync={sync}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
@@ -349,6 +351,8 @@ struct PeerFacts {
     host: Option<String>,
     /// Its NIC is a software NIC.
     software: bool,
+    /// It can, and a client wants to, keep in step by messages within a size.
+    syncs_by_size: bool,
 }
 
 impl PeerFacts {
@@ -366,10 +370,25 @@ impl PeerFacts {
             match word.split_once('=') {
                 Some(("vni", vni)) => announced.vni = vni.parse().ok(),
                 Some(("host", host)) => announced.host = Some(host.to_owned()),
+                Some(("sync", point)) => {
+                    announced.syncs_by_size = point == SyncPoint::Size.to_string();
+                }
                 _ => announced.software |= word == "software",
             }
         }
         announced
+    }
+
+    /// Returns `run` with barriers before each iteration unless both sides have announced that they
+    /// wait for each other before each size only.
+    fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
+            return run;
+        }
+        RunOptions {
+            sync: SyncPoint::Iteration,
+            ..run
+        }
     }
 
     /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
@@ -490,6 +509,48 @@ mod tests {
             "2.4.0 cxidiag/1 vni=x",
         ] {
             assert_eq!(vni(unknown), None, "{unknown}");
+        }
+    }
+
+    /// Returns where the sides of a `send-lat` run wait for each other if the peer announces this
+    /// version; `wanted` is what this side wants as a client, `None` in a server.
+    fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
+        let plan = crate::bench::testing::plan("send-lat", &[]);
+        let own = LocalAddress {
+            address: FabricAddress { nic: 0x12, pid: 0 },
+            vni: 10,
+            simulated: false,
+            gpus: OnGpus::NONE,
+        };
+        let mut us = Introduction::new(&plan, own, 1, "here".into());
+        us.run = wanted.map(|sync| RunOptions { sync, ..plan.run });
+        let mut handshake = Handshake::new(&us, SocketAddr::from(([127, 0, 0, 1], 1)));
+        let options = terms::to_block(&plan.run, &us.host).encode();
+        for payload in [
+            wire::string("cxi_send_lat"),
+            wire::string(version),
+            options.into(),
+        ] {
+            assert!(handshake.accept(&payload).unwrap().is_none());
+        }
+        let theirs = wire::encode_address(FabricAddress { nic: 0x13, pid: 0 });
+        handshake.accept(&theirs).unwrap().unwrap().run.sync
+    }
+
+    #[test]
+    fn sides_wait_before_each_size_only_if_both_announce_it() {
+        let (size, iteration) = (SyncPoint::Size, SyncPoint::Iteration);
+        for (version, expected) in [
+            ("2.3.0", iteration),
+            ("2.3.0 sync=size", iteration),
+            ("2.3.0 cxidiag/0.1.0 vni=10", iteration),
+            ("2.3.0 cxidiag/0.1.0 vni=10 sync=iteration", iteration),
+            ("2.3.0 cxidiag/9 vni=10 sync=other", iteration),
+            ("2.3.0 cxidiag/0.1.0 vni=10 sync=size", size),
+        ] {
+            assert_eq!(sync_with(version, None), expected, "{version}");
+            assert_eq!(sync_with(version, Some(size)), expected, "{version}");
+            assert_eq!(sync_with(version, Some(iteration)), iteration, "{version}");
         }
     }
 

@@ -169,6 +169,8 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         atomic: tool.defaults.atomic.map(|_| atomic),
         rdzv: block.use_rdzv && tool.takes(Opt::Rdzv),
         huge_page: huge_page.filter(|_| tool.takes(Opt::UseHp)),
+        // Not part of the block: the words behind the version agree on it.
+        sync: tool.defaults.sync,
         lists: tool.defaults.lists.map(|_| lists),
     }
     .checked()

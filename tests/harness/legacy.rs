@@ -218,7 +218,7 @@ pub struct Replayed {
     pub port: u16,
 }
 
-/// A run of cxidiag against `tests/legacy/peer.py`.
+/// A run of cxidiag against `tests/legacy/peer.py` or against itself.
 pub struct Run {
     pub cxidiag: Output,
     pub peer: Output,
@@ -311,6 +311,18 @@ impl Fabric {
     pub fn against_server(&self, tool: &str, options: &str, deviation: Deviation) -> Run {
         let server = Server::start(self.python(tool, 0, "", None));
         let (port, messages) = carry_messages(&server.port, false, deviation);
+        let cxidiag = self.bounded_client(tool, port, options);
+        Run {
+            cxidiag,
+            peer: server.finish(),
+            received: messages.join().expect("messages"),
+        }
+    }
+
+    /// Runs a client of cxidiag, whose messages are returned, against a server of cxidiag.
+    pub fn against_itself(&self, tool: &str, options: &str) -> Run {
+        let server = self.bounded_server(tool);
+        let (port, messages) = carry_messages(&server.port, false, None);
         let cxidiag = self.bounded_client(tool, port, options);
         Run {
             cxidiag,

@@ -1,7 +1,7 @@
 //! Default run options that several tools share.
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
-use crate::run_options::{ListOptions, RunOptions};
+use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 
 /// Defaults of the latency tools.
 pub const LATENCY: RunOptions = RunOptions {
@@ -18,6 +18,7 @@ pub const LATENCY: RunOptions = RunOptions {
     atomic: None,
     rdzv: false,
     huge_page: None,
+    sync: SyncPoint::Size,
     lists: None,
 };
 

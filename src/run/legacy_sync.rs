@@ -1,0 +1,211 @@
+//! One size of a two-sided latency run with a barrier before each round trip, as the legacy tools
+//! measure (wire.md 6.2).
+
+use super::driver::Context;
+use super::round_trip::{POST_RUN, SYNC};
+use super::size_loop::{Limit, Schedule, longest_iteration, pause};
+use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
+use crate::error::Failure;
+use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::phase::{Phase, enter};
+use crate::run_options::Side;
+use crate::session::{ANSWER_LIMIT, Look};
+
+/// Runs the loop for `size`; returns when both sides have ended theirs.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
+pub fn measure<B: RoundTripLatency>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+    recorder: &mut Recorder,
+) -> Result<(), Failure> {
+    let limit = longest_iteration(context.run, size);
+    let measuring = Loop {
+        sync: &|look| {
+            enter(Phase::Sync);
+            context.session.barrier_while(SYNC, limit, look)
+        },
+        schedule: Schedule::of(context.run),
+        side: context.side,
+        policy: WaitPolicy::new(context.watchdog),
+        recorder,
+    };
+    B::measure(resources, context.run, size, measuring)?;
+    enter(Phase::PostRun);
+    context.session.barrier(POST_RUN, ANSWER_LIMIT)
+}
+
+/// The loop for one size: round trips until both sides have ended the size (tools.md 7.3).
+///
+/// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
+/// duration is measured by each side: the side whose time is up first marks its next message as the
+/// last one. The round trip of that message is not measured.
+struct Loop<'a> {
+    /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
+    sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
+    schedule: Schedule,
+    side: Side,
+    policy: WaitPolicy<'a>,
+    recorder: &'a mut Recorder,
+}
+
+impl RepeatRoundTrip for Loop<'_> {
+    type Output = ();
+
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        let clock = &MonotonicRaw;
+        enter(Phase::WarmUp);
+        for _ in 0..self.schedule.warmup {
+            self.once(clock, round_trip)?;
+            pause(clock, self.schedule.gap, &mut self.policy)?;
+        }
+        enter(Phase::Measuring);
+        let started = clock.now();
+        let mut count = 0;
+        loop {
+            let (latency, message) = self.once(clock, round_trip)?;
+            if message == Message::Last {
+                return Ok(());
+            }
+            self.recorder.record(latency);
+            count += 1;
+            match self.schedule.limit {
+                Limit::Iterations(iterations) if count >= iterations => return Ok(()),
+                Limit::Duration(duration) => {
+                    let next = (clock.now() - started).saturating_add(self.schedule.gap);
+                    if next >= duration {
+                        break;
+                    }
+                }
+                Limit::Iterations(_) => {}
+            }
+            pause(clock, self.schedule.gap, &mut self.policy)?;
+        }
+        round_trip.announce(Message::Last)?;
+        self.once(clock, round_trip)?;
+        round_trip.announce(Message::Ordinary)
+    }
+}
+
+impl Loop<'_> {
+    /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
+    #[inline(always)]
+    fn once<C: Clock>(
+        &mut self,
+        clock: &C,
+        round_trip: &mut impl RoundTrip,
+    ) -> Result<(u64, Message), Failure> {
+        (self.sync)(&mut || round_trip.look())?;
+        let policy = &mut self.policy;
+        let start = clock.now();
+        let message = match self.side {
+            Side::Client => {
+                round_trip.send(clock, policy)?;
+                round_trip.receive(clock, policy)?
+            }
+            Side::Server => {
+                let message = round_trip.receive(clock, policy)?;
+                round_trip.send(clock, policy)?;
+                message
+            }
+        };
+        let end = clock.now();
+        round_trip.acknowledge();
+        Ok(((end - start) / 2, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::scripted::{Scripted, Ticking};
+    use super::*;
+    use crate::bench::testing::Alone;
+
+    /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
+    fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
+        let syncs = Cell::new(0);
+        let sync = |_: &mut Look<'_>| {
+            syncs.set(syncs.get() + 1);
+            Ok(())
+        };
+        let mut recorder = Recorder::new(None).unwrap();
+        let measurement = Loop {
+            sync: &sync,
+            schedule: Schedule {
+                limit,
+                warmup: 2,
+                gap: 0,
+            },
+            side,
+            policy: WaitPolicy::new(&Alone),
+            recorder: &mut recorder,
+        };
+        measurement.run(scripted).unwrap();
+        (recorder.statistics().count(), syncs.get())
+    }
+
+    #[test]
+    fn sends_no_last_message_after_iterations() {
+        let mut scripted = Scripted::default();
+        let counts = run(&mut scripted, Limit::Iterations(3), Side::Client);
+        assert_eq!(counts, (3, 5));
+        assert_eq!(scripted.announced, []);
+    }
+
+    #[test]
+    fn announces_end_of_duration_in_one_more_round_trip() {
+        let mut scripted = Scripted::default();
+        let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
+        assert_eq!(counts, (1, 4));
+        assert_eq!(
+            scripted.announced,
+            [(3, Message::Last), (4, Message::Ordinary)]
+        );
+    }
+
+    #[test]
+    fn last_message_of_peer_ends_loop_uncounted() {
+        let mut scripted = Scripted {
+            last_comes_in: Some(5),
+            ..Scripted::default()
+        };
+        let counts = run(&mut scripted, Limit::Iterations(100), Side::Server);
+        assert_eq!(counts, (2, 5));
+        assert_eq!(scripted.announced, []);
+    }
+
+    #[test]
+    fn client_sends_first() {
+        for (side, order) in [
+            (Side::Client, ["send", "receive"]),
+            (Side::Server, ["receive", "send"]),
+        ] {
+            let mut scripted = Scripted::default();
+            run(&mut scripted, Limit::Iterations(1), side);
+            assert_eq!(scripted.order[..2], order);
+        }
+    }
+
+    #[test]
+    fn latency_is_half_of_round_trip() {
+        let mut recorder = Recorder::new(None).unwrap();
+        let mut measurement = Loop {
+            sync: &|_| Ok(()),
+            schedule: Schedule {
+                limit: Limit::Iterations(1),
+                warmup: 0,
+                gap: 0,
+            },
+            side: Side::Client,
+            policy: WaitPolicy::new(&Alone),
+            recorder: &mut recorder,
+        };
+        let once = measurement.once(&Ticking::default(), &mut Scripted::default());
+        assert_eq!(once.unwrap(), (5, Message::Ordinary));
+    }
+}
