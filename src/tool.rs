@@ -52,6 +52,8 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--clock`
+    Clock,
     /// `--legacy-sync`
     LegacySync,
     /// `--percentiles`
@@ -89,6 +91,9 @@ pub enum Opt {
     /// `--libcxi`
     Libcxi,
 }
+
+/// Options of latency tools only, after their own ones in the help text.
+const LATENCY: &[Opt] = &[Opt::Clock];
 
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
@@ -145,11 +150,16 @@ pub struct Tool {
 impl Tool {
     /// Returns all options of the tool, in the order of the help text.
     pub fn options(&self) -> impl Iterator<Item = Opt> {
-        let results = RESULTS.iter().filter(|option| {
-            !self.measures_bandwidth() || !matches!(option, Opt::Percentiles | Opt::HdrLog)
+        let (latency, of_latencies) = if self.measures_bandwidth() {
+            (&[][..], false)
+        } else {
+            (LATENCY, true)
+        };
+        let results = RESULTS.iter().filter(move |option| {
+            of_latencies || !matches!(option, Opt::Percentiles | Opt::HdrLog)
         });
-        let all = PLACE.iter().chain(self.own_options).chain(results);
-        all.chain(PROCESS).copied()
+        let own = PLACE.iter().chain(self.own_options).chain(latency);
+        own.chain(results).chain(PROCESS).copied()
     }
 
     /// Returns whether the tool accepts this option.
@@ -216,9 +226,9 @@ mod tests {
     use crate::tools::TOOLS;
 
     #[test]
-    fn only_latency_tools_take_options_about_distributions() {
+    fn only_latency_tools_take_options_about_latencies() {
         for tool in TOOLS {
-            for option in [Opt::Percentiles, Opt::HdrLog] {
+            for option in [Opt::Clock, Opt::Percentiles, Opt::HdrLog] {
                 assert_ne!(
                     tool.takes(option),
                     tool.measures_bandwidth(),

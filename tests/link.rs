@@ -170,6 +170,11 @@ fn rejects_invalid_variables_before_anything_starts() {
             "latency=fast",
             "CXIDIAG_LINK: 'latency=fast': expected ",
         ),
+        (
+            "LINK",
+            "latency=1us,jitter=half",
+            "CXIDIAG_LINK: 'jitter=half': expected ",
+        ),
         ("FAULTS", "loss=2", "CXIDIAG_FAULTS: 'loss=2': expected "),
         (
             "LINK",

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout, tools};
 
+#[path = "outputs/clock.rs"]
+mod clock;
 #[path = "outputs/compare.rs"]
 mod compare;
 #[path = "outputs/hdr_log.rs"]

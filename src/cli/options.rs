@@ -15,6 +15,7 @@ use super::values::{
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::gpu;
+use crate::measure::ClockChoice;
 use crate::number::within;
 use crate::plan::expect;
 use crate::plan::typed::Typed;
@@ -77,7 +78,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 40] = [
+pub static OPTIONS: [OptionDef; 41] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -532,6 +533,34 @@ pub static OPTIONS: [OptionDef; 40] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Clock,
+        short: None,
+        long: "clock",
+        value: Some(Value::new(
+            "CLOCK",
+            Completion::Words(|| ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()),
+        )),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Clock that measures: auto, tsc (x86-64), cntvct\n\
+             (aarch64) or monotonic-raw (default: auto)"
+                .into()
+        },
+        manual: |_| {
+            "The clock that measures the latencies. *tsc* is the time stamp counter of x86-64, \
+             *cntvct* the generic timer of aarch64, *monotonic-raw* CLOCK_MONOTONIC_RAW of Linux. \
+             *auto* uses the counter of the CPU if its rate is constant and Linux uses it as its \
+             clock source, and CLOCK_MONOTONIC_RAW otherwise. The JSON document names the clock, \
+             its frequency and its drift."
+        },
+        set: |typed, value| {
+            typed.clock = text(value)?.parse()?;
             Ok(())
         },
     },

@@ -42,6 +42,12 @@ impl Machine {
         Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
     }
 
+    /// Returns the clock source of the kernel, such as `tsc`.
+    pub fn clock_source(&self) -> Option<String> {
+        let name = self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")?;
+        Some(name.trim().to_owned())
+    }
+
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()

@@ -6,13 +6,15 @@ mod gauge;
 mod percentile;
 mod rates;
 mod recorder;
+mod run_clock;
 mod stats;
 pub mod wait_policy;
 
-pub use clock::{Clock, MonotonicRaw};
+pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
 pub use gauge::Gauge;
 pub use percentile::Percentile;
 pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;
+pub use run_clock::{ClockChoice, ClockFacts, RunClock};
 pub use stats::Statistics;
 pub use wait_policy::{Supervisor, WaitPolicy};

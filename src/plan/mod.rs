@@ -17,6 +17,7 @@ use crate::endpoint::Site;
 use crate::error::{Failure, invalid};
 use crate::gpu::OnGpus;
 use crate::machine::placement::{Cpus, Placement};
+use crate::measure::ClockChoice;
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
 use outputs::Outputs;
@@ -87,6 +88,8 @@ pub struct Plan {
     pub cpus: Cpus,
     /// Where the measuring thread is to run, as chosen on this machine.
     pub placement: Placement,
+    /// The clock that measures latencies.
+    pub clock: ClockChoice,
     /// How a server listens.
     pub listening: Listening,
     /// How a client reaches its server.
@@ -169,6 +172,7 @@ impl Plan {
             gpus: typed.gpus,
             cpus: typed.cpus,
             placement: Placement::default(),
+            clock: typed.clock,
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::device::DeviceName;
 use crate::gpu::OnGpus;
 use crate::machine::placement::Cpus;
+use crate::measure::ClockChoice;
 use crate::plan::Role;
 use crate::plan::outputs::Outputs;
 use crate::run_options::RunOptions;
@@ -36,6 +37,8 @@ pub struct Typed {
     pub gpus: OnGpus,
     /// `--cpu`.
     pub cpus: Cpus,
+    /// `--clock`.
+    pub clock: ClockChoice,
     /// The tool's defaults with the typed run options.
     pub run: RunOptions,
     /// Output formats and expectations.
@@ -60,6 +63,7 @@ impl Typed {
             libcxi: None,
             gpus: OnGpus::default(),
             cpus: Cpus::Any,
+            clock: ClockChoice::Auto,
             run: defaults,
             outputs: Outputs::default(),
             run_given: Vec::new(),

@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::system::uname;
 
 use super::outcome::{
-    AtomicOptions, Clock, Device, Host, ListOptions, Options, Outcome, SCHEMA_VERSION, Status,
+    AtomicOptions, Device, Host, ListOptions, Options, Outcome, SCHEMA_VERSION, Status,
 };
 use crate::atomic::AtomicOp;
 use crate::machine::placement::Cpus;
-use crate::measure::MonotonicRaw;
+use crate::measure::ClockFacts;
 use crate::plan::{Plan, Role};
 use crate::tool::{Opt, Tool};
 
@@ -37,10 +37,7 @@ impl Outcome {
             device: None,
             addresses: None,
             options: None,
-            clock: Clock {
-                name: MonotonicRaw::NAME.into(),
-                resolution_ns: MonotonicRaw::resolution_ns(),
-            },
+            clock: ClockFacts::of_monotonic_raw().into(),
             results: Vec::new(),
             expectations: Vec::new(),
         }

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::measure::SideResult;
-use crate::measure::{Percentile, Rates, Recorder};
+use crate::measure::{ClockFacts, Percentile, Rates, Recorder, SideResult};
 use crate::plan::expect::{Expectation, Metric};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -239,10 +238,28 @@ pub struct ListOptions {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clock {
-    /// Name of the clock in Linux.
+    /// Name of the clock: TSC, CNTVCT, or a clock of Linux.
     pub name: String,
-    /// Resolution that the kernel reports, in nanoseconds.
+    /// Resolution of the times, in nanoseconds.
     pub resolution_ns: u64,
+    /// Frequency of the counter, measured against CLOCK_MONOTONIC_RAW over the whole run, in Hz;
+    /// null for a clock of Linux, and if nothing was measured.
+    pub frequency_hz: Option<f64>,
+    /// Relative difference between the rate at which counts were converted to nanoseconds and the
+    /// rate measured over the whole run, in parts per million; null for a clock of Linux, and if
+    /// nothing was measured.
+    pub drift_ppm: Option<f64>,
+}
+
+impl From<ClockFacts> for Clock {
+    fn from(facts: ClockFacts) -> Self {
+        Self {
+            name: facts.name.into(),
+            resolution_ns: facts.resolution_ns,
+            frequency_hz: facts.frequency_hz,
+            drift_ppm: facts.drift_ppm,
+        }
+    }
 }
 
 /// The result of one size.

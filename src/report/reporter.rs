@@ -17,8 +17,7 @@ use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::SideResult;
-use crate::measure::{Gauge, Rates, Recorder};
+use crate::measure::{ClockFacts, Gauge, Rates, Recorder, SideResult};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -195,6 +194,11 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
         text::begin(&mut self.out, self.tool, false).map_err(interrupt::output_failed)
+    }
+
+    /// Sets the facts about the clock.
+    pub fn set_clock(&mut self, facts: ClockFacts) {
+        self.outcome.clock = facts.into();
     }
 
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.

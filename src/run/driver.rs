@@ -12,6 +12,7 @@ use crate::error::{Failure, Kind};
 use crate::gpu;
 use crate::interrupt;
 use crate::machine::Machine;
+use crate::measure::{ChosenClock, MonotonicRaw};
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
@@ -74,7 +75,9 @@ impl Visitor for Serve<'_> {
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = ServerResults::new()?;
         drive::<B, _>(self.0, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, &mut results.unread)
+            // Only the client's latencies are reported.
+            let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
+            round_trip::measure::<B>(at, resources, size, clock, &mut results.unread)
         })
     }
 
@@ -113,18 +116,19 @@ impl Visitor for Measure<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        let results = Latencies::new(&self.plan.run)?;
+        let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, resources, size, results| {
-            one_sided::measure::<B>(at, resources, size, &mut results.recorder)
+            one_sided::measure::<B>(at, resources, size, results)
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let results = Latencies::new(&self.plan.run)?;
+        let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, &mut results.recorder)
+            let clock = results.clock.clock();
+            round_trip::measure::<B>(at, resources, size, clock, &mut results.recorder)
         })
     }
 

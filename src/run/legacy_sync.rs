@@ -6,7 +6,7 @@ use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Schedule, longest_iteration, pause};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
-use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::measure::{ChosenClock, Clock, Recorder, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
@@ -20,6 +20,7 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
+    clock: ChosenClock,
     recorder: &mut Recorder,
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
@@ -30,6 +31,7 @@ pub fn measure<B: RoundTripLatency>(
         },
         schedule: Schedule::of(context.run),
         side: context.side,
+        clock,
         policy: WaitPolicy::new(context.watchdog),
         recorder,
     };
@@ -48,6 +50,7 @@ struct Loop<'a> {
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
+    clock: ChosenClock,
     policy: WaitPolicy<'a>,
     recorder: &'a mut Recorder,
 }
@@ -55,8 +58,21 @@ struct Loop<'a> {
 impl RepeatRoundTrip for Loop<'_> {
     type Output = ();
 
-    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
-        let clock = &MonotonicRaw;
+    fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        // The loop is compiled for each clock and does not branch on it.
+        match self.clock {
+            ChosenClock::MonotonicRaw(clock) => self.repeat(&clock, round_trip),
+            ChosenClock::Counter(clock) => self.repeat(&clock, round_trip),
+        }
+    }
+}
+
+impl Loop<'_> {
+    fn repeat<C: Clock>(
+        mut self,
+        clock: &C,
+        round_trip: &mut impl RoundTrip,
+    ) -> Result<(), Failure> {
         enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
             self.once(clock, round_trip)?;
@@ -88,9 +104,7 @@ impl RepeatRoundTrip for Loop<'_> {
         self.once(clock, round_trip)?;
         round_trip.announce(Message::Ordinary)
     }
-}
 
-impl Loop<'_> {
     /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
     #[inline(always)]
     fn once<C: Clock>(
@@ -125,6 +139,7 @@ mod tests {
     use super::super::scripted::{Scripted, Ticking};
     use super::*;
     use crate::bench::testing::Alone;
+    use crate::measure::MonotonicRaw;
 
     /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
@@ -142,6 +157,7 @@ mod tests {
                 gap: 0,
             },
             side,
+            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };
@@ -202,6 +218,7 @@ mod tests {
                 gap: 0,
             },
             side: Side::Client,
+            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };

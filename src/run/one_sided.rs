@@ -1,10 +1,11 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
 use super::driver::Context;
+use super::results::Latencies;
 use super::size_loop::{Schedule, longest_size, repeat};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
 use crate::error::Failure;
-use crate::measure::{MonotonicRaw, Recorder, Supervisor, WaitPolicy};
+use crate::measure::{ChosenClock, Recorder, Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::session::ANSWER_LIMIT;
 
@@ -31,12 +32,13 @@ pub fn measure<B: OneSidedLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    recorder: &mut Recorder,
+    results: &mut Latencies,
 ) -> Result<(), Failure> {
     let measuring = Loop {
         schedule: Schedule::of(context.run),
+        clock: results.clock.clock(),
         supervisor: context.watchdog,
-        recorder,
+        recorder: &mut results.recorder,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
@@ -46,6 +48,7 @@ pub fn measure<B: OneSidedLatency>(
 /// The loop for one size.
 struct Loop<'a> {
     schedule: Schedule,
+    clock: ChosenClock,
     supervisor: &'a dyn Supervisor,
     recorder: &'a mut Recorder,
 }
@@ -54,14 +57,20 @@ impl RepeatTransaction for Loop<'_> {
     type Output = ();
 
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
-        let mut policy = WaitPolicy::new(self.supervisor);
-        let record = |sample| self.recorder.record(sample);
-        repeat(
-            transaction,
-            &MonotonicRaw,
-            self.schedule,
-            &mut policy,
-            record,
-        )
+        let Self {
+            schedule,
+            clock,
+            supervisor,
+            recorder,
+        } = self;
+        let policy = &mut WaitPolicy::new(supervisor);
+        let record = |sample| recorder.record(sample);
+        // The loop is compiled for each clock and does not branch on it.
+        match clock {
+            ChosenClock::MonotonicRaw(clock) => {
+                repeat(transaction, &clock, schedule, policy, record)
+            }
+            ChosenClock::Counter(clock) => repeat(transaction, &clock, schedule, policy, record),
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::bench::api::Part;
 use crate::error::Failure;
-use crate::measure::{Gauge, Rates, Recorder, SideResult};
+use crate::machine::Machine;
+use crate::measure::{Gauge, Rates, Recorder, RunClock, SideResult};
+use crate::plan::Plan;
 use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::RunOptions;
 
@@ -30,22 +32,27 @@ pub trait Results {
 pub struct Latencies {
     /// Keeps the samples of one size.
     pub recorder: Recorder,
+    /// The clock that measures them.
+    pub clock: RunClock,
 }
 
 impl Latencies {
-    /// Allocates the memory for the samples of `run`.
+    /// Chooses the clock, and allocates the memory for the samples of `plan`.
     ///
     /// # Errors
     ///
-    /// Not enough memory for the samples that `--report-all` prints.
-    pub fn new(run: &RunOptions) -> Result<Self, Failure> {
-        let recorder = Recorder::new(run.report_all.then_some(run.iters))?;
-        Ok(Self { recorder })
+    /// A requested clock that cannot be used, and not enough memory for the samples that
+    /// `--report-all` prints.
+    pub fn new(plan: &Plan) -> Result<Self, Failure> {
+        let clock = RunClock::choose(plan.clock, &Machine::this())?;
+        let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
+        Ok(Self { recorder, clock })
     }
 }
 
 impl Results for Latencies {
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure> {
+        reporter.set_clock(self.clock.facts());
         reporter.begin_latencies(run.report_all)
     }
 
@@ -55,10 +62,12 @@ impl Results for Latencies {
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
+        reporter.set_clock(self.clock.facts());
         reporter.latencies(size, &self.recorder)
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
+        reporter.set_clock(self.clock.facts());
         reporter.latencies_cut_short(size, &self.recorder, failure);
     }
 

@@ -11,7 +11,7 @@ use super::size_loop::{Schedule, longest_iteration, repeat};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Transaction};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::measure::{ChosenClock, Clock, MonotonicRaw, Recorder, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::{Side, SyncPoint};
 use crate::session::ANSWER_LIMIT;
@@ -30,11 +30,12 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
+    clock: ChosenClock,
     recorder: &mut Recorder,
 ) -> Result<(), Failure> {
     let (run, session) = (context.run, context.session);
     if run.sync == SyncPoint::Iteration {
-        return legacy_sync::measure::<B>(context, resources, size, recorder);
+        return legacy_sync::measure::<B>(context, resources, size, clock, recorder);
     }
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
@@ -45,6 +46,7 @@ pub fn measure<B: RoundTripLatency>(
         Side::Client => {
             let asking = Asking {
                 schedule,
+                clock,
                 policy,
                 recorder,
             };
@@ -65,6 +67,7 @@ pub fn measure<B: RoundTripLatency>(
 /// The client's loop: measured round trips, and one more that ends the size.
 struct Asking<'a> {
     schedule: Schedule,
+    clock: ChosenClock,
     policy: WaitPolicy<'a>,
     recorder: &'a mut Recorder,
 }
@@ -72,8 +75,18 @@ struct Asking<'a> {
 impl RepeatRoundTrip for Asking<'_> {
     type Output = ();
 
-    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
-        let (clock, policy) = (&MonotonicRaw, &mut self.policy);
+    fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        // The loop is compiled for each clock and does not branch on it.
+        match self.clock {
+            ChosenClock::MonotonicRaw(clock) => self.ask(&clock, round_trip),
+            ChosenClock::Counter(clock) => self.ask(&clock, round_trip),
+        }
+    }
+}
+
+impl Asking<'_> {
+    fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        let policy = &mut self.policy;
         let mut ping = Ping(round_trip);
         repeat(&mut ping, clock, self.schedule, policy, |latency| {
             self.recorder.record(latency)
@@ -145,6 +158,7 @@ mod tests {
                 warmup: 2,
                 gap: 0,
             },
+            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
             recorder: &mut recorder,
         };

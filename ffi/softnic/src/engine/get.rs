@@ -6,7 +6,7 @@ use super::bytes::copy;
 use super::incoming::Reply;
 use super::location::Location;
 use super::memory::Access;
-use super::packet::{INLINE, Kind, MTU, Packet};
+use super::packet::{INLINE, Kind, Packet};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::wire::{Arrival, Wire};
@@ -61,8 +61,9 @@ impl<W: Wire> Engine<W> {
     fn send_reply(&mut self, reply: &mut Reply) -> bool {
         let request = reply.request;
         let total = reply.landing.place.length;
+        let most = self.wire.most_payload() as u32;
         for _ in 0..BURST {
-            let length = (total - reply.sent).min(MTU as u32) as u16;
+            let length = (total - reply.sent).min(most) as u16;
             let from = self.source(reply, length).and_then(|from| match from {
                 Some(from) => from.payload(length, &mut self.staging),
                 None => Ok(std::ptr::null()),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use cxi_sys::C_RC_PCIE_UNSUCCESS_CMPL;
 
 use super::bytes::{copy, update};
-use super::packet::MTU;
+use super::packet::SEGMENT;
 use super::return_codes::ReturnCode;
 use crate::gpu::Gpu;
 
@@ -21,12 +21,12 @@ pub struct Location {
 }
 
 /// A buffer for data read from a GPU on its way into a packet.
-pub struct Staging(Box<[u8; MTU]>);
+pub struct Staging(Box<[u8; SEGMENT]>);
 
 impl Staging {
     /// Makes an empty buffer.
     pub fn new() -> Self {
-        Self(Box::new([0; MTU]))
+        Self(Box::new([0; SEGMENT]))
     }
 }
 

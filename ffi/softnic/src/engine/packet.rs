@@ -6,8 +6,12 @@
 
 use super::arithmetic::{self, Amo};
 
-/// Most payload bytes in one packet: the Portals MTU (nic.md 0).
+/// Most payload bytes of a packet on a link: the Portals MTU (nic.md 0).
 pub const MTU: usize = 2048;
+
+/// Most payload bytes of a packet between software NICs. Without a link model the wire carries
+/// several packets of the link as one: fewer headers cost less, and a longer copy is faster.
+pub const SEGMENT: usize = 4 * MTU;
 
 /// Most payload bytes that fit in the header.
 pub const INLINE: usize = 16;
@@ -165,7 +169,7 @@ impl Packet {
             rendezvous,
             tail: [words[6], words[7]],
         };
-        let limit = if packet.inline { INLINE } else { MTU };
+        let limit = if packet.inline { INLINE } else { SEGMENT };
         let end = u64::from(packet.offset) + u64::from(packet.length);
         let fits = usize::from(packet.length) <= limit
             && end <= u64::from(packet.carried())
@@ -296,8 +300,8 @@ mod tests {
             Packet { offset: 1, ..valid },
             Packet {
                 inline: false,
-                length: 2049,
-                total: 4096,
+                length: SEGMENT as u16 + 1,
+                total: 2 * SEGMENT as u32,
                 ..valid
             },
         ] {

@@ -6,6 +6,7 @@
 use cxi_sys::records::CmdHeader;
 use cxi_sys::*;
 
+use super::packet::MTU;
 use super::return_codes::ReturnCode;
 
 /// Counts of the commands of one queue.
@@ -78,15 +79,23 @@ pub struct EventCounts {
     pub statuses: u64,
 }
 
+/// The class of packets with the most payload.
+const FULL_PACKET: usize = (MTU + 64).ilog2() as usize - 5;
+
 /// Counts of packets by size on the link: 64 bytes (a header without payload), up to 127, up to
 /// 255, and so on up to 4095.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts([u64; 7]);
 
 impl PacketCounts {
-    /// Counts a packet with `payload` bytes.
+    /// Counts the packets of the link that carry `payload` bytes: all but the last are full.
     #[inline]
     pub fn count(&mut self, payload: u16) {
+        let full = payload.saturating_sub(1) / MTU as u16;
+        if full > 0 {
+            self.0[FULL_PACKET] += u64::from(full);
+        }
+        let payload = payload - full * MTU as u16;
         let class = match payload {
             0 => 0,
             _ => (u32::from(payload) + 64).ilog2() as usize - 5,
@@ -208,6 +217,27 @@ impl Telemetry {
             SENT_BY_SIZE..1553 => self.sent.0[(number - SENT_BY_SIZE) as usize],
             RECEIVED_BY_SIZE..1580 => self.received.0[(number - RECEIVED_BY_SIZE) as usize],
             _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_counts_as_packets_of_the_link() {
+        for payload in 0..=u16::MAX {
+            let mut whole = PacketCounts::default();
+            whole.count(payload);
+            let mut cut = PacketCounts::default();
+            let mut rest = payload;
+            while rest > MTU as u16 {
+                cut.count(MTU as u16);
+                rest -= MTU as u16;
+            }
+            cut.count(rest);
+            assert_eq!(whole, cut, "{payload} bytes");
         }
     }
 }

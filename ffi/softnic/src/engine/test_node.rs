@@ -12,7 +12,7 @@ use cxi_sys::*;
 use super::event_queue::EventQueue;
 use super::lists::Entry;
 use super::location::Location;
-use super::packet::Packet;
+use super::packet::{MTU, Packet};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
@@ -42,6 +42,10 @@ pub struct TestWire {
 }
 
 impl Wire for TestWire {
+    fn most_payload(&self) -> usize {
+        MTU
+    }
+
     fn resolve(&mut self, nid: u32, _vni: u16, _pid: u16) -> Result<Peer, ReturnCode> {
         Ok(nid as usize)
     }

@@ -14,7 +14,7 @@ use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, MTU, Packet};
+use super::packet::{INLINE, Kind, Packet};
 use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -354,6 +354,7 @@ impl Transfer {
     /// Sends packets while there is room; true when all are sent, or the operation was aborted.
     #[inline]
     fn advance<W: Wire>(&mut self, lni: usize, nic: &mut Surroundings<'_, W>) -> bool {
+        let most = nic.wire.most_payload() as u32;
         loop {
             // The data of a get is in its reply.
             let end = match self.packet.kind {
@@ -361,7 +362,7 @@ impl Transfer {
                 _ => self.packet.carried(),
             };
             let rest = end - self.packet.offset;
-            self.packet.length = rest.min(MTU as u32) as u16;
+            self.packet.length = rest.min(most) as u16;
             let space = nic.lnis.get(lni).map(|lni| &lni.space);
             let payload = space.ok_or(C_RC_PERM_VIOLATION).and_then(|space| {
                 let (offset, length) = (self.packet.offset, self.packet.length);

@@ -31,6 +31,9 @@ impl Arrival {
 
 /// Carries packets between NICs: shared memory in programs, a list in tests.
 pub trait Wire {
+    /// Returns the most payload bytes of a packet, at most [`SEGMENT`](super::packet::SEGMENT).
+    fn most_payload(&self) -> usize;
+
     /// Returns the NIC that a fabric address currently leads to.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ const TRIES: u32 = 5;
 pub struct Settings {
     /// From one NIC to another.
     pub latency: Duration,
+    /// The most by which the latency of a packet exceeds `latency`, evenly distributed.
+    pub jitter: Duration,
     /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
     pub faults: Faults,
@@ -64,6 +66,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             latency: Duration::ZERO,
+            jitter: Duration::ZERO,
             bandwidth: None,
             faults: Faults {
                 seed: 1,
@@ -149,13 +152,13 @@ impl LinkModel {
             .bandwidth
             .map_or(0.0, |rate| bytes as f64 / rate * 1e9);
         self.busy_until = self.busy_until.max(now) + takes.round() as u64;
-        self.busy_until + nanoseconds(self.settings.latency + late)
+        self.busy_until + nanoseconds(self.settings.latency) + late
     }
 
-    /// Draws the return code that this packet gives its operation, or OK, and its delay. Draws and
-    /// counts the same while the link is down, so that the time does not change the outcome for
+    /// Draws the return code that this packet gives its operation, or OK, and its delay beyond the
+    /// latency in nanoseconds. Draws and counts the same while the link is down, so that the time does not change the outcome for
     /// later packets.
-    fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, Duration) {
+    fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, u64) {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
         let random = match packet.kind {
@@ -163,12 +166,13 @@ impl LinkModel {
             _ => &mut self.requests,
         };
         let losses = random.losses(faults.loss);
-        let mut late = faults.retry * losses.min(TRIES - 1);
+        let mut late = nanoseconds(faults.retry) * u64::from(losses.min(TRIES - 1));
         if let Some((probability, by)) = faults.delay
             && random.happens(probability)
         {
-            late += by;
+            late += nanoseconds(by);
         }
+        late += random.at_most(nanoseconds(self.settings.jitter));
         let begins_operation = packet.offset == 0
             && matches!(
                 packet.kind,
@@ -221,6 +225,14 @@ impl Random {
         probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
+    /// Returns a number from 0 to `limit`, all equally probable. Draws none for 0.
+    fn at_most(&mut self, limit: u64) -> u64 {
+        match limit {
+            0 => 0,
+            _ => ((u128::from(self.next()) * (u128::from(limit) + 1)) >> 64) as u64,
+        }
+    }
+
     /// Returns how many times in a row a packet is lost, at most `TRIES`.
     fn losses(&mut self, probability: f64) -> u32 {
         (0..TRIES).take_while(|_| self.happens(probability)).count() as u32
@@ -266,6 +278,30 @@ mod tests {
         assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
         // The link was idle before.
         assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    }
+
+    #[test]
+    fn jitter_is_evenly_distributed_and_repeatable() {
+        const PACKETS: u64 = 4000;
+        let delays = |seed| {
+            let mut link = link_model(|settings| {
+                settings.latency = Duration::from_nanos(2000);
+                settings.jitter = Duration::from_nanos(9);
+                settings.faults.seed = seed;
+            });
+            (0..PACKETS)
+                .map(|now| link.send_at(&mut put(8), now) - now - 2000)
+                .collect::<Vec<u64>>()
+        };
+        let drawn = delays(7);
+        assert_eq!(delays(7), drawn, "the same seed");
+        assert_ne!(delays(8), drawn, "another seed");
+        assert_eq!(drawn.iter().max(), Some(&9));
+        for delay in 0..=9 {
+            let count = drawn.iter().filter(|&&drawn| drawn == delay).count();
+            // 400 on average.
+            assert!((300..500).contains(&count), "{count} of {delay} ns");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use rustix::thread::futex;
 
 use crate::engine::ReturnCode;
 use crate::engine::bytes::copy;
-use crate::engine::packet::Packet;
+use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::telemetry::PacketCounts;
 use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::fork;
@@ -405,6 +405,12 @@ impl Drop for Fabric {
 }
 
 impl Wire for Fabric {
+    /// A link carries packets of its own size; without a model, packets are as long as cells.
+    #[inline]
+    fn most_payload(&self) -> usize {
+        if self.link.is_some() { MTU } else { SEGMENT }
+    }
+
     #[inline]
     fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
         for route in &self.routes {

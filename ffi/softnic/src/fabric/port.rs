@@ -1,6 +1,6 @@
 //! The shared memory of one open NIC: a header and 64 lanes.
 //!
-//! A lane is a ring of packet cells with one writer, the NIC that claimed it, and one reader, the
+//! A lane is a ring of cells for packets, with one writer, the NIC that claimed it, and one reader, the
 //! owner of the port. A cell is published by its sequence number, stored last. So a writer that
 //! dies in between leaves a cell that is not read, and that the next owner of the lane overwrites.
 //!
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::engine::packet::{MTU, WIRE_FLAG};
+use crate::engine::packet::{SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x05");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x06");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -47,11 +47,13 @@ const OWNER_NAME_AT: usize = 8;
 const TAIL_AT: usize = 64;
 /// The due time of each cell's packet, with a link model.
 const DUE_AT: usize = 128;
-const CELLS_AT: usize = DUE_AT + 8 * CELLS as usize;
+/// The headers of the cells, one after the other, so that processors fetch the next ones ahead.
+const HEADERS_AT: usize = DUE_AT + 8 * CELLS as usize;
 const CELL_HEADER: usize = 64;
-const CELL_LEN: usize = CELL_HEADER + MTU;
+/// The payloads of the cells, from the start of a page.
+const PAYLOADS_AT: usize = (HEADERS_AT + CELLS as usize * CELL_HEADER).next_multiple_of(4096);
 /// A multiple of the page size, so that each lane is allocated separately.
-const LANE_LEN: usize = (CELLS_AT + CELLS as usize * CELL_LEN).next_multiple_of(4096);
+const LANE_LEN: usize = PAYLOADS_AT + CELLS as usize * SEGMENT;
 const PORT_LEN: usize = HEADER_LEN + LANES * LANE_LEN;
 
 /// A bit of the first word of a cell: its packet has a due time.
@@ -223,7 +225,8 @@ impl Port {
     /// number: one more than the position of the packet, counted from the first packet of the lane.
     #[inline]
     pub fn cell_word(&self, lane: usize, position: u32, word: usize) -> &AtomicU64 {
-        self.pages.word(cell_at(lane, position) + 8 * word)
+        let at = lane_at(lane) + HEADERS_AT + cell(position) * CELL_HEADER;
+        self.pages.word(at + 8 * word)
     }
 
     /// Returns the first word of a cell, if it has the packet with this position.
@@ -265,14 +268,15 @@ impl Port {
     /// Returns the word of the due time of a cell.
     #[inline]
     pub fn cell_due(&self, lane: usize, position: u32) -> &AtomicU64 {
-        let at = lane_at(lane) + DUE_AT + 8 * (position % CELLS) as usize;
+        let at = lane_at(lane) + DUE_AT + 8 * cell(position);
         self.pages.word(at)
     }
 
     /// Returns the address of the payload of a cell.
     #[inline]
     pub fn cell_payload(&self, lane: usize, position: u32) -> *mut u8 {
-        self.pages.at(cell_at(lane, position) + CELL_HEADER, MTU)
+        let at = lane_at(lane) + PAYLOADS_AT + cell(position) * SEGMENT;
+        self.pages.at(at, SEGMENT)
     }
 
     /// Claims a lane of this port, whose file is `file`, for a NIC. The directory must be locked,
@@ -308,8 +312,9 @@ fn lane_at(lane: usize) -> usize {
     HEADER_LEN + lane * LANE_LEN
 }
 
-fn cell_at(lane: usize, position: u32) -> usize {
-    lane_at(lane) + CELLS_AT + (position % CELLS) as usize * CELL_LEN
+/// Returns the index of the cell for a position.
+fn cell(position: u32) -> usize {
+    (position % CELLS) as usize
 }
 
 /// Allocates the space of a range. So a full file system is an error here, not a fatal signal at

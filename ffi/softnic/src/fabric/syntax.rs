@@ -4,6 +4,7 @@
 //! | item | meaning |
 //! |---|---|
 //! | `latency=2000ns` | from one NIC to another |
+//! | `jitter=500ns` | the most by which a packet takes longer than `latency`, evenly distributed |
 //! | `bandwidth=25000MB/s` | of the link of each NIC; MB are 10^6 bytes |
 //! | `seed=7` | of the random numbers of the other items |
 //! | `loss=0.01` | probability that a packet is lost |
@@ -37,7 +38,7 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
         (
             "CXIDIAG_LINK",
             link,
-            "latency=TIME, bandwidth=NUMBER followed by MB/s or GB/s; TIME is a number followed by ns, us, ms or s",
+            "latency=TIME, jitter=TIME, bandwidth=NUMBER followed by MB/s or GB/s; TIME is a number followed by ns, us, ms or s",
             link_item as fn(&mut Settings, &str, &str) -> Option<()>,
         ),
         (
@@ -67,6 +68,7 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
 fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
     match name {
         "latency" => settings.latency = time(value)?,
+        "jitter" => settings.jitter = time(value)?,
         "bandwidth" => settings.bandwidth = Some(bandwidth(value)?),
         _ => return None,
     }
@@ -165,11 +167,12 @@ mod tests {
     #[test]
     fn reads_every_item() {
         let found = settings(
-            "latency=2000ns,bandwidth=25.5GB/s",
+            "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
             "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
         )
         .unwrap();
         assert_eq!(found.latency, Duration::from_micros(2));
+        assert_eq!(found.jitter, Duration::from_nanos(500));
         assert_eq!(found.bandwidth, Some(25.5e9));
         let faults = found.faults;
         assert_eq!((faults.seed, faults.loss), (7, 0.01));
@@ -203,6 +206,11 @@ mod tests {
             "latency=.5us",
             "latency=5.us",
             "latency=3601s",
+            "jitter=",
+            "jitter=500",
+            "jitter=-1ns",
+            "jitter=2us:1us",
+            "jitter=3601s",
             "bandwidth=25000",
             "bandwidth=0MB/s",
             "bandwidth=25000mb/s",
@@ -246,6 +254,7 @@ mod tests {
             message,
             "CXIDIAG_LINK: 'latency=2ns': latency is given twice"
         );
+        assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
         assert!(settings("", "seed=1,seed=1").is_err());
     }
 
@@ -277,6 +286,7 @@ mod tests {
         #[test]
         fn reads_all_valid_texts(
             (latency, latency_is) in some_time(),
+            (jitter, jitter_is) in some_time(),
             megabytes in 1u32..1_000_000,
             seed: u64,
             loss in 0.0..=1.0f64,
@@ -285,13 +295,14 @@ mod tests {
             (from, from_is) in some_time(),
             (length, length_is) in some_time(),
         ) {
-            let link = format!("bandwidth={megabytes}MB/s,latency={latency}");
+            let link = format!("bandwidth={megabytes}MB/s,latency={latency},jitter={jitter}");
             let mut faults = format!("seed={seed},loss={loss},delay={loss}:{late},down={from}:{length}");
             for (text, _) in &errors {
                 faults += &format!(",{text}");
             }
             let found = settings(&link, &faults).unwrap();
             prop_assert_eq!(found.latency, latency_is);
+            prop_assert_eq!(found.jitter, jitter_is);
             prop_assert_eq!(found.bandwidth, Some(f64::from(megabytes) * 1e6));
             prop_assert_eq!(found.faults.seed, seed);
             prop_assert_eq!(found.faults.loss, loss);

@@ -2,7 +2,7 @@
 
 use crate::driver::prelude::*;
 
-const LEN: usize = 1 << 20;
+const LEN: usize = 1 << 21;
 
 /// Offers a target at index 0 of a device, and waits for lines instead of events. For each line,
 /// counts the bytes of the target's memory that have the line's value.
@@ -289,9 +289,9 @@ fn paused_target_blocks_its_sender_and_loses_nothing() {
     let mut remote = Remote::start("target 1");
     assert_eq!(put(&mut rig, &source, 1, remote.dfa), C_RC_OK);
     remote.partner.pause();
-    // More packets than fit into the fabric, from more commands than fit into the ring.
-    let len = 16384;
+    // Twice as many packets as fit into the fabric.
     let commands = rig.tx.free() / 2;
+    let len = (LEN / commands) as u32;
     let begun = rig.tx.wp / 2;
     for number in 0..commands {
         let put = rig.dma_put(&source, 0, len, |put| {
@@ -301,7 +301,7 @@ fn paused_target_blocks_its_sender_and_loses_nothing() {
         rig.tx.write(&put);
     }
     rig.tx.ring();
-    // The fabric has room for 64 packets and the begin of a put.
+    // The fabric has room for 64 packets, 512 KiB, and the begin of a put.
     let taken = |rig: &Rig| usize::from(rig.tx.status().rd_ptr());
     wait_for("the fabric to be full", || {
         progress(rig.dev);

@@ -52,11 +52,17 @@ fn moves_immediate_data_of_every_size() {
 fn moves_data_of_sizes_around_packet_size() {
     alone!();
     const MTU: usize = 2048;
-    let (mut rig, sink) = bench(6 * MTU + PAGE);
-    let source = rig.buffer(6 * MTU + PAGE);
+    const SEGMENT: usize = 4 * MTU;
+    let (mut rig, sink) = bench(3 * SEGMENT + PAGE);
+    let source = rig.buffer(3 * SEGMENT + PAGE);
     source.pages.write(0, &pattern(source.pages.len, 1));
-    let around_mtu = [MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 3];
-    for len in [0, 1, 7, 8, 15, 16, 17].into_iter().chain(around_mtu) {
+    let around_mtu = [MTU - 1, MTU, MTU + 1, 2 * MTU];
+    let around_segment = [SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT + MTU + 3];
+    for len in [0, 1, 7, 8, 15, 16, 17]
+        .into_iter()
+        .chain(around_mtu)
+        .chain(around_segment)
+    {
         for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 11), (8, 8)] {
             let what = format!("{len} bytes from {from} to {to}");
             let bytes = source.pages.read(from, len);
