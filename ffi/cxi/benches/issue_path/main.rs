@@ -133,7 +133,7 @@ fn time(block: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Measures blocks of commands that take `slots` slots each.
+/// Measures blocks of commands, which take `slots` slots.
 fn commands(
     label: &'static str,
     slots: u32,
@@ -145,7 +145,7 @@ fn commands(
     let mut row = Row::new(label);
     for _ in 0..ROUNDS {
         row.ours = row.ours.min(time(|| ours(&mut world.transmit)));
-        world.catch_up(slots * BLOCK, BLOCK);
+        world.catch_up(slots, BLOCK);
         row.plain = row.plain.min(time(|| plain(&mut queue)));
         queue.catch_up();
         if let Some((words, low_latency)) = floor {
@@ -171,7 +171,7 @@ fn nomatch(low_latency: bool) -> Row {
         } else {
             "NOMATCH, doorbell"
         },
-        1,
+        BLOCK,
         |transmit| {
             let command = transmit.prepare_nomatch_dma(&command);
             issue(transmit, &command.expect("a valid command"), low_latency);
@@ -215,7 +215,7 @@ fn dma(low_latency: bool) -> Row {
         } else {
             "full DMA, doorbell"
         },
-        1,
+        BLOCK,
         |transmit| {
             let command = transmit.prepare_dma(&command);
             issue(transmit, &command.expect("a valid command"), low_latency);
@@ -230,7 +230,7 @@ fn list() -> Row {
     let mut bytes = Bytes::new(command.bytes());
     commands(
         "list of 16 full DMA, one doorbell",
-        1,
+        BLOCK,
         |transmit| {
             for _ in 0..BLOCK / LIST {
                 let mut batch = transmit.batch();
@@ -264,6 +264,30 @@ fn idc_put<const WORDS: usize>(label: &'static str, length: usize, slots: u32) -
     )
 }
 
+fn idc_list() -> Row {
+    let mut header = IdcHdr::new();
+    let payload = [7; 224];
+    let mut bytes = Bytes::new(header.bytes());
+    // Two commands share a slot.
+    commands(
+        "list of 16 IDC puts, one doorbell",
+        BLOCK / 2,
+        |transmit| {
+            for _ in 0..BLOCK / LIST {
+                let mut batch = transmit.batch();
+                for place in 0..LIST as usize {
+                    let bytes = &payload[8 * place..][..black_box(8)];
+                    header.set_remote_offset(8 * place as u64);
+                    batch.emit_idc_put(&header, bytes).expect("there is room");
+                }
+                batch.commit_doorbell();
+            }
+        },
+        |queue| queue.idc_list(&mut bytes, &payload, BLOCK, LIST),
+        None,
+    )
+}
+
 fn idc_amo() -> Row {
     let mut command = IdcAmoCmd::new();
     command
@@ -272,7 +296,7 @@ fn idc_amo() -> Row {
     let mut bytes = Bytes::new(command.bytes());
     commands(
         "IDC AMO, low-latency",
-        1,
+        BLOCK,
         |transmit| {
             for operand in 0..u64::from(BLOCK) {
                 command.set_op1_word1(operand);
@@ -331,8 +355,9 @@ fn main() {
         dma(true),
         dma(false),
         list(),
-        idc_put::<4>("IDC put of 8 B, low-latency", 8, 1),
-        idc_put::<32>("IDC put of 192 B, low-latency", 192, 4),
+        idc_list(),
+        idc_put::<4>("IDC put of 8 B, low-latency", 8, BLOCK),
+        idc_put::<32>("IDC put of 192 B, low-latency", 192, 4 * BLOCK),
         idc_amo(),
         events("event seen and acknowledged", true),
         events("empty poll", false),

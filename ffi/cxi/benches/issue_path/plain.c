@@ -265,6 +265,21 @@ bool plain_idc_put(struct queue *q, const struct command *template, const uint8_
 	return true;
 }
 
+/* Puts of 8 bytes to ascending places, in lists of `list` with one doorbell each */
+bool plain_idc_list(struct queue *q, struct command *template, const uint8_t *payload,
+		    uint32_t count, uint32_t list)
+{
+	for (uint32_t i = 0; i < count; i += list) {
+		for (uint64_t k = 0; k < list; k++) {
+			memcpy(template->rest + 6, &(uint64_t){ 8 * k }, 8);
+			if (!put(q, template, payload + 8 * k, 8, 0))
+				return false;
+		}
+		ring(q);
+	}
+	return true;
+}
+
 /* An atomic operation in the command, small form, with another operand each time */
 bool plain_idc_amo(struct queue *q, struct command *template, uint32_t count, bool low_latency)
 {

@@ -73,6 +73,7 @@ functions! {
     plain_dma: fn(*mut Queue, *const Bytes, u32, bool) -> bool;
     plain_list: fn(*mut Queue, *mut Bytes, u32, u32) -> bool;
     plain_idc_put: fn(*mut Queue, *const Bytes, *const u8, u32, u32, bool) -> bool;
+    plain_idc_list: fn(*mut Queue, *mut Bytes, *const u8, u32, u32) -> bool;
     plain_idc_amo: fn(*mut Queue, *mut Bytes, u32, bool) -> bool;
     plain_poll: fn(*mut Events, u32, u32) -> u32;
     floor_launch: fn(*mut Queue, *const u64, u32, u32, u32, bool);
@@ -197,6 +198,13 @@ impl Plain {
             )
         };
         assert!(issued);
+    }
+
+    pub fn idc_list(&mut self, header: &mut Bytes, payload: &[u8; 224], count: u32, list: u32) {
+        let issue = self.functions.plain_idc_list;
+        // SAFETY: the queue and the header are as plain.c declares them; the payload holds 8 bytes
+        // for each operation of a list.
+        assert!(unsafe { issue(&raw mut self.queue, header, payload.as_ptr(), count, list) });
     }
 
     pub fn idc_amo(&mut self, command: &mut Bytes, count: u32, low_latency: bool) {
