@@ -78,7 +78,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 41] = [
+pub static OPTIONS: [OptionDef; 42] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -582,6 +582,26 @@ pub static OPTIONS: [OptionDef; 41] = [
         },
         set: |typed, _| {
             typed.run.sync = SyncPoint::Iteration;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::ShowError,
+        short: None,
+        long: "show-error",
+        value: None,
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Print what the tool itself adds to a latency".into(),
+        manual: |_| {
+            "Print one line after the table about what the tool itself adds to a latency: the cost \
+             of reading the clock, of issuing a command and of polling an event, measured without \
+             a NIC. With `--percentiles`, a tilde (~) marks a percentile that differs from the one \
+             before it by less than the spread of the tool."
+        },
+        set: |typed, _| {
+            typed.outputs.show_error = true;
             Ok(())
         },
     },

@@ -1,8 +1,9 @@
-//! Measuring: the clock, waiting for the NIC, exact statistics, a histogram and, if requested, all
-//! samples; bandwidth and packet rate.
+//! Measuring: the clock and the tool's own error, waiting for the NIC, exact statistics, a histogram
+//! and, if requested, all samples; bandwidth and packet rate.
 
 mod clock;
 mod gauge;
+mod own_error;
 mod percentile;
 mod rates;
 mod recorder;
@@ -12,6 +13,7 @@ pub mod wait_policy;
 
 pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
 pub use gauge::Gauge;
+pub use own_error::{Distribution, OwnError};
 pub use percentile::Percentile;
 pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;

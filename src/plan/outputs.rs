@@ -27,6 +27,8 @@ impl Place {
 /// The requested outputs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
+    /// A line about what the tool itself adds to a latency, after the table.
+    pub show_error: bool,
     /// A block of percentiles after the table.
     pub percentiles: bool,
     /// A JSON document.

@@ -2,7 +2,7 @@
 //!
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
-use super::outcome::{Outcome, SizeResult};
+use super::outcome::{Outcome, PercentileValue, SizeResult};
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
 use crate::tool::Tool;
@@ -189,8 +189,15 @@ pub fn header(tool: &Tool, table: Table) -> String {
     })
 }
 
-/// Returns the row of a result, of which `count` operations are shown.
-pub fn row(tool: &Tool, table: Table, result: &SizeResult, count: Option<u64>) -> String {
+/// Returns the row of a result, of which `count` operations are shown. `own_spread` adds the marks of
+/// percentiles that differ by less than the spread of the tool.
+pub fn row(
+    tool: &Tool,
+    table: Table,
+    result: &SizeResult,
+    count: Option<u64>,
+    own_spread: bool,
+) -> String {
     let size = format!(
         "{:width$}",
         result.size_bytes,
@@ -206,10 +213,10 @@ pub fn row(tool: &Tool, table: Table, result: &SizeResult, count: Option<u64>) -
             Value::Fact(_) => None,
         };
         let cell = cell.unwrap_or_else(|| "-".into());
-        let mark = if is_marked(column, table, result) {
-            MARK
-        } else {
-            ""
+        let mark = match marked(column, table, result) {
+            Some(value) if value.too_few_samples => FEW_SAMPLES,
+            Some(value) if own_spread && value.within_own_spread == Some(true) => OWN_SPREAD,
+            _ => "",
         };
         let (width, marks) = (form.width, marks(table));
         format!("{row}  {cell:>width$}{mark:marks$}")
@@ -218,26 +225,31 @@ pub fn row(tool: &Tool, table: Table, result: &SizeResult, count: Option<u64>) -
 }
 
 /// Marks a percentile of too few samples.
-pub const MARK: &str = "*";
+pub const FEW_SAMPLES: &str = "*";
+
+/// Marks a percentile that differs from the one before it by less than the spread of the tool.
+pub const OWN_SPREAD: &str = "~";
 
 /// The width of the marks behind each cell.
 fn marks(table: Table) -> usize {
     match table {
         Table::Results => 0,
-        Table::Percentiles => MARK.len(),
+        Table::Percentiles => FEW_SAMPLES.len(),
     }
 }
 
-fn is_marked(column: &Column, table: Table, result: &SizeResult) -> bool {
-    let (Table::Percentiles, Some(Metric::Percentile(percentile)), Some(latency)) =
-        (table, column.shown_metric(), &result.latency)
+/// Returns the percentile that a cell shows, in a table with marks.
+fn marked<'a>(
+    column: &Column,
+    table: Table,
+    result: &'a SizeResult,
+) -> Option<&'a PercentileValue> {
+    let (Table::Percentiles, Some(Metric::Percentile(percentile))) = (table, column.shown_metric())
     else {
-        return false;
+        return None;
     };
-    latency
-        .percentiles
-        .iter()
-        .any(|value| value.percent == percentile.percent() && value.too_few_samples)
+    let mut values = result.latency.iter().flat_map(|of| &of.percentiles);
+    values.find(|value| value.percent == percentile.percent())
 }
 
 fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {

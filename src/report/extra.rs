@@ -2,33 +2,69 @@
 
 use std::io::{self, Write};
 
-use super::columns::{self, MARK, Table};
-use super::outcome::{SizeResult, Verdict};
+use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
+use super::outcome::{Clock, Distribution, MeasurementError, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
 
-/// Writes the percentiles of each size.
+/// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
 ///
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn percentiles(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+pub fn percentiles(
+    out: &mut impl Write,
+    tool: &Tool,
+    results: &[SizeResult],
+    own_spread: bool,
+) -> io::Result<()> {
     let header = columns::header(tool, Table::Percentiles);
     writeln!(out, "{header}")?;
-    let mut any_marked = false;
+    let mut rows = String::new();
     for result in results.iter().filter(|result| result.latency.is_some()) {
-        let row = columns::row(tool, Table::Percentiles, result, None);
-        any_marked |= row.contains(MARK);
-        writeln!(out, "{row}")?;
+        rows += &columns::row(tool, Table::Percentiles, result, None, own_spread);
+        rows.push('\n');
     }
-    if any_marked {
-        writeln!(
-            out,
-            "{MARK} fewer than 10 samples above this percentile: unreliable"
-        )?;
+    out.write_all(rows.as_bytes())?;
+    for (mark, meaning) in [
+        (
+            FEW_SAMPLES,
+            "fewer than 10 samples above this percentile: unreliable",
+        ),
+        (
+            OWN_SPREAD,
+            "differs from the percentile before it by less than the spread of the tool",
+        ),
+    ] {
+        if rows.contains(mark) {
+            writeln!(out, "{mark} {meaning}")?;
+        }
     }
     writeln!(out, "{}", "-".repeat(header.len()))
+}
+
+/// Writes what the tool itself adds to a latency, in one line.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) -> io::Result<()> {
+    let of =
+        |name, of: Distribution| format!("{name} {} ({} to {})", of.p50_ns, of.min_ns, of.p99_ns);
+    let drift = clock
+        .drift_ppm
+        .map(|ppm| format!(", drift {ppm:.1} ppm"))
+        .unwrap_or_default();
+    writeln!(
+        out,
+        "Own error in ns, p50 (min to p99): {}, {}, {}, {}; {}{drift}",
+        of("clock", error.clock),
+        of("issue", error.issue),
+        of("poll", error.poll),
+        of("issue and poll", error.path),
+        clock.name,
+    )
 }
 
 /// Writes for each size which expectations it meets.
@@ -75,7 +111,7 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete)
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5))
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -91,7 +127,7 @@ mod tests {
             SizeResult::none(16),
             recorded(4_294_967_295, [123_456_789]),
         ];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results));
+        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
         let expected = "\
 RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
            8       2.499        2.899        2.989        2.998*       2.999*       2.999
@@ -103,10 +139,61 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
     }
 
     #[test]
+    fn marks_percentiles_within_spread_of_the_tool() {
+        // 2000 to 2499 ns, and 1 % of the samples at 2,600 ns.
+        let samples = (0..100_000).map(|i| if i < 99_000 { 2_000 + i % 500 } else { 2_600 });
+        let text = written(|out| percentiles(out, &TOOLS[0], &[recorded(8, samples)], true));
+        let expected = "\
+RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
+           8       2.252        2.454        2.499        2.600        2.600~       2.600~
+~ differs from the percentile before it by less than the spread of the tool
+------------------------------------------------------------------------------------------
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn prints_own_error_in_one_line() {
+        let of = |p50_ns| Distribution {
+            count: 4096,
+            min_ns: p50_ns - 1,
+            p50_ns,
+            p99_ns: p50_ns + 3,
+            max_ns: 40_000,
+        };
+        let error = MeasurementError {
+            clock: of(13),
+            issue: of(41),
+            poll: of(22),
+            path: of(60),
+            granularity_ns: 1,
+            spread_ns: 4,
+        };
+        let mut clock = Clock {
+            name: "TSC".into(),
+            resolution_ns: 1,
+            frequency_hz: Some(2.6e9),
+            drift_ppm: Some(-0.14),
+        };
+        let text = written(|out| own_error(out, &clock, &error));
+        assert_eq!(
+            text,
+            "Own error in ns, p50 (min to p99): clock 13 (12 to 16), issue 41 (40 to 44), \
+             poll 22 (21 to 25), issue and poll 60 (59 to 63); TSC, drift -0.1 ppm\n"
+        );
+        clock.drift_ppm = None;
+        let text = written(|out| own_error(out, &clock, &error));
+        assert!(text.ends_with("; TSC\n"), "{text}");
+    }
+
+    #[test]
     fn explains_the_mark_only_if_used() {
         let results = [recorded(8, (0..100_000).map(|i| 2_000 + i % 100))];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results));
-        assert!(!text.contains(MARK), "{text}");
+        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
+        assert!(
+            !text.contains(FEW_SAMPLES) && !text.contains(OWN_SPREAD),
+            "{text}"
+        );
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Outcome {
             addresses: None,
             options: None,
             clock: ClockFacts::of_monotonic_raw().into(),
+            measurement_error: None,
             results: Vec::new(),
             expectations: Vec::new(),
         }

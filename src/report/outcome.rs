@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::measure::{ClockFacts, Percentile, Rates, Recorder, SideResult};
+use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult};
 use crate::plan::expect::{Expectation, Metric};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -46,6 +46,9 @@ pub struct Outcome {
     pub options: Option<Options>,
     /// The clock that measured.
     pub clock: Clock,
+    /// What the tool itself adds to a latency, measured without a NIC before the first size; null in a
+    /// bandwidth tool, and if nothing was measured.
+    pub measurement_error: Option<MeasurementError>,
     /// One entry for each size, in the order of the run; empty if the arguments were invalid.
     pub results: Vec<SizeResult>,
     /// One entry for each size and each bound of --expect.
@@ -262,6 +265,68 @@ impl From<ClockFacts> for Clock {
     }
 }
 
+/// What the tool itself adds to a latency. Each time contains the cost of about one reading of the
+/// clock, as a latency does.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MeasurementError {
+    /// Two readings of the clock in a row.
+    pub clock: Distribution,
+    /// Issuing a command with 8 bytes of data by a low-latency write.
+    pub issue: Distribution,
+    /// Polling an event that is ready.
+    pub poll: Distribution,
+    /// Issuing and polling in one sample: the latency that the tool reports for a NIC that takes no
+    /// time.
+    pub path: Distribution,
+    /// Granularity of the clock, in nanoseconds.
+    pub granularity_ns: u64,
+    /// Spread of the tool's own part of a latency, in nanoseconds: p99 minus minimum of the path, and
+    /// at least the granularity.
+    pub spread_ns: u64,
+}
+
+/// A distribution of times.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Distribution {
+    /// Number of samples.
+    pub count: u64,
+    /// Smallest sample, in nanoseconds.
+    pub min_ns: u64,
+    /// Median, in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile, in nanoseconds.
+    pub p99_ns: u64,
+    /// Largest sample, in nanoseconds.
+    pub max_ns: u64,
+}
+
+impl From<measure::Distribution> for Distribution {
+    fn from(of: measure::Distribution) -> Self {
+        Self {
+            count: of.count,
+            min_ns: of.min_ns,
+            p50_ns: of.p50_ns,
+            p99_ns: of.p99_ns,
+            max_ns: of.max_ns,
+        }
+    }
+}
+
+impl From<OwnError> for MeasurementError {
+    fn from(error: OwnError) -> Self {
+        Self {
+            clock: error.clock.into(),
+            issue: error.issue.into(),
+            poll: error.poll.into(),
+            path: error.path.into(),
+            granularity_ns: error.granularity_ns,
+            spread_ns: error.spread_ns(),
+        }
+    }
+}
+
 /// The result of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -317,6 +382,10 @@ pub struct PercentileValue {
     pub value_ns: u64,
     /// Whether fewer than 10 samples lie above this percentile, so that it is unreliable.
     pub too_few_samples: bool,
+    /// Whether it differs from the percentile before it (the first one: from the minimum) by less than
+    /// the spread of the tool itself, so that the difference may be an error of the measurement; null
+    /// if that spread was not measured.
+    pub within_own_spread: Option<bool>,
 }
 
 /// Bandwidth of one size.
@@ -365,15 +434,26 @@ impl SizeResult {
         }
     }
 
-    /// Returns the result of a size from the samples of a latency tool.
-    pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent) -> Self {
+    /// Returns the result of a size from the samples of a latency tool. `own_spread_ns` is the spread
+    /// of the tool itself, if it was measured.
+    pub fn of_latencies(
+        size: u64,
+        recorder: &Recorder,
+        extent: Extent,
+        own_spread_ns: Option<u64>,
+    ) -> Self {
         let statistics = recorder.statistics();
         let count = statistics.count();
+        let mut before = statistics.min();
         let value = |percentile: Percentile| {
+            let value_ns = recorder.percentile(percentile)?;
+            let step = value_ns - before;
+            before = value_ns;
             Some(PercentileValue {
                 percent: percentile.percent(),
-                value_ns: recorder.percentile(percentile)?,
+                value_ns,
                 too_few_samples: !percentile.is_supported_by(count),
+                within_own_spread: own_spread_ns.map(|spread| step < spread),
             })
         };
         Self {
@@ -468,7 +548,7 @@ mod tests {
 
     #[test]
     fn returns_latency_metrics() {
-        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete);
+        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, None);
         let figure = |name: &str| result.figure(name.parse().unwrap());
         assert_eq!(figure("min"), Some(1.0));
         assert_eq!(figure("max"), Some(1_000.0));
@@ -484,6 +564,27 @@ mod tests {
             .map(|p| p.too_few_samples)
             .collect();
         assert_eq!(marked, [false, false, false, true, true, false]);
+    }
+
+    #[test]
+    fn marks_percentiles_that_the_tool_cannot_distinguish() {
+        // Minimum 100, median 104, p90 to p99.99 112, maximum 120.
+        let samples = (0..1_000).map(|i| match i {
+            0 => 100,
+            1..600 => 104,
+            600..999 => 112,
+            _ => 120,
+        });
+        let recorder = recorded(samples);
+        let marks = |spread| {
+            let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, spread);
+            let percentiles = result.latency.unwrap().percentiles;
+            let marks = percentiles.iter().map(|of| of.within_own_spread);
+            marks.collect::<Vec<_>>()
+        };
+        assert_eq!(marks(None), [None; 6]);
+        let expected = [true, false, true, true, false, true].map(Some);
+        assert_eq!(marks(Some(8)), expected);
     }
 
     #[test]
@@ -504,7 +605,7 @@ mod tests {
 
     #[test]
     fn treats_no_samples_as_not_measured() {
-        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial);
+        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, None);
         assert_eq!(
             (result.extent, result.latency.is_none()),
             (Extent::None, true)

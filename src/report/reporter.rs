@@ -17,7 +17,7 @@ use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, Rates, Recorder, SideResult};
+use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -201,6 +201,16 @@ impl Reporter {
         self.outcome.clock = facts.into();
     }
 
+    /// Returns whether an output shows what the tool itself adds to a latency.
+    pub fn shows_own_error(&self) -> bool {
+        self.outputs.show_error || self.documents.json.is_some()
+    }
+
+    /// Sets what the tool itself adds to a latency.
+    pub fn set_own_error(&mut self, error: OwnError) {
+        self.outcome.measurement_error = Some(error.into());
+    }
+
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
@@ -250,7 +260,7 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete);
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None);
         let (out, count) = (&mut self.out, Some(result.count));
         text::result(out, self.tool, &result, count, recorder.samples())
     }
@@ -269,7 +279,8 @@ impl Reporter {
         recorder: &Recorder,
         extent: Extent,
     ) -> Result<(), Failure> {
-        let result = SizeResult::of_latencies(size, recorder, extent);
+        let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
+        let result = SizeResult::of_latencies(size, recorder, extent, spread);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -373,8 +384,14 @@ impl Reporter {
     fn extra(&mut self) -> io::Result<()> {
         self.add_unmeasured_sizes();
         let out = &mut self.out;
+        if self.outputs.show_error
+            && let Some(error) = &self.outcome.measurement_error
+        {
+            extra::own_error(out, &self.outcome.clock, error)?;
+        }
         if self.outputs.percentiles {
-            extra::percentiles(out, self.tool, &self.outcome.results)?;
+            let own_spread = self.outputs.show_error;
+            extra::percentiles(out, self.tool, &self.outcome.results, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {

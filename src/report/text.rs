@@ -42,7 +42,7 @@ pub fn result(
         every(out, tool, samples)?;
         titles(out, tool)?;
     }
-    let row = columns::row(tool, Table::Results, result, count);
+    let row = columns::row(tool, Table::Results, result, count, false);
     writeln!(out, "{row}")?;
     // Also into a pipe: a reader that follows a long run sees each size as soon as it is measured.
     out.flush()
@@ -179,7 +179,7 @@ mod tests {
     fn measured(size: u64, samples: &[u64]) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         samples.iter().for_each(|sample| recorder.record(*sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete)
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, None)
     }
 
     /// Writes the row of a latency tool.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
-use crate::measure::{Gauge, Rates, Recorder, RunClock, SideResult};
+use crate::measure::{ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult};
 use crate::plan::Plan;
 use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::RunOptions;
@@ -52,6 +52,13 @@ impl Latencies {
 
 impl Results for Latencies {
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure> {
+        if reporter.shows_own_error() {
+            let error = match self.clock.clock() {
+                ChosenClock::MonotonicRaw(clock) => OwnError::measure(&clock),
+                ChosenClock::Counter(clock) => OwnError::measure(&clock),
+            };
+            reporter.set_own_error(error?);
+        }
         reporter.set_clock(self.clock.facts());
         reporter.begin_latencies(run.report_all)
     }

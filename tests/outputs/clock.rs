@@ -1,9 +1,9 @@
-//! The clock of a run: its choice, and what the documents show of it.
+//! The clock of a run and the tool's own error: their choice, and what the outputs show of them.
 
 use serde_json::Value;
 
 use super::harness::machine::MadeUp;
-use super::harness::{Fabric, assert_success, finish, stderr};
+use super::harness::{Fabric, assert_success, finish, masked, stderr, stdout};
 use super::{document, short};
 
 const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -87,4 +87,39 @@ fn bandwidth_tool_takes_no_clock() {
     assert_eq!(output.status.code(), Some(2));
     let output = short("send-bw", &["--json"]);
     assert_eq!(document(&output)["clock"]["name"], "CLOCK_MONOTONIC_RAW");
+}
+
+#[test]
+fn json_of_latency_tools_has_own_error() {
+    for tool in ["write-lat", "read-lat", "atomic-lat", "send-lat"] {
+        let run = document(&short(tool, &["--json"]));
+        let error = &run["measurement_error"];
+        for part in ["clock", "issue", "poll", "path"] {
+            let at = |field: &str| error[part][field].as_u64().unwrap();
+            let ordered = [at("min_ns"), at("p50_ns"), at("p99_ns"), at("max_ns")];
+            assert!(at("count") > 1000 && ordered.is_sorted(), "{error:#}");
+        }
+        assert!(error["path"]["min_ns"].as_u64() > Some(0), "{error:#}");
+        let percentiles = run["results"][0]["latency"]["percentiles"].as_array();
+        for percentile in percentiles.unwrap() {
+            assert!(percentile["within_own_spread"].is_boolean(), "{percentile}");
+        }
+    }
+    let run = document(&short("send-bw", &["--json"]));
+    assert!(run["measurement_error"].is_null());
+}
+
+#[test]
+fn text_shows_own_error_only_on_request() {
+    let text = |options: &[&str]| {
+        let output = short("write-lat", options);
+        assert_success(&output);
+        stdout(&output)
+    };
+    let plain = masked(&text(&[]));
+    let shown = text(&["--show-error"]);
+    let (table, line) = shown.split_once("Own error in ns").expect("the line");
+    assert_eq!(masked(table), plain);
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.contains("issue and poll "), "{line}");
 }

@@ -61,6 +61,7 @@ const WRAPPER: House = House {
         &["portal", "queue"],
         &["target_queue", "transmit_queue", "trigger_queue"],
         &["prepared"],
+        &["calibration"],
         &["lib"],
     ],
 };

@@ -14,7 +14,8 @@
 //! | [`Counter`], [`TriggerQueue`] | counters, and commands that wait for them |
 //! | [`PortalTableEntry`] | targets of operations |
 //! | [`address`] | fabric addresses and match ids |
-//! | [`clock`] | the clock of the measurements |
+//! | [`clock`] | the clocks of the measurements |
+//! | [`calibration`] | queues without a NIC |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
@@ -25,6 +26,7 @@
 //!
 //! | floor | files |
 //! |---|---|
+//! | 12 | `calibration` |
 //! | 11 | `prepared` |
 //! | 10 | `trigger_queue`, `transmit_queue`, `target_queue` |
 //! | 9 | `queue` (what they have in common), `portal` |
@@ -57,6 +59,7 @@
 pub mod address;
 mod backing;
 mod bus;
+pub mod calibration;
 pub mod clock;
 mod counter;
 mod device;
