@@ -31,6 +31,20 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
         })
 }
 
+/// Returns a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
+pub fn percent(text: &str) -> Option<f64> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (whole, parts) = number.split_once('.').unwrap_or((number, "0"));
+    if !plain(whole) || !plain(parts) {
+        return None;
+    }
+    number
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

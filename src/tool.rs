@@ -52,6 +52,8 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--until`
+    Until,
     /// `--clock`
     Clock,
     /// `--legacy-sync`
@@ -95,7 +97,7 @@ pub enum Opt {
 }
 
 /// Options of latency tools only, after their own ones in the help text.
-const LATENCY: &[Opt] = &[Opt::Clock, Opt::ShowError];
+const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
 
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
@@ -230,7 +232,13 @@ mod tests {
     #[test]
     fn only_latency_tools_take_options_about_latencies() {
         for tool in TOOLS {
-            for option in [Opt::Clock, Opt::ShowError, Opt::Percentiles, Opt::HdrLog] {
+            for option in [
+                Opt::Until,
+                Opt::Clock,
+                Opt::ShowError,
+                Opt::Percentiles,
+                Opt::HdrLog,
+            ] {
                 assert_ne!(
                     tool.takes(option),
                     tool.measures_bandwidth(),

@@ -233,6 +233,24 @@ fn sends_each_barrier_and_result() {
     }
 }
 
+/// The server of a one-sided run takes no part, so the client may end a size when it likes. In `send-lat`
+/// a legacy server decides with the client when a size ends.
+#[test]
+fn until_needs_cxidiag_server_in_send_lat_only() {
+    let fabric = Fabric::new();
+    let options = "--until=100000% -D 1 --latency-gap 100";
+    for tool in ["write-lat", "read-lat", "atomic-lat"] {
+        assert_both_succeed(&fabric.against_server(tool, options, None));
+    }
+    let refused = fabric.against_server("send-lat", options, None);
+    let errors = assert_status(&refused.cxidiag, 1);
+    assert!(
+        errors.contains("--until needs a cxidiag server"),
+        "{errors}"
+    );
+    fabric.assert_nothing_left();
+}
+
 /// Results of bandwidth runs have the count of sent messages, which is 0 for a side that only answers.
 #[test]
 fn sends_its_count_of_messages() {

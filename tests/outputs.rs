@@ -20,6 +20,8 @@ mod hdr_log;
 mod progress;
 #[path = "outputs/schema.rs"]
 mod schema;
+#[path = "outputs/until.rs"]
+mod until;
 
 /// A short loopback run of `tool` with these options.
 fn short(tool: &str, options: &[&str]) -> Output {

@@ -15,11 +15,11 @@ use super::values::{
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::gpu;
-use crate::measure::ClockChoice;
-use crate::number::within;
+use crate::measure::{ClockChoice, Until};
+use crate::number::{percent, within};
 use crate::plan::expect;
 use crate::plan::typed::Typed;
-use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID};
+use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, DEFAULT_UNTIL_DURATION_S};
 use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, SyncPoint};
 use crate::tool::{Opt, Tool};
 
@@ -78,7 +78,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 42] = [
+pub static OPTIONS: [OptionDef; 43] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -533,6 +533,36 @@ pub static OPTIONS: [OptionDef; 42] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Until,
+        short: None,
+        long: "until",
+        value: Some(Value::new("PERCENT", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            format!(
+                "Measure each size until the 95% interval of the\n\
+                 median lies within PERCENT of it, at most for the\n\
+                 --duration ({DEFAULT_UNTIL_DURATION_S} s if not given); exit status 3 if a\n\
+                 median stays unstable"
+            )
+        },
+        manual: |_| {
+            "Measure each size until both ends of the 95 % confidence interval of the median lie \
+             within *PERCENT* of the median, such as 1%. A size takes at least 100 samples and at \
+             most the time of `--duration`, 10 seconds if that is not given. A table shows the \
+             medians and their intervals; a median that did not reach the limit is shown as \
+             *unstable*, and the exit status is then 3. `send-lat` needs a server that is a cxidiag."
+        },
+        set: |typed, value| {
+            let limit = percent(text(value)?).filter(|percent| *percent > 0.0);
+            let percent = limit.ok_or("expected a percentage above 0, such as 1%")?;
+            typed.until = Some(Until { percent });
             Ok(())
         },
     },

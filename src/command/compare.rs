@@ -13,6 +13,7 @@ use crate::error::invalid;
 use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::measure::Percentile;
+use crate::number::percent;
 use crate::plan::expect::Metric;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::comparison::{self, Comparison};
@@ -200,20 +201,6 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         max_regress,
         figure,
     }))
-}
-
-/// Reads a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
-fn percent(typed: &str) -> Option<f64> {
-    let number = typed.strip_suffix('%').unwrap_or(typed);
-    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let (whole, parts) = number.split_once('.').unwrap_or((number, "0"));
-    if !plain(whole) || !plain(parts) {
-        return None;
-    }
-    number
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite())
 }
 
 /// Reads the document at `path`.

@@ -8,6 +8,7 @@ mod percentile;
 mod rates;
 mod recorder;
 mod run_clock;
+mod stability;
 mod stats;
 pub mod wait_policy;
 
@@ -18,5 +19,6 @@ pub use percentile::Percentile;
 pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;
 pub use run_clock::{ClockChoice, ClockFacts, RunClock};
+pub use stability::{StabilityCheck, Until};
 pub use stats::Statistics;
 pub use wait_policy::{Supervisor, WaitPolicy};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
+use super::stability::median_ranks;
 use super::{Gauge, Percentile, Statistics};
 use crate::error::{Context, Failure};
 
@@ -85,7 +86,23 @@ impl Recorder {
     /// Returns the sample (ns) at the nearest rank of `percentile`, with the resolution of the
     /// histogram: never less than the sample, never more than the maximum. `None` without samples.
     pub fn percentile(&self, percentile: Percentile) -> Option<u64> {
-        let rank = percentile.rank(self.statistics.count());
+        self.at_rank(percentile.rank(self.statistics.count()))
+    }
+
+    /// Returns the median (ns). `None` without samples.
+    pub fn median(&self) -> Option<u64> {
+        self.percentile(Percentile::MEDIAN)
+    }
+
+    /// Returns the ends (ns) of the 95 % confidence interval of the median. `None` with too few
+    /// samples.
+    pub fn median_interval(&self) -> Option<(u64, u64)> {
+        let (low, high) = median_ranks(self.statistics.count())?;
+        self.at_rank(low).zip(self.at_rank(high))
+    }
+
+    /// Returns the sample at a rank in ascending order, from 1, with the resolution of the histogram.
+    fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         let place = self.histogram.iter_recorded().find(|place| {
             seen += place.count_since_last_iteration();

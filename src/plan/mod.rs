@@ -17,7 +17,7 @@ use crate::endpoint::Site;
 use crate::error::{Failure, invalid};
 use crate::gpu::OnGpus;
 use crate::machine::placement::{Cpus, Placement};
-use crate::measure::ClockChoice;
+use crate::measure::{ClockChoice, Until};
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
 use outputs::Outputs;
@@ -32,6 +32,9 @@ pub const DEFAULT_PORT: u16 = 49194;
 
 /// Time limit for a connection to one address. TCP alone would try for two minutes.
 pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Seconds for each size of a run with `--until` and without `--duration`.
+pub const DEFAULT_UNTIL_DURATION_S: u32 = 10;
 
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub struct Plan {
     pub placement: Placement,
     /// The clock that measures latencies.
     pub clock: ClockChoice,
+    /// The limit at which the median of a size is known well enough, if the run ends there.
+    pub until: Option<Until>,
     /// How a server listens.
     pub listening: Listening,
     /// How a client reaches its server.
@@ -149,6 +154,7 @@ impl Plan {
         let (run, outputs, ignored) = match role {
             Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
             _ => {
+                typed.limit_until()?;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;
@@ -173,6 +179,7 @@ impl Plan {
             cpus: typed.cpus,
             placement: Placement::default(),
             clock: typed.clock,
+            until: typed.until,
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,
@@ -312,6 +319,22 @@ mod tests {
                 .run
                 .report_all
         );
+    }
+
+    #[test]
+    fn until_limits_time_and_excludes_number_of_iterations() {
+        let plan = planned(&["h", "--until=1%"]).unwrap();
+        assert_eq!(plan.until, Some(Until { percent: 1.0 }));
+        assert_eq!(plan.run.duration_s, Some(DEFAULT_UNTIL_DURATION_S));
+        let plan = planned(&["h", "-D", "3", "--until", "0.5"]).unwrap();
+        assert_eq!(plan.run.duration_s, Some(3));
+        for excluded in ["-n5", "--report-all"] {
+            let message = refusal(&["h", "--until=1%", excluded]);
+            assert!(message.starts_with("--until"), "{message}");
+        }
+        for wrong in ["0", "0%", "-1%", "x", "%", "1e3"] {
+            assert!(refusal(&["h", "--until", wrong]).contains("for --until"));
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceName;
+use crate::error::Failure;
 use crate::gpu::OnGpus;
 use crate::machine::placement::Cpus;
-use crate::measure::ClockChoice;
-use crate::plan::Role;
+use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
+use crate::plan::{DEFAULT_UNTIL_DURATION_S, Role};
 use crate::run_options::RunOptions;
+use crate::run_options::SyncPoint;
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub struct Typed {
     pub cpus: Cpus,
     /// `--clock`.
     pub clock: ClockChoice,
+    /// `--until`.
+    pub until: Option<Until>,
     /// The tool's defaults with the typed run options.
     pub run: RunOptions,
     /// Output formats and expectations.
@@ -64,10 +68,41 @@ impl Typed {
             gpus: OnGpus::default(),
             cpus: Cpus::Any,
             clock: ClockChoice::Auto,
+            until: None,
             run: defaults,
             outputs: Outputs::default(),
             run_given: Vec::new(),
         }
+    }
+
+    /// Limits the time of a run with `--until`, which replaces the number of iterations.
+    ///
+    /// # Errors
+    ///
+    /// Options that exclude `--until`.
+    pub fn limit_until(&mut self) -> Result<(), Failure> {
+        if self.until.is_none() {
+            return Ok(());
+        }
+        let given = |long| self.run_given.contains(&long);
+        if given("iters") {
+            return Err(Failure::usage(
+                "--until replaces --iters: use --duration for the longest time",
+            ));
+        }
+        if given("report-all") {
+            return Err(Failure::usage(
+                "--until and --report-all exclude each other: the number of samples is not known",
+            ));
+        }
+        if self.run.sync == SyncPoint::Iteration {
+            return Err(Failure::usage(
+                "--until and --legacy-sync exclude each other: legacy tools run for a given time",
+            ));
+        }
+        let duration = &mut self.run.duration_s;
+        duration.get_or_insert(DEFAULT_UNTIL_DURATION_S);
+        Ok(())
     }
 
     /// Returns the message about a typed option that does not apply to this role, if there is one.

@@ -44,6 +44,44 @@ pub fn percentiles(
     writeln!(out, "{}", "-".repeat(header.len()))
 }
 
+/// Writes the median of each size with its confidence interval, or that it is unstable.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+    let titles = [
+        tool.size_column,
+        "Median[us]",
+        "95% interval[us]",
+        "Samples",
+    ];
+    let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
+    let row = |result: &SizeResult| {
+        let latency = result.latency.as_ref()?;
+        let median = latency.percentiles.first()?;
+        let interval = latency.median_low_ns.zip(latency.median_high_ns);
+        Some([
+            result.size_bytes.to_string(),
+            match latency.median_is_stable {
+                Some(true) => us(median.value_ns),
+                _ => "unstable".into(),
+            },
+            interval.map_or("-".into(), |(low, high)| {
+                format!("{} to {}", us(low), us(high))
+            }),
+            result.count.to_string(),
+        ])
+    };
+    let rows = results.iter().filter_map(row);
+    let rows = std::iter::once(titles.map(String::from)).chain(rows);
+    let lines = table::lines(rows.map(Vec::from), &[Align::Right; 4]);
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
+}
+
 /// Writes what the tool itself adds to a latency, in one line.
 ///
 /// # Errors
@@ -101,7 +139,7 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Recorder;
+    use crate::measure::{Recorder, Until};
     use crate::plan::expect;
     use crate::report::outcome::Extent;
     use crate::tools::TOOLS;
@@ -111,7 +149,8 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5))
+        let until = Some(Until { percent: 1.0 });
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), until)
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -148,6 +187,25 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
            8       2.252        2.454        2.499        2.600        2.600~       2.600~
 ~ differs from the percentile before it by less than the spread of the tool
 ------------------------------------------------------------------------------------------
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn prints_medians_or_that_they_are_unstable() {
+        let results = [
+            recorded(8, (0..10_000).map(|i| 2_000 + i % 10)),
+            recorded(16, (0..1_000).map(|i| 2_000 + i % 2 * 1_000)),
+            recorded(32, [2_000]),
+            SizeResult::none(64),
+        ];
+        let text = written(|out| medians(out, &TOOLS[0], &results));
+        let expected = "\
+RDMA Size[B]  Median[us]  95% interval[us]  Samples
+           8       2.004    2.004 to 2.005    10000
+          16    unstable    2.000 to 3.000     1000
+          32    unstable                 -        1
+---------------------------------------------------
 ";
         assert_eq!(text, expected);
     }

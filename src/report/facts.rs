@@ -74,6 +74,7 @@ fn options(plan: &Plan) -> Options {
             .map(|library| library.path.to_string_lossy().into_owned()),
         iters: run.duration_s.is_none().then_some(run.iters),
         duration_s: run.duration_s,
+        until_percent: plan.until.map(|until| until.percent),
         warmup: takes(Opt::Warmup).then_some(run.warmup),
         latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
         min_size_bytes: run.min_size,

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult};
+use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
 use crate::plan::expect::{Expectation, Metric};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -157,8 +157,10 @@ pub struct Options {
     pub libcxi: Option<String>,
     /// --iters: iterations per size; null with --duration.
     pub iters: Option<u64>,
-    /// --duration: seconds per size; null without.
+    /// --duration: seconds per size, with --until at most; null without.
     pub duration_s: Option<u32>,
+    /// --until: limit of the median's confidence interval, in percent of the median; null without.
+    pub until_percent: Option<f64>,
     /// --warmup: iterations before each size that are not measured.
     pub warmup: Option<u64>,
     /// --latency-gap: pause after each iteration, in microseconds.
@@ -370,6 +372,14 @@ pub struct LatencyResult {
     pub standard_deviation_ns: f64,
     /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum.
     pub percentiles: Vec<PercentileValue>,
+    /// Lower end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
+    /// 8 samples.
+    pub median_low_ns: Option<u64>,
+    /// Upper end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
+    /// 8 samples.
+    pub median_high_ns: Option<u64>,
+    /// Whether the median is known to the limit of --until; null without.
+    pub median_is_stable: Option<bool>,
 }
 
 /// A latency that the given percentage of the samples does not exceed.
@@ -435,15 +445,17 @@ impl SizeResult {
     }
 
     /// Returns the result of a size from the samples of a latency tool. `own_spread_ns` is the spread
-    /// of the tool itself, if it was measured.
+    /// of the tool itself, if it was measured; `until` is the limit of the median, if there is one.
     pub fn of_latencies(
         size: u64,
         recorder: &Recorder,
         extent: Extent,
         own_spread_ns: Option<u64>,
+        until: Option<Until>,
     ) -> Self {
         let statistics = recorder.statistics();
         let count = statistics.count();
+        let interval = recorder.median_interval();
         let mut before = statistics.min();
         let value = |percentile: Percentile| {
             let value_ns = recorder.percentile(percentile)?;
@@ -466,6 +478,9 @@ impl SizeResult {
                 mean_ns: statistics.mean(),
                 standard_deviation_ns: statistics.standard_deviation(),
                 percentiles: Percentile::STANDARD.into_iter().filter_map(value).collect(),
+                median_low_ns: interval.map(|(low, _)| low),
+                median_high_ns: interval.map(|(_, high)| high),
+                median_is_stable: until.map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
         }
@@ -548,7 +563,8 @@ mod tests {
 
     #[test]
     fn returns_latency_metrics() {
-        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, None);
+        let result =
+            SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, None, None);
         let figure = |name: &str| result.figure(name.parse().unwrap());
         assert_eq!(figure("min"), Some(1.0));
         assert_eq!(figure("max"), Some(1_000.0));
@@ -577,7 +593,7 @@ mod tests {
         });
         let recorder = recorded(samples);
         let marks = |spread| {
-            let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, spread);
+            let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, spread, None);
             let percentiles = result.latency.unwrap().percentiles;
             let marks = percentiles.iter().map(|of| of.within_own_spread);
             marks.collect::<Vec<_>>()
@@ -605,7 +621,7 @@ mod tests {
 
     #[test]
     fn treats_no_samples_as_not_measured() {
-        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, None);
+        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, None, None);
         assert_eq!(
             (result.extent, result.latency.is_none()),
             (Extent::None, true)

@@ -17,7 +17,7 @@ use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult};
+use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, Until};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -28,6 +28,8 @@ pub struct Reporter {
     tool: &'static Tool,
     program: String,
     outputs: Outputs,
+    /// The limit of the medians.
+    until: Option<Until>,
     /// Sizes of the run, in bytes.
     sizes: Vec<u64>,
     out: Box<dyn Write>,
@@ -76,6 +78,7 @@ impl Reporter {
             tool: plan.tool,
             program: plan.program.clone(),
             outputs,
+            until: plan.until,
             sizes: match plan.role {
                 Role::Server => Vec::new(),
                 _ => plan.run.sizes().collect(),
@@ -260,7 +263,7 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None);
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
         let (out, count) = (&mut self.out, Some(result.count));
         text::result(out, self.tool, &result, count, recorder.samples())
     }
@@ -280,7 +283,7 @@ impl Reporter {
         extent: Extent,
     ) -> Result<(), Failure> {
         let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
-        let result = SizeResult::of_latencies(size, recorder, extent, spread);
+        let result = SizeResult::of_latencies(size, recorder, extent, spread, self.until);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -384,6 +387,9 @@ impl Reporter {
     fn extra(&mut self) -> io::Result<()> {
         self.add_unmeasured_sizes();
         let out = &mut self.out;
+        if self.until.is_some() {
+            extra::medians(out, self.tool, &self.outcome.results)?;
+        }
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {
@@ -410,7 +416,9 @@ impl Reporter {
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.progress = None;
         self.add_unmeasured_sizes();
-        let result = result.and_then(|()| all_met(&self.outcome.expectations));
+        let result = result
+            .and_then(|()| all_met(&self.outcome.expectations))
+            .and_then(|()| all_stable(&self.outcome));
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
@@ -517,4 +525,26 @@ fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
         "expectation not met: {} at {} bytes{others}",
         first.expectation, first.size_bytes
     )))
+}
+
+/// Returns whether no median is unstable.
+fn all_stable(outcome: &Outcome) -> Result<(), Failure> {
+    let is_unstable = |result: &&SizeResult| {
+        let latency = result.latency.as_ref();
+        latency.is_some_and(|latency| latency.median_is_stable == Some(false))
+    };
+    let unstable: Vec<String> = outcome
+        .results
+        .iter()
+        .filter(is_unstable)
+        .map(|result| result.size_bytes.to_string())
+        .collect();
+    if unstable.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::unmet(format!(
+        "unstable: the median did not reach the limit of --until in the time at {} bytes",
+        unstable.join(", ")
+    ))
+    .with_hint("measure for longer (--duration), allow more (--until), or look for what disturbs"))
 }

@@ -32,7 +32,10 @@ impl RepeatTransaction for Counted {
                 &MonotonicRaw,
                 schedule,
                 &mut policy,
-                |sample| recorder.record(sample),
+                |sample| {
+                    recorder.record(sample);
+                    false
+                },
             );
         });
         assert_eq!(recorder.samples().map(<[u64]>::len), Some(100));

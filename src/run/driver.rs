@@ -12,13 +12,12 @@ use crate::error::{Failure, Kind};
 use crate::gpu;
 use crate::interrupt;
 use crate::machine::Machine;
-use crate::measure::{ChosenClock, MonotonicRaw};
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
 use crate::report::summary::Summary;
-use crate::run_options::{RunOptions, Side};
+use crate::run_options::{RunOptions, Side, SyncPoint};
 use crate::session::{self, Agreed, Session};
 use crate::tools;
 
@@ -75,9 +74,7 @@ impl Visitor for Serve<'_> {
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = ServerResults::new()?;
         drive::<B, _>(self.0, results, |at, resources, size, results| {
-            // Only the client's latencies are reported.
-            let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
-            round_trip::measure::<B>(at, resources, size, clock, &mut results.unread)
+            round_trip::measure::<B>(at, resources, size, results.samples())
         })
     }
 
@@ -119,16 +116,21 @@ impl Visitor for Measure<'_> {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, resources, size, results| {
-            one_sided::measure::<B>(at, resources, size, results)
+            one_sided::measure::<B>(at, resources, size, results.samples())
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
+        if client.plan.until.is_some() && client.agreed.run.sync == SyncPoint::Iteration {
+            let failure = Failure::environment(
+                "--until needs a cxidiag server: with a legacy one, both sides decide when a size ends",
+            );
+            return Err(client.session.refuse(failure));
+        }
         drive::<B, _>(client, results, |at, resources, size, results| {
-            let clock = results.clock.clock();
-            round_trip::measure::<B>(at, resources, size, clock, &mut results.recorder)
+            round_trip::measure::<B>(at, resources, size, results.samples())
         })
     }
 

@@ -2,11 +2,12 @@
 //! measure (wire.md 6.2).
 
 use super::driver::Context;
+use super::results::Samples;
 use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Schedule, longest_iteration, pause};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
-use crate::measure::{ChosenClock, Clock, Recorder, WaitPolicy};
+use crate::measure::{ChosenClock, Clock, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
@@ -20,8 +21,7 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    clock: ChosenClock,
-    recorder: &mut Recorder,
+    samples: Samples<'_>,
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
     let measuring = Loop {
@@ -31,9 +31,8 @@ pub fn measure<B: RoundTripLatency>(
         },
         schedule: Schedule::of(context.run),
         side: context.side,
-        clock,
         policy: WaitPolicy::new(context.watchdog),
-        recorder,
+        samples,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
@@ -50,9 +49,8 @@ struct Loop<'a> {
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
-    clock: ChosenClock,
     policy: WaitPolicy<'a>,
-    recorder: &'a mut Recorder,
+    samples: Samples<'a>,
 }
 
 impl RepeatRoundTrip for Loop<'_> {
@@ -60,7 +58,7 @@ impl RepeatRoundTrip for Loop<'_> {
 
     fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         // The loop is compiled for each clock and does not branch on it.
-        match self.clock {
+        match self.samples.clock {
             ChosenClock::MonotonicRaw(clock) => self.repeat(&clock, round_trip),
             ChosenClock::Counter(clock) => self.repeat(&clock, round_trip),
         }
@@ -86,7 +84,7 @@ impl Loop<'_> {
             if message == Message::Last {
                 return Ok(());
             }
-            self.recorder.record(latency);
+            self.samples.record(latency);
             count += 1;
             match self.schedule.limit {
                 Limit::Iterations(iterations) if count >= iterations => return Ok(()),
@@ -140,7 +138,7 @@ mod tests {
     use super::super::scripted::{Scripted, Ticking};
     use super::*;
     use crate::bench::testing::Alone;
-    use crate::measure::MonotonicRaw;
+    use crate::measure::{MonotonicRaw, Recorder};
 
     /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
@@ -158,9 +156,8 @@ mod tests {
                 gap: 0,
             },
             side,
-            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
         };
         measurement.run(scripted).unwrap();
         (recorder.statistics().count(), syncs.get())
@@ -219,9 +216,8 @@ mod tests {
                 gap: 0,
             },
             side: Side::Client,
-            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
         };
         let once = measurement.once(&Ticking::default(), &mut Scripted::default());
         assert_eq!(once.unwrap(), (5, Message::Ordinary));

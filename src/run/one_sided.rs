@@ -1,11 +1,11 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
 use super::driver::Context;
-use super::results::Latencies;
+use super::results::Samples;
 use super::size_loop::{Schedule, longest_size, repeat};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
 use crate::error::Failure;
-use crate::measure::{ChosenClock, Recorder, Supervisor, WaitPolicy};
+use crate::measure::{ChosenClock, Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::session::ANSWER_LIMIT;
 
@@ -32,13 +32,12 @@ pub fn measure<B: OneSidedLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    results: &mut Latencies,
+    samples: Samples<'_>,
 ) -> Result<(), Failure> {
     let measuring = Loop {
         schedule: Schedule::of(context.run),
-        clock: results.clock.clock(),
         supervisor: context.watchdog,
-        recorder: &mut results.recorder,
+        samples,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
@@ -48,9 +47,8 @@ pub fn measure<B: OneSidedLatency>(
 /// The loop for one size.
 struct Loop<'a> {
     schedule: Schedule,
-    clock: ChosenClock,
     supervisor: &'a dyn Supervisor,
-    recorder: &'a mut Recorder,
+    samples: Samples<'a>,
 }
 
 impl RepeatTransaction for Loop<'_> {
@@ -59,12 +57,12 @@ impl RepeatTransaction for Loop<'_> {
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
         let Self {
             schedule,
-            clock,
             supervisor,
-            recorder,
+            mut samples,
         } = self;
         let policy = &mut WaitPolicy::new(supervisor);
-        let record = |sample| recorder.record(sample);
+        let clock = samples.clock;
+        let record = |latency| samples.record(latency);
         // The loop is compiled for each clock and does not branch on it.
         match clock {
             ChosenClock::MonotonicRaw(clock) => {

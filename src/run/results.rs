@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
-use crate::measure::{ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult};
+use crate::measure::{
+    ChosenClock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
+    StabilityCheck, Until,
+};
 use crate::plan::Plan;
 use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::RunOptions;
@@ -31,9 +34,36 @@ pub trait Results {
 /// The latencies that a client measures.
 pub struct Latencies {
     /// Keeps the samples of one size.
-    pub recorder: Recorder,
-    /// The clock that measures them.
-    pub clock: RunClock,
+    recorder: Recorder,
+    clock: RunClock,
+    until: Option<Until>,
+}
+
+/// Where a loop puts the latencies of one size, and how it measures them.
+pub struct Samples<'a> {
+    /// The clock to read.
+    pub clock: ChosenClock,
+    recorder: &'a mut Recorder,
+    stability: StabilityCheck,
+}
+
+impl<'a> Samples<'a> {
+    /// Creates the samples of one size. They are enough when the median is known to the limit
+    /// `until`, if there is one.
+    pub fn new(clock: ChosenClock, recorder: &'a mut Recorder, until: Option<Until>) -> Self {
+        Self {
+            clock,
+            recorder,
+            stability: StabilityCheck::new(until),
+        }
+    }
+
+    /// Records a latency (ns). Returns whether the samples are enough.
+    #[inline]
+    pub fn record(&mut self, latency: u64) -> bool {
+        self.recorder.record(latency);
+        self.stability.ends(self.recorder)
+    }
 }
 
 impl Latencies {
@@ -46,7 +76,16 @@ impl Latencies {
     pub fn new(plan: &Plan) -> Result<Self, Failure> {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
         let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
-        Ok(Self { recorder, clock })
+        Ok(Self {
+            recorder,
+            clock,
+            until: plan.until,
+        })
+    }
+
+    /// Returns the samples of the next size.
+    pub fn samples(&mut self) -> Samples<'_> {
+        Samples::new(self.clock.clock(), &mut self.recorder, self.until)
     }
 }
 
@@ -86,7 +125,7 @@ impl Results for Latencies {
 /// The results of a latency server, which prints only that a size is done.
 pub struct ServerResults {
     /// Counts the samples of round trips, which are not reported. It never keeps single samples.
-    pub unread: Recorder,
+    unread: Recorder,
 }
 
 impl ServerResults {
@@ -98,6 +137,12 @@ impl ServerResults {
     pub fn new() -> Result<Self, Failure> {
         let unread = Recorder::new(None)?;
         Ok(Self { unread })
+    }
+
+    /// Returns the samples of the next size. Only the client's latencies are reported.
+    pub fn samples(&mut self) -> Samples<'_> {
+        let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
+        Samples::new(clock, &mut self.unread, None)
     }
 }
 

@@ -7,11 +7,12 @@
 
 use super::driver::Context;
 use super::legacy_sync;
+use super::results::Samples;
 use super::size_loop::{Schedule, longest_iteration, repeat};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Transaction};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::{ChosenClock, Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::{Side, SyncPoint};
 use crate::session::ANSWER_LIMIT;
@@ -30,12 +31,11 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    clock: ChosenClock,
-    recorder: &mut Recorder,
+    samples: Samples<'_>,
 ) -> Result<(), Failure> {
     let (run, session) = (context.run, context.session);
     if run.sync == SyncPoint::Iteration {
-        return legacy_sync::measure::<B>(context, resources, size, clock, recorder);
+        return legacy_sync::measure::<B>(context, resources, size, samples);
     }
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
@@ -46,9 +46,8 @@ pub fn measure<B: RoundTripLatency>(
         Side::Client => {
             let asking = Asking {
                 schedule,
-                clock,
                 policy,
-                recorder,
+                samples,
             };
             B::measure(resources, run, size, asking)?;
             enter(Phase::PostRun);
@@ -67,9 +66,8 @@ pub fn measure<B: RoundTripLatency>(
 /// The client's loop: measured round trips, and one more that ends the size.
 struct Asking<'a> {
     schedule: Schedule,
-    clock: ChosenClock,
     policy: WaitPolicy<'a>,
-    recorder: &'a mut Recorder,
+    samples: Samples<'a>,
 }
 
 impl RepeatRoundTrip for Asking<'_> {
@@ -77,7 +75,7 @@ impl RepeatRoundTrip for Asking<'_> {
 
     fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         // The loop is compiled for each clock and does not branch on it.
-        match self.clock {
+        match self.samples.clock {
             ChosenClock::MonotonicRaw(clock) => self.ask(&clock, round_trip),
             ChosenClock::Counter(clock) => self.ask(&clock, round_trip),
         }
@@ -89,7 +87,7 @@ impl Asking<'_> {
         let policy = &mut self.policy;
         let mut ping = Ping(round_trip);
         repeat(&mut ping, clock, self.schedule, policy, |latency| {
-            self.recorder.record(latency)
+            self.samples.record(latency)
         })?;
         ping.0.announce(Message::Last)?;
         ping.iterate(clock, policy)?;
@@ -148,6 +146,7 @@ mod tests {
     use super::super::size_loop::Limit;
     use super::*;
     use crate::bench::testing::Alone;
+    use crate::measure::Recorder;
 
     /// Runs the client's loop with two unmeasured round trips. Returns the number of recorded
     /// latencies.
@@ -159,9 +158,8 @@ mod tests {
                 warmup: 2,
                 gap: 0,
             },
-            clock: ChosenClock::MonotonicRaw(MonotonicRaw),
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
         };
         asking.run(scripted).unwrap();
         recorder.statistics().count()

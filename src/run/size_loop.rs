@@ -48,7 +48,20 @@ impl Schedule {
 /// Interval at which a long pause checks the peer, in nanoseconds.
 const GAP_SLICE: u64 = 100_000_000;
 
-/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `record`.
+impl Limit {
+    /// Returns whether the loop ends after `count` measured iterations. `elapsed` returns the time of
+    /// the next one, from the start of the first, in nanoseconds.
+    #[inline(always)]
+    fn is_reached(self, count: u64, elapsed: impl FnOnce() -> u64) -> bool {
+        match self {
+            Self::Iterations(iterations) => count >= iterations,
+            Self::Duration(duration) => elapsed() >= duration,
+        }
+    }
+}
+
+/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `record`, which
+/// returns true to end the loop.
 ///
 /// One transaction is outstanding at a time: a closed loop. No sample is dropped. `record` runs
 /// outside the timed part.
@@ -61,30 +74,27 @@ pub fn repeat<C: Clock>(
     clock: &C,
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
-    mut record: impl FnMut(u64),
+    mut record: impl FnMut(u64) -> bool,
 ) -> Result<(), Failure> {
+    let Schedule { limit, warmup, gap } = schedule;
     enter(Phase::WarmUp);
-    for _ in 0..schedule.warmup {
-        transaction.iterate(clock, policy)?;
-        pause(clock, schedule.gap, policy)?;
-    }
-    enter(Phase::Measuring);
-    let started = clock.now();
-    let mut count = 0;
+    let mut iterations = 0;
+    let mut started = 0;
     loop {
-        record(transaction.iterate(clock, policy)?);
-        count += 1;
-        match schedule.limit {
-            Limit::Iterations(iterations) if count >= iterations => return Ok(()),
-            Limit::Duration(duration) => {
-                let next = (clock.now() - started).saturating_add(schedule.gap);
-                if next >= duration {
-                    return Ok(());
-                }
-            }
-            Limit::Iterations(_) => {}
+        if iterations == warmup {
+            enter(Phase::Measuring);
+            started = clock.now();
         }
-        pause(clock, schedule.gap, policy)?;
+        // The only call: the warm-up runs the instructions that are measured after it.
+        let latency = transaction.iterate(clock, policy)?;
+        iterations += 1;
+        if iterations > warmup {
+            let elapsed = || (clock.now() - started).saturating_add(gap);
+            if record(latency) || limit.is_reached(iterations - warmup, elapsed) {
+                return Ok(());
+            }
+        }
+        pause(clock, gap, policy)?;
     }
 }
 
@@ -175,7 +185,8 @@ mod tests {
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
         repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
-            samples.push(sample)
+            samples.push(sample);
+            false
         })
         .unwrap();
         (transaction.starts, samples)
@@ -221,6 +232,26 @@ mod tests {
     }
 
     #[test]
+    fn ends_when_recorder_has_enough() {
+        let mut transaction = RecordingTransaction::default();
+        let clock = Ticking(Cell::new(0));
+        let supervisor = Watching::peer(true);
+        let schedule = Schedule {
+            limit: Limit::Duration(u64::MAX),
+            warmup: 2,
+            gap: 0,
+        };
+        let mut count = 0;
+        let mut policy = WaitPolicy::new(&supervisor);
+        repeat(&mut transaction, &clock, schedule, &mut policy, |_| {
+            count += 1;
+            count == 7
+        })
+        .unwrap();
+        assert_eq!((count, transaction.starts.len()), (7, 9));
+    }
+
+    #[test]
     fn long_gap_ends_when_peer_is_lost() {
         let mut transaction = RecordingTransaction::default();
         let clock = Ticking(Cell::new(0));
@@ -231,7 +262,7 @@ mod tests {
             warmup: 0,
             gap: 10 * GAP_SLICE,
         };
-        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, |_| ()).is_err());
+        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, |_| false).is_err());
         assert_eq!(transaction.starts.len(), 1);
     }
 }

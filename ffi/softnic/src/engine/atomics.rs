@@ -44,7 +44,7 @@ impl<W: Wire> Engine<W> {
             tail: [previous as u64, (previous >> 64) as u64],
             ..Packet::default()
         };
-        self.answer(peer, reply);
+        self.answer(peer, &reply);
     }
 
     /// Executes the operation and returns the previous value. A floating point exception that the

@@ -21,13 +21,12 @@ pub struct Local {
 }
 
 /// The payload of an operation.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost every immediate put an allocation"
-)]
+#[derive(Clone, Copy)]
 pub enum Source {
-    /// Part of the command.
-    Immediate([u64; 28]),
+    /// Part of the command, from this word on.
+    Immediate(usize),
+    /// The operands of an atomic operation.
+    Operands([u64; 4]),
     /// In memory of the LNI.
     Memory(Local),
     /// No payload.
@@ -35,6 +34,9 @@ pub enum Source {
 }
 
 /// An operation at another NIC.
+///
+/// Commands are decoded into an `Operation` in place, field by field: a processor waits when it
+/// copies a record whose fields it has just stored one by one.
 pub struct Operation {
     /// Put, get or atomic.
     pub kind: Kind,
@@ -60,310 +62,304 @@ pub struct Operation {
     pub reduction: bool,
 }
 
-/// Decodes a command that starts an operation. `c_state` is the context of immediate data commands.
-///
-/// # Errors
-/// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an inconsistent
-/// one.
-#[inline]
-pub fn decode(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
-    let header = command.header;
-    let sized = |size: usize| check(command.size() == size);
-    match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
-        (C_CMD_TYPE_IDC, C_CMD_PUT) => idc_put(command, c_state),
-        (C_CMD_TYPE_IDC, C_CMD_SMALL_MESSAGE) => idc_msg(command, c_state),
-        (C_CMD_TYPE_IDC, C_CMD_ATOMIC) => idc_amo(command, c_state, false),
-        (C_CMD_TYPE_IDC, C_CMD_FETCHING_ATOMIC) => idc_amo(command, c_state, true),
-        (C_CMD_TYPE_DMA, C_CMD_NOMATCH_PUT) => {
-            sized(NomatchDmaCmd::SIZE)?;
-            Ok(dma(command, Kind::Put))
+impl Operation {
+    /// Makes a place to decode commands to.
+    pub fn new() -> Self {
+        Self {
+            kind: Kind::Put,
+            dfa: 0,
+            index_ext: 0,
+            restricted: false,
+            remote_offset: 0,
+            length: 0,
+            initiator: 0,
+            match_bits: 0,
+            header_data: 0,
+            source: Source::Nothing,
+            result: None,
+            amo: Amo::default(),
+            rendezvous: Rendezvous::default(),
+            eq: 0,
+            user_ptr: 0,
+            success_disable: false,
+            send_disable: false,
+            counting: Counting::default(),
+            reduction: false,
         }
-        (C_CMD_TYPE_DMA, C_CMD_NOMATCH_GET) => {
-            sized(NomatchDmaCmd::SIZE)?;
-            Ok(dma(command, Kind::Get))
-        }
-        (C_CMD_TYPE_DMA, C_CMD_PUT) => {
-            sized(FullDmaCmd::SIZE)?;
-            Ok(full_dma(command, Kind::Put))
-        }
-        (C_CMD_TYPE_DMA, C_CMD_GET) => {
-            sized(FullDmaCmd::SIZE)?;
-            Ok(full_dma(command, Kind::Get))
-        }
-        (C_CMD_TYPE_DMA, C_CMD_RENDEZVOUS_PUT) => {
-            sized(FullDmaCmd::SIZE)?;
-            rendezvous_put(command)
-        }
-        (C_CMD_TYPE_DMA, opcode @ (C_CMD_ATOMIC | C_CMD_FETCHING_ATOMIC)) => {
-            sized(DmaAmoCmd::SIZE.next_power_of_two())?;
-            dma_amo(command, opcode == C_CMD_FETCHING_ATOMIC)
-        }
-        _ => Err(C_RC_ILLEGAL_OP),
     }
-}
 
-/// Returns an operation without payload, with the fields of the C_STATE.
-#[inline]
-fn immediate(kind: Kind, header: &IdcHdr, c_state: &CStateCmd, replies: bool) -> Operation {
-    let completion = if replies {
-        c_state.event_ct_reply()
-    } else {
-        c_state.event_ct_ack()
-    };
-    Operation {
-        kind,
-        dfa: header.dfa(),
-        index_ext: c_state.index_ext(),
-        restricted: c_state.restricted(),
-        remote_offset: header.remote_offset(),
-        length: 0,
-        initiator: c_state.initiator(),
-        match_bits: 0,
-        header_data: 0,
-        source: Source::Nothing,
-        result: None,
-        amo: Amo::default(),
-        rendezvous: Rendezvous::default(),
-        eq: c_state.eq(),
-        user_ptr: c_state.user_ptr(),
-        success_disable: c_state.event_success_disable(),
-        send_disable: c_state.event_send_disable(),
-        counting: Counting {
-            ct: c_state.ct(),
-            send: c_state.event_ct_send(),
-            completion,
-            bytes: c_state.event_ct_bytes(),
-        },
-        reduction: c_state.reduction(),
-    }
-}
-
-#[inline]
-fn idc_put(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
-    let header = IdcHdr::from_bytes(command.bytes());
-    let length = usize::from(header.length());
-    let limit = if c_state.restricted() {
-        C_MAX_IDC_PAYLOAD_RES
-    } else {
-        C_MAX_IDC_PAYLOAD_UNR
-    };
-    if length < IdcHdr::SIZE || length > command.size() || length - IdcHdr::SIZE > limit as usize {
-        return Err(C_RC_CMD_INVALID_ARG);
-    }
-    let mut payload = [0; 28];
-    payload.copy_from_slice(&command.words()[2..30]);
-    Ok(Operation {
-        length: (length - IdcHdr::SIZE) as u32,
-        source: Source::Immediate(payload),
-        ..immediate(Kind::Put, &header, c_state, false)
-    })
-}
-
-/// An immediate put with match bits, header data and a user pointer of its own (nic.md 3.6).
-#[inline]
-fn idc_msg(command: &Command, c_state: &CStateCmd) -> Result<Operation, ReturnCode> {
-    let header = IdcMsgHdr::from_bytes(command.bytes());
-    let length = usize::from(header.length());
-    let payload = length
-        .checked_sub(IdcMsgHdr::SIZE)
-        .filter(|payload| *payload <= C_MAX_IDC_PAYLOAD_UNR as usize)
-        .ok_or(C_RC_CMD_INVALID_ARG)?;
-    if length > command.size() || c_state.restricted() {
-        return Err(C_RC_CMD_INVALID_ARG);
-    }
-    let mut words = [0; 28];
-    words.copy_from_slice(&command.words()[4..32]);
-    let mut address = IdcHdr::new();
-    address.set_dfa(header.dfa());
-    Ok(Operation {
-        length: payload as u32,
-        source: Source::Immediate(words),
-        match_bits: header.match_bits(),
-        header_data: header.header_data(),
-        user_ptr: header.user_ptr(),
-        ..immediate(Kind::Put, &address, c_state, false)
-    })
-}
-
-/// Decodes both forms of the immediate atomic operation, which differ in size (nic.md 3.7).
-fn idc_amo(
-    command: &Command,
-    c_state: &CStateCmd,
-    fetching: bool,
-) -> Result<Operation, ReturnCode> {
-    let header = IdcHdr::from_bytes(command.bytes());
-    if usize::from(header.length()) != command.size() {
-        return Err(C_RC_CMD_INVALID_ARG);
-    }
-    check(!(fetching && c_state.flush()))?; // nic.md 12
-    let large = IdcAmoCmd::from_bytes(command.bytes());
-    let (amo, operands) = match command.size() {
-        IdcAmoCmd::SIZE => (
-            Amo {
-                op: large.atomic_op(),
-                kind: large.atomic_type(),
-                comparison: large.cswap_op(),
-                fetching,
-            },
-            [
-                large.op1_word1(),
-                large.op1_word2(),
-                large.op2_word1(),
-                large.op2_word2(),
-            ],
-        ),
-        32 => {
-            let mut payload = [0; SmallAmoPayload::SIZE];
-            payload.copy_from_slice(&command.bytes::<32>()[IdcHdr::SIZE..]);
-            let small = SmallAmoPayload::from_bytes(payload);
-            let amo = Amo {
-                op: small.amo_op(),
-                kind: small.amo_type(),
-                comparison: 0,
-                fetching,
-            };
-            // This form has no field for a result, a second operand or a second word.
-            let too_small = fetching
-                || arithmetic::takes_two_operands(amo.op)
-                || u32::from(amo.kind) == C_AMO_TYPE_DOUBLE_COMPLEX_T;
-            if too_small {
-                return Err(C_RC_CMD_INVALID_ARG);
+    /// Decodes a command that starts an operation. `c_state` is the context of immediate data
+    /// commands. Every field is set.
+    ///
+    /// # Errors
+    /// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an
+    /// inconsistent one.
+    #[inline]
+    pub fn decode(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+        let header = command.header;
+        let sized = |size: usize| check(command.size() == size);
+        match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
+            (C_CMD_TYPE_IDC, C_CMD_PUT) => self.idc_put(command, c_state),
+            (C_CMD_TYPE_IDC, C_CMD_SMALL_MESSAGE) => self.idc_msg(command, c_state),
+            (C_CMD_TYPE_IDC, C_CMD_ATOMIC) => self.idc_amo(command, c_state, false),
+            (C_CMD_TYPE_IDC, C_CMD_FETCHING_ATOMIC) => self.idc_amo(command, c_state, true),
+            (C_CMD_TYPE_DMA, C_CMD_NOMATCH_PUT) => {
+                sized(NomatchDmaCmd::SIZE)?;
+                self.dma(command, Kind::Put);
+                Ok(())
             }
-            (amo, [small.op1_word1(), 0, 0, 0])
+            (C_CMD_TYPE_DMA, C_CMD_NOMATCH_GET) => {
+                sized(NomatchDmaCmd::SIZE)?;
+                self.dma(command, Kind::Get);
+                Ok(())
+            }
+            (C_CMD_TYPE_DMA, C_CMD_PUT) => {
+                sized(FullDmaCmd::SIZE)?;
+                self.full_dma(command, Kind::Put);
+                Ok(())
+            }
+            (C_CMD_TYPE_DMA, C_CMD_GET) => {
+                sized(FullDmaCmd::SIZE)?;
+                self.full_dma(command, Kind::Get);
+                Ok(())
+            }
+            (C_CMD_TYPE_DMA, C_CMD_RENDEZVOUS_PUT) => {
+                sized(FullDmaCmd::SIZE)?;
+                self.rendezvous_put(command)
+            }
+            (C_CMD_TYPE_DMA, opcode @ (C_CMD_ATOMIC | C_CMD_FETCHING_ATOMIC)) => {
+                sized(DmaAmoCmd::SIZE.next_power_of_two())?;
+                self.dma_amo(command, opcode == C_CMD_FETCHING_ATOMIC)
+            }
+            _ => Err(C_RC_ILLEGAL_OP),
         }
-        _ => return Err(C_RC_CMD_INVALID_ARG),
-    };
-    let result = Local {
-        lac: c_state.write_lac(),
-        iova: large.local_addr(),
-    };
-    Ok(Operation {
-        length: arithmetic::size(amo.kind).unwrap_or(0),
-        source: immediate_operands(operands),
-        result: fetching.then_some(result),
-        amo,
-        ..immediate(Kind::Atomic, &header, c_state, fetching)
-    })
-}
-
-/// Decodes a command of 32 bytes, or the first 32 bytes of a longer one, which have the same
-/// format.
-#[inline]
-fn dma(command: &Command, kind: Kind) -> Operation {
-    let command = NomatchDmaCmd::from_bytes(command.bytes());
-    let local = Local {
-        lac: command.lac(),
-        iova: command.local_addr(),
-    };
-    let (source, result, completion) = match kind {
-        Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
-        _ => (Source::Memory(local), None, command.event_ct_ack()),
-    };
-    Operation {
-        kind,
-        dfa: command.dfa(),
-        index_ext: command.index_ext(),
-        restricted: command.restricted(),
-        remote_offset: command.remote_offset(),
-        length: command.request_len(),
-        initiator: 0,
-        match_bits: 0,
-        header_data: 0,
-        source,
-        result,
-        amo: Amo::default(),
-        rendezvous: Rendezvous::default(),
-        eq: command.eq(),
-        user_ptr: 0, // nic.md 3.8
-        success_disable: command.event_success_disable(),
-        send_disable: command.event_send_disable(),
-        counting: Counting {
-            ct: command.ct(),
-            send: command.event_ct_send(),
-            completion,
-            bytes: command.event_ct_bytes(),
-        },
-        reduction: command.reduction(),
     }
-}
 
-#[inline]
-fn full_dma(command: &Command, kind: Kind) -> Operation {
-    let full = FullDmaCmd::from_bytes(command.bytes());
-    Operation {
-        initiator: full.initiator(),
-        match_bits: full.match_bits(),
-        header_data: full.header_data(),
-        user_ptr: full.user_ptr(),
-        ..dma(command, kind)
+    /// Sets all fields to those of an operation without payload that the C_STATE describes.
+    #[inline]
+    fn immediate(&mut self, kind: Kind, dfa: u32, c_state: &CStateCmd, replies: bool) {
+        self.kind = kind;
+        self.dfa = dfa;
+        self.index_ext = c_state.index_ext();
+        self.restricted = c_state.restricted();
+        self.remote_offset = 0;
+        self.length = 0;
+        self.initiator = c_state.initiator();
+        self.match_bits = 0;
+        self.header_data = 0;
+        self.source = Source::Nothing;
+        self.result = None;
+        self.amo = Amo::default();
+        self.rendezvous = Rendezvous::default();
+        self.eq = c_state.eq();
+        self.user_ptr = c_state.user_ptr();
+        self.success_disable = c_state.event_success_disable();
+        self.send_disable = c_state.event_send_disable();
+        self.counting.ct = c_state.ct();
+        self.counting.send = c_state.event_ct_send();
+        self.counting.completion = if replies {
+            c_state.event_ct_reply()
+        } else {
+            c_state.event_ct_ack()
+        };
+        self.counting.bytes = c_state.event_ct_bytes();
+        self.reduction = c_state.reduction();
     }
-}
 
-/// Decodes a rendezvous put, which cannot be restricted because it needs match bits.
-fn rendezvous_put(command: &Command) -> Result<Operation, ReturnCode> {
-    let put = FullDmaCmd::from_bytes(command.bytes());
-    if put.restricted() {
-        return Err(C_RC_CMD_INVALID_ARG);
+    #[inline]
+    fn idc_put(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+        let header = IdcHdr::from_bytes(command.bytes());
+        let length = usize::from(header.length());
+        let limit = if c_state.restricted() {
+            C_MAX_IDC_PAYLOAD_RES
+        } else {
+            C_MAX_IDC_PAYLOAD_UNR
+        };
+        if length < IdcHdr::SIZE
+            || length > command.size()
+            || length - IdcHdr::SIZE > limit as usize
+        {
+            return Err(C_RC_CMD_INVALID_ARG);
+        }
+        self.immediate(Kind::Put, header.dfa(), c_state, false);
+        self.remote_offset = header.remote_offset();
+        self.length = (length - IdcHdr::SIZE) as u32;
+        self.source = Source::Immediate(IdcHdr::SIZE / 8);
+        Ok(())
     }
-    Ok(Operation {
-        rendezvous: Rendezvous {
+
+    /// An immediate put with match bits, header data and a user pointer of its own (nic.md 3.6).
+    #[inline]
+    fn idc_msg(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+        let header = IdcMsgHdr::from_bytes(command.bytes());
+        let length = usize::from(header.length());
+        let payload = length
+            .checked_sub(IdcMsgHdr::SIZE)
+            .filter(|payload| *payload <= C_MAX_IDC_PAYLOAD_UNR as usize)
+            .ok_or(C_RC_CMD_INVALID_ARG)?;
+        if length > command.size() || c_state.restricted() {
+            return Err(C_RC_CMD_INVALID_ARG);
+        }
+        self.immediate(Kind::Put, header.dfa(), c_state, false);
+        self.length = payload as u32;
+        self.source = Source::Immediate(IdcMsgHdr::SIZE / 8);
+        self.match_bits = header.match_bits();
+        self.header_data = header.header_data();
+        self.user_ptr = header.user_ptr();
+        Ok(())
+    }
+
+    /// Decodes both forms of the immediate atomic operation, which differ in size (nic.md 3.7).
+    fn idc_amo(
+        &mut self,
+        command: &Command,
+        c_state: &CStateCmd,
+        fetching: bool,
+    ) -> Result<(), ReturnCode> {
+        let header = IdcHdr::from_bytes(command.bytes());
+        if usize::from(header.length()) != command.size() {
+            return Err(C_RC_CMD_INVALID_ARG);
+        }
+        check(!(fetching && c_state.flush()))?; // nic.md 12
+        let large = IdcAmoCmd::from_bytes(command.bytes());
+        let (amo, operands) = match command.size() {
+            IdcAmoCmd::SIZE => (
+                Amo {
+                    op: large.atomic_op(),
+                    kind: large.atomic_type(),
+                    comparison: large.cswap_op(),
+                    fetching,
+                },
+                [
+                    large.op1_word1(),
+                    large.op1_word2(),
+                    large.op2_word1(),
+                    large.op2_word2(),
+                ],
+            ),
+            32 => {
+                let mut payload = [0; SmallAmoPayload::SIZE];
+                payload.copy_from_slice(&command.bytes::<32>()[IdcHdr::SIZE..]);
+                let small = SmallAmoPayload::from_bytes(payload);
+                let amo = Amo {
+                    op: small.amo_op(),
+                    kind: small.amo_type(),
+                    comparison: 0,
+                    fetching,
+                };
+                // This form has no field for a result, a second operand or a second word.
+                let too_small = fetching
+                    || arithmetic::takes_two_operands(amo.op)
+                    || u32::from(amo.kind) == C_AMO_TYPE_DOUBLE_COMPLEX_T;
+                if too_small {
+                    return Err(C_RC_CMD_INVALID_ARG);
+                }
+                (amo, [small.op1_word1(), 0, 0, 0])
+            }
+            _ => return Err(C_RC_CMD_INVALID_ARG),
+        };
+        let result = Local {
+            lac: c_state.write_lac(),
+            iova: large.local_addr(),
+        };
+        self.immediate(Kind::Atomic, header.dfa(), c_state, fetching);
+        self.remote_offset = header.remote_offset();
+        self.length = arithmetic::size(amo.kind).unwrap_or(0);
+        self.source = Source::Operands(operands);
+        self.result = fetching.then_some(result);
+        self.amo = amo;
+        Ok(())
+    }
+
+    /// Decodes a command of 32 bytes, or the first 32 bytes of a longer one, which have the same
+    /// format.
+    #[inline]
+    fn dma(&mut self, command: &Command, kind: Kind) {
+        let command = NomatchDmaCmd::from_bytes(command.bytes());
+        let local = Local {
+            lac: command.lac(),
+            iova: command.local_addr(),
+        };
+        let (source, result, completion) = match kind {
+            Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
+            _ => (Source::Memory(local), None, command.event_ct_ack()),
+        };
+        self.kind = kind;
+        self.dfa = command.dfa();
+        self.index_ext = command.index_ext();
+        self.restricted = command.restricted();
+        self.remote_offset = command.remote_offset();
+        self.length = command.request_len();
+        self.initiator = 0;
+        self.match_bits = 0;
+        self.header_data = 0;
+        self.source = source;
+        self.result = result;
+        self.amo = Amo::default();
+        self.rendezvous = Rendezvous::default();
+        self.eq = command.eq();
+        self.user_ptr = 0; // nic.md 3.8
+        self.success_disable = command.event_success_disable();
+        self.send_disable = command.event_send_disable();
+        self.counting.ct = command.ct();
+        self.counting.send = command.event_ct_send();
+        self.counting.completion = completion;
+        self.counting.bytes = command.event_ct_bytes();
+        self.reduction = command.reduction();
+    }
+
+    #[inline]
+    fn full_dma(&mut self, command: &Command, kind: Kind) {
+        self.dma(command, kind);
+        let full = FullDmaCmd::from_bytes(command.bytes());
+        self.initiator = full.initiator();
+        self.match_bits = full.match_bits();
+        self.header_data = full.header_data();
+        self.user_ptr = full.user_ptr();
+    }
+
+    /// Decodes a rendezvous put, which cannot be restricted because it needs match bits.
+    fn rendezvous_put(&mut self, command: &Command) -> Result<(), ReturnCode> {
+        let put = FullDmaCmd::from_bytes(command.bytes());
+        if put.restricted() {
+            return Err(C_RC_CMD_INVALID_ARG);
+        }
+        self.full_dma(command, Kind::Rendezvous);
+        self.rendezvous = Rendezvous {
             eager: put.eager_length().min(put.request_len()),
             id: put.rendezvous_id(),
             use_offset_for_get: put.use_offset_for_get(),
-        },
-        ..full_dma(command, Kind::Rendezvous)
-    })
-}
+        };
+        Ok(())
+    }
 
-fn dma_amo(command: &Command, fetching: bool) -> Result<Operation, ReturnCode> {
-    let amo = DmaAmoCmd::from_bytes(command.bytes());
-    check(!(fetching && amo.flush()))?; // nic.md 12
-    let result = Local {
-        lac: amo.write_lac(),
-        iova: amo.local_write_addr(),
-    };
-    let completion = if fetching {
-        amo.event_ct_reply()
-    } else {
-        amo.event_ct_ack()
-    };
-    let operation = dma(command, Kind::Atomic);
-    Ok(Operation {
-        initiator: amo.initiator(),
-        match_bits: amo.match_bits(),
-        header_data: amo.header_data(),
-        user_ptr: amo.user_ptr(),
-        result: fetching.then_some(result),
-        amo: Amo {
+    fn dma_amo(&mut self, command: &Command, fetching: bool) -> Result<(), ReturnCode> {
+        let amo = DmaAmoCmd::from_bytes(command.bytes());
+        check(!(fetching && amo.flush()))?; // nic.md 12
+        let result = Local {
+            lac: amo.write_lac(),
+            iova: amo.local_write_addr(),
+        };
+        self.dma(command, Kind::Atomic);
+        self.initiator = amo.initiator();
+        self.match_bits = amo.match_bits();
+        self.header_data = amo.header_data();
+        self.user_ptr = amo.user_ptr();
+        self.result = fetching.then_some(result);
+        self.amo = Amo {
             op: amo.atomic_op(),
             kind: amo.atomic_type(),
             comparison: amo.cswap_op(),
             fetching,
-        },
-        counting: Counting {
-            completion,
-            ..operation.counting
-        },
-        ..operation
-    })
-}
-
-/// CMD_INVALID_ARG unless the condition holds.
-fn check(condition: bool) -> Result<(), ReturnCode> {
-    if condition {
+        };
+        self.counting.completion = if fetching {
+            amo.event_ct_reply()
+        } else {
+            amo.event_ct_ack()
+        };
         Ok(())
-    } else {
-        Err(C_RC_CMD_INVALID_ARG)
     }
-}
 
-fn immediate_operands(operands: [u64; 4]) -> Source {
-    let mut words = [0; 28];
-    words[..4].copy_from_slice(&operands);
-    Source::Immediate(words)
-}
-
-impl Operation {
     /// Whether a REPLY with data completes the operation, not an ACK (nic.md 6.4).
     #[inline]
     pub fn is_answered_with_data(&self) -> bool {
@@ -418,7 +414,7 @@ impl Operation {
         }
         let first = u128::from_le_bytes(bytes);
         let amo = DmaAmoCmd::from_bytes(command.bytes());
-        self.source = immediate_operands([
+        self.source = Source::Operands([
             first as u64,
             (first >> 64) as u64,
             amo.op2_word1(),
@@ -449,19 +445,31 @@ impl Operation {
     }
 }
 
+/// CMD_INVALID_ARG unless the condition holds.
+fn check(condition: bool) -> Result<(), ReturnCode> {
+    if condition {
+        Ok(())
+    } else {
+        Err(C_RC_CMD_INVALID_ARG)
+    }
+}
+
 impl Source {
-    /// Returns an address at which `length` bytes at `offset` can be read. Translated for each
-    /// packet, because software may unmap the memory while the put is in progress.
+    /// Returns an address at which `length` bytes at `offset` of an operation of `command` can be
+    /// read. Translated for each packet, because software may unmap the memory while the put is in
+    /// progress.
     #[inline]
     pub fn at(
         &self,
+        command: &Command,
         space: &AddressSpace,
         offset: u32,
         length: u16,
         staging: &mut Staging,
     ) -> Result<*const u8, ReturnCode> {
         match self {
-            Self::Immediate(words) => Ok(words.as_ptr().cast()),
+            Self::Immediate(word) => Ok(command.words()[*word..].as_ptr().cast()),
+            Self::Operands(words) => Ok(words.as_ptr().cast()),
             Self::Memory(from) if length > 0 => {
                 let iova = from.iova + u64::from(offset);
                 let from = space.translate(from.lac, iova, u64::from(length), Access::Read)?;

@@ -69,7 +69,7 @@ impl<W: Wire> Engine<W> {
                 self.mark_header(packet, landing, code);
             }
         }
-        self.answer(peer, response);
+        self.answer(peer, &response);
         if let Some(landing) = landing
             && packet.kind == Kind::Rendezvous
             && landing.is_on(C_PTL_LIST_PRIORITY)
@@ -132,7 +132,7 @@ impl<W: Wire> Engine<W> {
 
     /// Sends a packet without payload outside its header, now or as soon as there is room.
     #[inline]
-    pub fn answer(&mut self, peer: Peer, packet: Packet) {
+    pub fn answer(&mut self, peer: Peer, packet: &Packet) {
         send_or_wait(&mut self.wire, &mut self.waiting, peer, packet);
     }
 }

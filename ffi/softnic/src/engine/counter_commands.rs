@@ -3,7 +3,7 @@
 use cxi_sys::records::{CStateCmd, CtCmd};
 use cxi_sys::*;
 
-use super::commands;
+use super::commands::Operation;
 use super::counter::Change;
 use super::event_queue::{self, EventQueue};
 use super::return_codes::ReturnCode;
@@ -104,7 +104,7 @@ fn embedded(command: &Command, c_state: &CStateCmd) -> Result<Command, ReturnCod
     if u32::from(embedded.header.cmd_type()) != C_CMD_TYPE_DMA {
         return Err(C_RC_ILLEGAL_OP);
     }
-    commands::decode(&embedded, c_state)?;
+    Operation::new().decode(&embedded, c_state)?;
     Ok(embedded)
 }
 

@@ -5,22 +5,22 @@ use cxi_sys::*;
 use super::packet::Kind;
 use super::placement::Landing;
 use super::state::Engine;
-use super::wire::{Peer, Wire};
+use super::wire::{Arrival, Peer, Wire};
 
 impl<W: Wire> Engine<W> {
-    /// Handles the next packet; false if there is none.
+    /// Handles the next packet, which it puts into `arrival`; false if there is none.
     #[inline]
-    pub fn receive(&mut self) -> bool {
-        let Some(arrival) = self.wire.receive() else {
+    pub fn receive(&mut self, arrival: &mut Arrival) -> bool {
+        if !self.wire.receive(arrival) {
             return false;
-        };
+        }
         match arrival.packet.kind {
             Kind::Response => self.complete(&arrival.packet),
-            Kind::Put | Kind::Rendezvous => self.put(&arrival),
-            Kind::Get => self.get(&arrival),
-            Kind::Reply => self.reply(&arrival),
-            Kind::Atomic => self.atomic(&arrival),
-            Kind::Abort => self.abort(&arrival),
+            Kind::Put | Kind::Rendezvous => self.put(arrival),
+            Kind::Get => self.get(arrival),
+            Kind::Reply => self.reply(arrival),
+            Kind::Atomic => self.atomic(arrival),
+            Kind::Abort => self.abort(arrival),
         }
         self.wire.release(arrival.lane);
         true

@@ -77,7 +77,7 @@ pub use return_codes::ReturnCode;
 pub use state::Engine;
 use target_commands::Portals;
 use transmit::Surroundings;
-use wire::{Peer, Wire, send_header};
+use wire::{Arrival, Peer, Wire, send_header};
 
 /// Packets handled in one poll before command queues get their turn again.
 const RECEIVE_BURST: usize = 64;
@@ -127,8 +127,9 @@ impl<W: Wire> Engine<W> {
                 worked |= queue.run(number, &mut portals);
             }
         }
+        let mut arrival = Arrival::new();
         for _ in 0..RECEIVE_BURST {
-            if !self.receive() {
+            if !self.receive(&mut arrival) {
                 break;
             }
             worked = true;
@@ -206,8 +207,9 @@ impl<W: Wire> Engine<W> {
 
     /// Handles all packets received before the call, and perhaps some that arrive meanwhile.
     fn receive_all(&mut self) {
+        let mut arrival = Arrival::new();
         for _ in 0..MOST_PACKETS {
-            if !self.receive() {
+            if !self.receive(&mut arrival) {
                 break;
             }
         }

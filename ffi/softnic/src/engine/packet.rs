@@ -124,9 +124,20 @@ impl Packet {
     }
 
     /// Decodes eight words; `None` if no NIC of this version can have written them.
-    #[inline]
+    #[cfg(test)]
     pub fn from_words(words: [u64; 8]) -> Option<Self> {
-        let kind = match (words[0] >> 32) as u8 {
+        let mut packet = Self::default();
+        packet
+            .decode(words[0], |index| words[index])
+            .then_some(packet)
+    }
+
+    /// Sets all fields to those that eight words encode; false if no NIC of this version can have
+    /// written the words. `word` reads those after the first, once each. In place, field by field: a
+    /// processor waits when it copies a record whose fields it has just stored one by one.
+    #[inline(always)]
+    pub fn decode(&mut self, first: u64, word: impl Fn(usize) -> u64) -> bool {
+        self.kind = match (first >> 32) as u8 {
             1 => Kind::Put,
             2 => Kind::Abort,
             3 => Kind::Response,
@@ -134,47 +145,44 @@ impl Packet {
             5 => Kind::Reply,
             6 => Kind::Atomic,
             7 => Kind::Rendezvous,
-            _ => return None,
+            _ => return false,
         };
-        let place = (words[5] >> 32) as u32;
-        let (mut offset, mut amo, mut rendezvous) = (0, Amo::default(), Rendezvous::default());
-        match kind {
-            Kind::Atomic => amo = Amo::from_bits(place),
+        let (address, result, offset, total) = (word(2), word(3), word(4), word(5));
+        let place = (total >> 32) as u32;
+        self.offset = 0;
+        self.amo = Amo::default();
+        self.rendezvous = Rendezvous::default();
+        match self.kind {
+            Kind::Atomic => self.amo = Amo::from_bits(place),
             Kind::Rendezvous => {
-                rendezvous = Rendezvous {
+                self.rendezvous = Rendezvous {
                     eager: place,
-                    id: (words[4] >> OFFSET_BITS) as u8,
-                    use_offset_for_get: words[0] & USE_OFFSET_FOR_GET != 0,
+                    id: (offset >> OFFSET_BITS) as u8,
+                    use_offset_for_get: first & USE_OFFSET_FOR_GET != 0,
                 }
             }
-            _ => offset = place,
+            _ => self.offset = place,
         }
-        let packet = Self {
-            kind,
-            restricted: words[0] & RESTRICTED != 0,
-            inline: words[0] & INLINE_FLAG != 0,
-            length: (words[0] >> 48) as u16,
-            source: words[1],
-            tag: words[2] as u32,
-            vni: (words[2] >> 32) as u16,
-            pid: (words[2] >> 48) as u16,
-            index: words[3] as u16,
-            return_code: (words[3] >> 16) as u8 & 0x3f,
-            ptl_list: (words[3] >> 24) as u8 & 3,
-            initiator: (words[3] >> 32) as u32,
-            remote_offset: words[4] & (u64::MAX >> (64 - OFFSET_BITS)),
-            total: words[5] as u32,
-            offset,
-            amo,
-            rendezvous,
-            tail: [words[6], words[7]],
-        };
-        let limit = if packet.inline { INLINE } else { SEGMENT };
-        let end = u64::from(packet.offset) + u64::from(packet.length);
-        let fits = usize::from(packet.length) <= limit
-            && end <= u64::from(packet.carried())
-            && packet.carried() <= packet.total;
-        fits.then_some(packet)
+        self.restricted = first & RESTRICTED != 0;
+        self.inline = first & INLINE_FLAG != 0;
+        self.length = (first >> 48) as u16;
+        self.source = word(1);
+        self.tag = address as u32;
+        self.vni = (address >> 32) as u16;
+        self.pid = (address >> 48) as u16;
+        self.index = result as u16;
+        self.return_code = (result >> 16) as u8 & 0x3f;
+        self.ptl_list = (result >> 24) as u8 & 3;
+        self.initiator = (result >> 32) as u32;
+        self.remote_offset = offset & (u64::MAX >> (64 - OFFSET_BITS));
+        self.total = total as u32;
+        self.tail[0] = word(6);
+        self.tail[1] = word(7);
+        let limit = if self.inline { INLINE } else { SEGMENT };
+        let end = u64::from(self.offset) + u64::from(self.length);
+        usize::from(self.length) <= limit
+            && end <= u64::from(self.carried())
+            && self.carried() <= self.total
     }
 
     /// Returns the match bits.

@@ -182,6 +182,6 @@ impl<W: Wire> Fetcher<'_, W> {
             tail: [rest.match_bits(), rest.put.header_data()],
             ..Packet::default()
         };
-        send_or_wait(self.wire, self.waiting, peer, get);
+        send_or_wait(self.wire, self.waiting, peer, &get);
     }
 }

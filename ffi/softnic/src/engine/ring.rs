@@ -26,13 +26,22 @@ const LL64: usize = 1024;
 const LL128A: usize = 2048;
 const LL128U: usize = 3072;
 
-/// A command read from the ring.
+/// A command read from the ring. Words behind its size are those of an earlier command.
+#[derive(Clone)]
 pub struct Command {
     words: [u64; 32],
     pub header: CmdHeader,
 }
 
 impl Command {
+    /// Makes a place to read commands to.
+    pub fn new() -> Self {
+        Self {
+            words: [0; 32],
+            header: CmdHeader::new(),
+        }
+    }
+
     /// Returns the first `N` bytes.
     #[inline]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
@@ -237,33 +246,39 @@ impl CommandRing {
         self.write = slot;
     }
 
-    /// Returns the next command, if there is one. The caller passes an error to
+    /// Reads the next command into `command`, if there is one. The caller passes an error to
     /// [`fail`](Self::fail).
     #[inline]
-    pub fn peek(&self) -> Option<Result<Command, (CmdHeader, ReturnCode)>> {
-        if self.read == self.write || self.stopped {
+    pub fn peek(&self, command: &mut Command) -> Option<Result<(), ReturnCode>> {
+        if !self.has_next() {
             return None;
         }
         let at = self.read as usize * SLOT + if self.upper { 32 } else { 0 };
         let first = self.memory.word(at).load(Ordering::Relaxed);
         let header = CmdHeader::from_bytes([first as u8]);
+        command.header = header;
         let size = size(header);
         if !at.is_multiple_of(size) {
-            return Some(Err((header, C_RC_CMD_ALIGN_ERROR)));
+            return Some(Err(C_RC_CMD_ALIGN_ERROR));
         }
         // An aligned command ends within the ring, whose length is a multiple of 64 slots, but
         // perhaps not all of its slots were announced.
         let slots = (size / SLOT) as u32;
         let announced = (self.write + self.count - FIRST - self.read) % (self.count - FIRST);
         if slots > announced {
-            return Some(Err((header, C_RC_CMD_INVALID_ARG)));
+            return Some(Err(C_RC_CMD_INVALID_ARG));
         }
-        let mut words = [0; 32];
-        words[0] = first;
-        for (index, word) in words.iter_mut().enumerate().take(size / 8).skip(1) {
+        command.words[0] = first;
+        for (index, word) in command.words[..size / 8].iter_mut().enumerate().skip(1) {
             *word = self.memory.word(at + 8 * index).load(Ordering::Relaxed);
         }
-        Some(Ok(Command { words, header }))
+        Some(Ok(()))
+    }
+
+    /// Whether there is a command to execute.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.read != self.write && !self.stopped
     }
 
     /// Returns the slot of the next command.

@@ -1,7 +1,7 @@
 //! Target queues: command queues for list entries and the states of portals (nic.md 3.13).
 
 use super::events::{self, FailedCommand};
-use super::ring::CommandRing;
+use super::ring::{Command, CommandRing};
 use super::target_commands::{self, Portals};
 use super::wire::Wire;
 
@@ -20,19 +20,19 @@ impl TargetQueue {
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
+        if !self.ring.has_next() {
+            return worked;
+        }
+        let mut command = Command::new();
         for _ in 0..BURST {
-            let Some(fetched) = self.ring.peek() else {
+            let Some(fetched) = self.ring.peek(&mut command) else {
                 break;
             };
             worked = true;
-            let result = fetched.and_then(|command| {
-                target_commands::execute(&command, self.lni, nic)
-                    .map_err(|code| (command.header, code))?;
-                Ok(command.header)
-            });
-            match result {
-                Ok(header) => self.ring.advance(header),
-                Err((header, code)) => {
+            let header = command.header;
+            match fetched.and_then(|()| target_commands::execute(&command, self.lni, nic)) {
+                Ok(()) => self.ring.advance(header),
+                Err(code) => {
                     let failed = FailedCommand {
                         queue: number,
                         is_target: true,

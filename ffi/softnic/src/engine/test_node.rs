@@ -65,14 +65,18 @@ impl Wire for TestWire {
         true
     }
 
-    fn receive(&mut self) -> Option<Arrival> {
-        let (lane, packet, payload) = self.net.borrow_mut().inboxes[self.me].pop_front()?;
+    fn receive(&mut self, arrival: &mut Arrival) -> bool {
+        let next = self.net.borrow_mut().inboxes[self.me].pop_front();
+        let Some((lane, packet, payload)) = next else {
+            return false;
+        };
         self.held = payload;
-        Some(Arrival {
+        *arrival = Arrival {
             packet,
             payload: self.held.as_ptr(),
             lane,
-        })
+        };
+        true
     }
 
     fn sender(&mut self, lane: usize, _source: u64) -> Option<Peer> {

@@ -66,7 +66,7 @@ impl Transactions {
     }
 
     /// Starts a transaction and returns its tag. The table must not be full.
-    #[inline]
+    #[inline(always)]
     pub fn start(&mut self, transaction: Transaction) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

@@ -7,7 +7,7 @@
 use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
-use super::commands::{self, Operation, Source};
+use super::commands::{Operation, Source};
 use super::counter_commands::{self, Issuer};
 use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, Initiator};
@@ -40,6 +40,8 @@ pub struct TransmitQueue {
     pub c_state: CStateCmd,
     /// The operation of which packets remain to be sent.
     pub transfer: Option<Transfer>,
+    /// The command and the payload of `transfer`.
+    transferred: (Command, Source),
     /// Number of operations that wait for their response, for FENCE.
     pub outstanding: usize,
 }
@@ -49,7 +51,6 @@ pub struct Transfer {
     pub peer: Peer,
     /// Header of the next packet.
     pub packet: Packet,
-    source: Source,
     send_event: bool,
 }
 
@@ -93,18 +94,30 @@ impl TransmitQueue {
             error_eq,
             c_state: CStateCmd::new(),
             transfer: None,
+            transferred: (Command::new(), Source::Nothing),
             outstanding: 0,
         }
+    }
+
+    /// Whether there is certainly nothing to execute.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.transfer.is_none() && !self.trigger && !self.ring.has_next()
     }
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     #[inline]
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Surroundings<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
+        if self.is_idle() {
+            return worked;
+        }
+        let (mut command, mut operation) = (Command::new(), Operation::new());
         for _ in 0..BURST {
             if let Some(transfer) = &mut self.transfer {
                 let before = transfer.packet.offset;
-                if !transfer.advance(self.lni, nic) {
+                let (command, source) = &self.transferred;
+                if !transfer.advance(command, source, self.lni, nic) {
                     return worked || transfer.packet.offset != before;
                 }
                 self.transfer = None;
@@ -113,25 +126,20 @@ impl TransmitQueue {
             if self.trigger
                 && let Some(launch) = nic.counters.take_launched(number)
             {
-                if !self.launch(number, launch, nic) {
+                if !self.launch(number, launch, &mut operation, nic) {
                     break;
                 }
                 worked = true;
                 continue;
             }
-            let Some(fetched) = self.ring.peek() else {
+            let Some(fetched) = self.ring.peek(&mut command) else {
                 break;
             };
-            let result = fetched.and_then(|command| {
-                let done = self
-                    .execute(number, &command, nic)
-                    .map_err(|code| (command.header, code))?;
-                Ok((done, command.header))
-            });
-            match result {
-                Ok((Step::Done, header)) => self.ring.advance(header),
-                Ok((Step::Wait, _)) => break,
-                Err((header, code)) => {
+            let header = command.header;
+            match fetched.and_then(|()| self.execute(number, &command, &mut operation, nic)) {
+                Ok(Step::Done) => self.ring.advance(header),
+                Ok(Step::Wait) => break,
+                Err(code) => {
                     let slot = self.ring.fail(header, code);
                     self.report_failure(number, slot, header, code, nic.eqs);
                 }
@@ -148,11 +156,13 @@ impl TransmitQueue {
         &mut self,
         number: usize,
         launch: Launch,
+        operation: &mut Operation,
         nic: &mut Surroundings<'_, W>,
     ) -> bool {
         let command = &launch.command;
-        let result = commands::decode(command, &self.c_state)
-            .and_then(|operation| self.start(number, command, operation, nic));
+        let result = operation
+            .decode(command, &self.c_state)
+            .and_then(|()| self.start(number, command, operation, nic));
         match result {
             Ok(Step::Done) => {}
             Ok(Step::Wait) => {
@@ -190,6 +200,7 @@ impl TransmitQueue {
         &mut self,
         number: usize,
         command: &Command,
+        operation: &mut Operation,
         nic: &mut Surroundings<'_, W>,
     ) -> Result<Step, ReturnCode> {
         let header = command.header;
@@ -226,7 +237,7 @@ impl TransmitQueue {
             }),
             (C_CMD_TYPE_CQ, C_CMD_CQ_LCID) => self.select_profile(command, nic.lnis),
             _ => {
-                let operation = commands::decode(command, &self.c_state)?;
+                operation.decode(command, &self.c_state)?;
                 self.start(number, command, operation, nic)
             }
         }
@@ -254,7 +265,7 @@ impl TransmitQueue {
         &mut self,
         number: usize,
         command: &Command,
-        mut operation: Operation,
+        operation: &mut Operation,
         nic: &mut Surroundings<'_, W>,
     ) -> Result<Step, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
@@ -285,7 +296,7 @@ impl TransmitQueue {
         };
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
-            nic.refuse(&operation, &completion);
+            nic.refuse(operation, &completion);
             return Ok(Step::Done);
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
@@ -295,7 +306,7 @@ impl TransmitQueue {
             Err(code) => {
                 completion.return_code = code;
                 completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                nic.refuse(&operation, &completion);
+                nic.refuse(operation, &completion);
                 return Ok(Step::Done);
             }
         };
@@ -340,20 +351,26 @@ impl TransmitQueue {
                 ],
                 ..Packet::default()
             },
-            source: operation.source,
             send_event: !operation.send_disable,
         };
-        if !transfer.advance(self.lni, nic) {
+        if !transfer.advance(command, &operation.source, self.lni, nic) {
             self.transfer = Some(transfer);
+            self.transferred = (command.clone(), operation.source);
         }
         Ok(Step::Done)
     }
 }
 
 impl Transfer {
-    /// Sends packets while there is room; true when all are sent, or the operation was aborted.
+    /// Sends packets with the payload of `command` at `source` while there is room; true when all are sent, or the operation was aborted.
     #[inline]
-    fn advance<W: Wire>(&mut self, lni: usize, nic: &mut Surroundings<'_, W>) -> bool {
+    fn advance<W: Wire>(
+        &mut self,
+        command: &Command,
+        source: &Source,
+        lni: usize,
+        nic: &mut Surroundings<'_, W>,
+    ) -> bool {
         let most = nic.wire.most_payload() as u32;
         loop {
             // The data of a get is in its reply.
@@ -366,7 +383,7 @@ impl Transfer {
             let space = nic.lnis.get(lni).map(|lni| &lni.space);
             let payload = space.ok_or(C_RC_PERM_VIOLATION).and_then(|space| {
                 let (offset, length) = (self.packet.offset, self.packet.length);
-                self.source.at(space, offset, length, nic.staging)
+                source.at(command, space, offset, length, nic.staging)
             });
             let payload = match payload {
                 Ok(payload) => payload,
@@ -375,10 +392,10 @@ impl Transfer {
                     return true;
                 }
             };
-            let packet = self.inlined(payload);
+            self.inline_payload(payload);
             // SAFETY: `Source::at` returned these bytes: part of the operation, or of the staging
             // buffer, or of memory that software keeps mapped while commands use it.
-            let sent = unsafe { nic.wire.send(self.peer, &packet, payload) };
+            let sent = unsafe { nic.wire.send(self.peer, &self.packet, payload) };
             if !sent {
                 return false;
             }
@@ -417,13 +434,14 @@ impl Transfer {
         true
     }
 
-    /// Returns the packet, with its payload in the header if that has room for it.
+    /// Puts the payload of the whole operation into the header of its packet, if that has room for
+    /// it.
     #[inline]
-    fn inlined(&self, payload: *const u8) -> Packet {
-        let length = usize::from(self.packet.length);
-        let mut packet = self.packet;
-        if length > INLINE || packet.tail != [0; 2] || usize::try_from(packet.total) != Ok(length) {
-            return packet;
+    fn inline_payload(&mut self, payload: *const u8) {
+        let packet = &mut self.packet;
+        let length = usize::from(packet.length);
+        if length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
+            return;
         }
         packet.inline = true;
         if length > 0 {
@@ -431,7 +449,6 @@ impl Transfer {
             // SAFETY: `advance` passes `length` readable bytes, and the tail holds 16.
             unsafe { bytes::copy(payload, tail, length) };
         }
-        packet
     }
 
     /// Aborts the operation, at the target too. `error` is the return code for the initiator.

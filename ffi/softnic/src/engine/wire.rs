@@ -18,6 +18,15 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    /// Makes a place to receive packets to.
+    pub fn new() -> Self {
+        Self {
+            packet: Packet::default(),
+            payload: std::ptr::null(),
+            lane: 0,
+        }
+    }
+
     /// Returns the address of the payload, inline or not.
     #[inline]
     pub fn data(&self) -> *const u8 {
@@ -47,8 +56,9 @@ pub trait Wire {
     /// `payload` is readable for `packet.length` bytes, unless the payload is inline.
     unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool;
 
-    /// Returns the next received packet. Packets of one sender keep their order.
-    fn receive(&mut self) -> Option<Arrival>;
+    /// Takes the next received packet; false if there is none, and the contents of `arrival` are
+    /// unspecified then. Packets of one sender keep their order.
+    fn receive(&mut self, arrival: &mut Arrival) -> bool;
 
     /// Returns the NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
     fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
@@ -83,9 +93,9 @@ pub type Waiting = VecDeque<(Peer, Packet)>;
 
 /// Sends a packet without payload outside its header, now or as soon as there is room.
 #[inline]
-pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: Peer, packet: Packet) {
-    if !send_header(wire, to, &packet) {
-        waiting.push_back((to, packet));
+pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: Peer, packet: &Packet) {
+    if !send_header(wire, to, packet) {
+        waiting.push_back((to, *packet));
     }
 }
 

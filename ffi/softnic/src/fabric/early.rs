@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use super::gathered::Unread;
 use super::port::{CELLS, LANES, Port};
 use crate::engine::bytes::copy;
 use crate::engine::packet::Packet;
@@ -54,15 +55,18 @@ impl EarlyPackets {
         }
         while self.lanes[lane].len() < MOST
             && let Some(first) = port.first_word(lane, head)
+            // A NIC that shares cells has no link model; it claimed the lane after another NIC.
+            && Unread::of(first).is_empty()
         {
-            if let Some(packet) = Packet::from_words(port.header(lane, head, first)) {
+            let mut packet = Packet::default();
+            if port.read(lane, head, first, &mut packet) {
                 let length = if packet.inline {
                     0
                 } else {
                     usize::from(packet.length)
                 };
                 let mut payload = vec![0; length].into_boxed_slice();
-                // SAFETY: a cell has room for the payload of any packet that `from_words` accepts,
+                // SAFETY: a cell has room for the payload of any packet that `read` accepts,
                 // and the box has `length` bytes.
                 unsafe { copy(port.cell_payload(lane, head), payload.as_mut_ptr(), length) };
                 let due = port.due(lane, head, first);
@@ -84,14 +88,15 @@ impl EarlyPackets {
         Some(self.lanes[lane].front()?.due)
     }
 
-    /// Returns the next packet of a lane. It stays until [`EarlyPackets::release`].
-    pub fn next(&self, lane: usize) -> Option<Arrival> {
-        let early = self.lanes[lane].front()?;
-        Some(Arrival {
-            packet: early.packet,
-            payload: early.payload.as_ptr(),
-            lane,
-        })
+    /// Puts the next packet of a lane into `arrival`; false if there is none. It stays until
+    /// [`EarlyPackets::release`].
+    pub fn next(&self, lane: usize, arrival: &mut Arrival) -> bool {
+        let Some(early) = self.lanes[lane].front() else {
+            return false;
+        };
+        arrival.packet = early.packet;
+        arrival.payload = early.payload.as_ptr();
+        true
     }
 
     /// Drops the next packet of a lane.

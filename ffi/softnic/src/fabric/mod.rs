@@ -6,6 +6,7 @@
 
 mod directory;
 mod early;
+mod gathered;
 mod link_model;
 mod port;
 mod syntax;
@@ -33,6 +34,7 @@ use crate::fork;
 pub use directory::Directory;
 use directory::is_owned;
 use early::EarlyPackets;
+use gathered::{Gathered, Unread};
 use link_model::LinkModel;
 use port::{CELLS, ENDPOINTS, LANES, TIMED};
 pub use port::{Port, Use};
@@ -57,6 +59,44 @@ struct Remote {
     tail: u32,
     /// Something was sent since the last flush.
     touched: bool,
+    gathered: Gathered,
+}
+
+impl Remote {
+    /// Whether a cell is free.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        if self.head.wrapping_sub(self.tail) < CELLS {
+            return true;
+        }
+        self.tail = self.port.tail(self.lane).load(Ordering::Acquire);
+        self.head.wrapping_sub(self.tail) < CELLS
+    }
+
+    /// Publishes the cell at the head, whose other words are written: `first` is its first word
+    /// without sequence number.
+    #[inline]
+    fn publish(&mut self, first: u64) {
+        let position = self.head;
+        self.head = position.wrapping_add(1);
+        self.port
+            .cell_word(self.lane, position, 0)
+            .store(first | u64::from(self.head), Ordering::Release);
+    }
+
+    /// Sends the gathered responses of NIC `instance`, if there are any. There is a free cell for
+    /// them.
+    #[inline]
+    fn send_gathered(&mut self, instance: u64) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let first = self.gathered.write(&self.port, self.lane, self.head);
+        self.port
+            .cell_word(self.lane, self.head, 1)
+            .store(instance, Ordering::Relaxed);
+        self.publish(first);
+    }
 }
 
 /// The result of the last lookup of an address.
@@ -72,8 +112,10 @@ struct Route {
 /// A lane of the own port.
 #[derive(Clone, Copy, Default)]
 struct Inbound {
-    /// Position of the next packet.
+    /// Position of the next cell.
     head: u32,
+    /// The rest of the responses that share this cell.
+    responses: Unread,
     /// Instance and peer of the NIC that sent the last packet.
     sender: Option<(u64, Peer)>,
 }
@@ -308,6 +350,7 @@ impl Fabric {
             head,
             tail,
             touched: false,
+            gathered: Gathered::default(),
         });
         let peer = self
             .remotes
@@ -348,17 +391,52 @@ impl Fabric {
         is_due
     }
 
-    /// Returns the next packet of a lane with early packets, if it is due.
+    /// Takes the next packet of a lane with early packets, if it is due.
     #[cold]
-    fn receive_early(&mut self, lane: usize) -> Option<Arrival> {
+    fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
         let inbound = &mut self.inbound[lane];
         inbound.head = self.early.take_from_ring(&self.port, lane, inbound.head);
-        let due = self.early.due(lane)?;
+        let Some(due) = self.early.due(lane) else {
+            return false;
+        };
         if due > link_model::now() {
             self.expect(due);
-            return None;
+            return false;
         }
-        self.early.next(lane)
+        self.early.next(lane, arrival)
+    }
+
+    /// Takes the next packet from the ring of a lane, if it is due.
+    #[inline]
+    fn receive_cell(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
+        let head = self.inbound[lane].head;
+        let Some(first) = self.port.first_word(lane, head) else {
+            return false;
+        };
+        if first & TIMED != 0 && !self.is_due(lane, first) {
+            return false;
+        }
+        self.inbound[lane].responses = Unread::of(first);
+        if !self.inbound[lane].responses.is_empty() {
+            self.receive_response(lane, &mut arrival.packet);
+            return true;
+        }
+        let is_valid = self.port.read(lane, head, first, &mut arrival.packet);
+        arrival.payload = self.port.cell_payload(lane, head);
+        if !is_valid {
+            // Not written by a NIC of this version: skipped, without harm to other packets.
+            self.release(lane);
+        }
+        is_valid
+    }
+
+    /// Takes the next of the responses that share the cell at the head of a lane.
+    #[inline]
+    fn receive_response(&self, lane: usize, packet: &mut Packet) {
+        let inbound = &self.inbound[lane];
+        let index = inbound.responses.next();
+        let word = self.port.cell_word(lane, inbound.head, index);
+        gathered::unpack(word.load(Ordering::Relaxed), packet);
     }
 
     /// Notes the due time of a packet.
@@ -430,11 +508,22 @@ impl Wire for Fabric {
         let Some(Some(remote)) = self.remotes.get_mut(to) else {
             return false;
         };
-        if remote.head.wrapping_sub(remote.tail) >= CELLS {
-            remote.tail = remote.port.tail(remote.lane).load(Ordering::Acquire);
-            if remote.head.wrapping_sub(remote.tail) >= CELLS {
-                return false;
+        if !remote.has_room() {
+            return false;
+        }
+        if self.link.is_none()
+            && let Some(response) = gathered::pack(packet)
+        {
+            if remote.gathered.add(response) {
+                remote.send_gathered(self.instance);
             }
+            remote.touched = true;
+            self.sent.count(0);
+            return true;
+        }
+        remote.send_gathered(self.instance);
+        if !remote.has_room() {
+            return false;
         }
         if !packet.inline && packet.length > 0 {
             let cell = remote.port.cell_payload(remote.lane, remote.head);
@@ -461,19 +550,14 @@ impl Wire for Fabric {
                 .cell_word(remote.lane, remote.head, index)
                 .store(*word, Ordering::Relaxed);
         }
-        remote.head = remote.head.wrapping_add(1);
-        let first = words[0] | u64::from(remote.head);
-        remote
-            .port
-            .cell_word(remote.lane, remote.head.wrapping_sub(1), 0)
-            .store(first, Ordering::Release);
+        remote.publish(words[0]);
         remote.touched = true;
         self.sent.count(packet.length);
         true
     }
 
     #[inline]
-    fn receive(&mut self) -> Option<Arrival> {
+    fn receive(&mut self, arrival: &mut Arrival) -> bool {
         self.next_due = None;
         let claimed = self
             .port
@@ -486,38 +570,25 @@ impl Wire for Fabric {
             rest &= rest - 1;
             let turn = (lane + 1) % LANES as u32;
             let lane = lane as usize;
-            let arrival = if self.early.has(lane) {
-                self.receive_early(lane)
+            let arrived = if !self.inbound[lane].responses.is_empty() {
+                self.receive_response(lane, &mut arrival.packet);
+                true
+            } else if self.early.has(lane) {
+                self.receive_early(lane, arrival)
             } else {
-                let head = self.inbound[lane].head;
-                let Some(first) = self.port.first_word(lane, head) else {
-                    continue;
-                };
-                if first & TIMED != 0 && !self.is_due(lane, first) {
-                    continue;
-                }
-                let packet = Packet::from_words(self.port.header(lane, head, first));
-                let payload = self.port.cell_payload(lane, head);
-                if packet.is_none() {
-                    // Not written by a NIC of this version: skipped, without harm to other packets.
-                    self.release(lane);
-                }
-                packet.map(|packet| Arrival {
-                    packet,
-                    payload,
-                    lane,
-                })
+                self.receive_cell(lane, arrival)
             };
-            if let Some(mut arrival) = arrival {
+            if arrived {
+                arrival.lane = lane;
                 self.turn = turn;
                 if let Some(link) = &self.link {
                     link.receive(&mut arrival.packet);
                 }
                 self.received.count(arrival.packet.length);
-                return Some(arrival);
+                return true;
             }
         }
-        None
+        false
     }
 
     #[inline]
@@ -535,7 +606,13 @@ impl Wire for Fabric {
 
     #[inline]
     fn release(&mut self, lane: usize) {
-        if self.early.has(lane) {
+        let responses = &mut self.inbound[lane].responses;
+        if !responses.is_empty() {
+            responses.advance();
+            if !responses.is_empty() {
+                return;
+            }
+        } else if self.early.has(lane) {
             return self.early.release(lane);
         }
         let head = self.inbound[lane].head.wrapping_add(1);
@@ -568,7 +645,7 @@ impl Wire for Fabric {
 
     #[inline]
     fn flush(&mut self) {
-        let mut fenced = false;
+        let (mut fenced, instance) = (false, self.instance);
         for remote in self
             .remotes
             .iter_mut()
@@ -576,6 +653,7 @@ impl Wire for Fabric {
             .filter(|remote| remote.touched)
         {
             remote.touched = false;
+            remote.send_gathered(instance);
             // Orders the packets before the load of `parked`, as the sleeper orders its store to
             // `parked` before its last poll of the lanes: one of the two sees the other.
             if !fenced {

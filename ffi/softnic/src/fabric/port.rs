@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::engine::packet::{SEGMENT, WIRE_FLAG};
+use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
@@ -236,23 +236,14 @@ impl Port {
         (first as u32 == position.wrapping_add(1)).then_some(first)
     }
 
-    /// Returns the header in a cell with this first word.
+    /// Reads the packet in a cell with this first word; false if no NIC of this version can have
+    /// written it.
     #[inline]
-    pub fn header(&self, lane: usize, position: u32, first: u64) -> [u64; 8] {
-        let word = |index| {
+    pub fn read(&self, lane: usize, position: u32, first: u64, packet: &mut Packet) -> bool {
+        packet.decode(first, |index| {
             self.cell_word(lane, position, index)
                 .load(Ordering::Relaxed)
-        };
-        [
-            first,
-            word(1),
-            word(2),
-            word(3),
-            word(4),
-            word(5),
-            word(6),
-            word(7),
-        ]
+        })
     }
 
     /// Returns when the packet in a cell with this first word is due, in nanoseconds of the
