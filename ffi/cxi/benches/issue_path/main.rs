@@ -260,7 +260,7 @@ fn idc_put<const WORDS: usize>(label: &'static str, length: usize, slots: u32) -
             issue(transmit, &command.expect("a valid command"), true);
         },
         |queue| queue.idc_put(&bytes, &payload[..length], BLOCK, true),
-        None,
+        (WORDS <= 8).then_some((WORDS as u32, true)),
     )
 }
 

@@ -76,7 +76,7 @@ functions! {
     plain_idc_list: fn(*mut Queue, *mut Bytes, *const u8, u32, u32) -> bool;
     plain_idc_amo: fn(*mut Queue, *mut Bytes, u32, bool) -> bool;
     plain_poll: fn(*mut Events, u32, u32) -> u32;
-    floor_launch: fn(*mut Queue, *const u64, u32, u32, u32, bool);
+    floor_launch: fn(*mut Queue, *const u64, u32, u32, bool);
     floor_poll: fn(*mut Events, u32) -> u32;
 }
 
@@ -218,7 +218,7 @@ impl Plain {
         let command = Bytes([1; 256]);
         let (launch, start) = (self.functions.floor_launch, (&raw const command).cast());
         // SAFETY: the queue is as plain.c declares it; the command has 256 bytes.
-        unsafe { launch(&raw mut self.queue, start, words, 1, count, low_latency) };
+        unsafe { launch(&raw mut self.queue, start, words, count, low_latency) };
     }
 
     /// Writes `count` events where the NIC writes the next.
