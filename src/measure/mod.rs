@@ -2,6 +2,7 @@
 //! samples; bandwidth and packet rate.
 
 mod clock;
+mod crowding;
 mod gauge;
 mod percentile;
 mod rates;
