@@ -6,17 +6,17 @@
 //! target.
 
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
-use cxi::{EmitError, EventType, MemoryRegion, TransmitBatch};
+use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Command, Completion, Entry, IdcContext, Initiator, Match, OneEnd, Operands, Reports, Target,
-    defaults, initial_target, measure,
+    Command, Completion, Entry, IdcContext, Initiator, Match, NotIssued, OneEnd, Operands, Reports,
+    Target, defaults, initial_target, measure,
 };
 use crate::advice::Explain;
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -26,6 +26,9 @@ const ELEMENT: u64 = 64;
 
 /// Match bits of operations and entry (tools.md 3.4).
 const MATCH_BITS: u64 = 1;
+
+const OPERATION: &str = "atomic operation";
+const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
 
 /// The benchmark.
 pub struct Bench;
@@ -134,12 +137,19 @@ impl OneSidedLatency for Bench {
             } else {
                 EventType::ACK
             },
-            operation: "atomic operation",
+            operation: OPERATION,
         };
         let operands = Operands::new(atomic);
         if run.idc().is_on() {
-            let command = IdcAmo::new(initiator, atomic, operands);
-            measure(initiator, command, completion, run.use_ll, repeat)
+            let command = idc_command(initiator, atomic, operands);
+            // The size of the command is part of the type of the loop.
+            if idc_amo_words(&command, atomic.fetching) == SMALL {
+                let amo = IdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
+                measure(initiator, amo, completion, run.use_ll, repeat)
+            } else {
+                let amo = IdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
+                measure(initiator, amo, completion, run.use_ll, repeat)
+            }
         } else {
             let command = DmaAmo::new(initiator, run, atomic, operands)?;
             measure(initiator, command, completion, run.use_ll, repeat)
@@ -153,60 +163,80 @@ fn atomic(run: &RunOptions) -> Result<Atomic, Failure> {
         .ok_or_else(|| Failure::environment("the run has no atomic operation"))
 }
 
+/// Words of an immediate command in the small and in the large form (nic.md 3.7).
+const SMALL: usize = 4;
+const LARGE: usize = 8;
+
+/// Returns the immediate command of the first operation.
+fn idc_command(initiator: &Initiator, atomic: Atomic, operands: Operands) -> IdcAmoCmd {
+    let mut command = IdcAmoCmd::new();
+    command
+        .set_dfa(initiator.dfa())
+        .set_atomic_op(atomic.op as u8)
+        .set_cswap_op(atomic.cswap as u8)
+        .set_atomic_type(atomic.ty as u8);
+    if atomic.fetching {
+        command.set_local_addr(initiator.buffer.iova(ELEMENT as usize));
+    }
+    set_operands(&mut command, operands);
+    command
+}
+
+fn set_operands(command: &mut IdcAmoCmd, operands: Operands) {
+    let (first, second) = (words(operands.first), words(operands.second));
+    command
+        .set_op1_word1(first[0])
+        .set_op1_word2(first[1])
+        .set_op2_word1(second[0])
+        .set_op2_word2(second[1]);
+}
+
 /// An operation with both operands in the command.
-struct IdcAmo {
+struct IdcAmo<const WORDS: usize> {
+    prepared: Prepared<WORDS>,
     command: IdcAmoCmd,
     fetching: bool,
     operands: Operands,
 }
 
-impl IdcAmo {
-    fn new(initiator: &Initiator, atomic: Atomic, operands: Operands) -> Self {
-        let mut command = IdcAmoCmd::new();
-        command
-            .set_dfa(initiator.dfa())
-            .set_atomic_op(atomic.op as u8)
-            .set_cswap_op(atomic.cswap as u8)
-            .set_atomic_type(atomic.ty as u8);
-        if atomic.fetching {
-            command.set_local_addr(initiator.buffer.iova(ELEMENT as usize));
-        }
-        let mut amo = Self {
+impl<const WORDS: usize> IdcAmo<WORDS> {
+    fn new(
+        initiator: &Initiator,
+        command: IdcAmoCmd,
+        atomic: Atomic,
+        operands: Operands,
+    ) -> Result<Self, Failure> {
+        let prepared = initiator
+            .transmit
+            .prepare_idc_amo(&command, atomic.fetching);
+        Ok(Self {
+            prepared: prepared.nic(NOT_ISSUED)?,
             command,
             fetching: atomic.fetching,
             operands,
-        };
-        amo.set_operands();
-        amo
-    }
-
-    #[inline]
-    fn set_operands(&mut self) {
-        let (first, second) = (words(self.operands.first), words(self.operands.second));
-        self.command
-            .set_op1_word1(first[0])
-            .set_op1_word2(first[1])
-            .set_op2_word1(second[0])
-            .set_op2_word2(second[1]);
+        })
     }
 }
 
-impl Command for IdcAmo {
+impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
     #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_idc_amo(&self.command, self.fetching)
+    fn prepared(&self) -> &Prepared<WORDS> {
+        &self.prepared
     }
 
     #[inline]
-    fn advance(&mut self, _: &mut MemoryRegion) -> Result<(), Failure> {
+    fn advance(&mut self, transmit: &TransmitQueue, _: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
-        self.set_operands();
+        set_operands(&mut self.command, self.operands);
+        let prepared = transmit.prepare_idc_amo(&self.command, self.fetching);
+        self.prepared = prepared.nic(NOT_ISSUED)?;
         Ok(())
     }
 }
 
 /// An operation whose operand 1 the NIC reads from the client's buffer.
 struct DmaAmo {
+    prepared: Prepared<16>,
     command: DmaAmoCmd,
     fetching: bool,
     operands: Operands,
@@ -239,38 +269,51 @@ impl DmaAmo {
         if atomic.matching {
             command.set_match_bits(MATCH_BITS);
         }
-        let mut amo = Self {
+        set_memory_operands(&mut command, &mut initiator.buffer, operands)?;
+        let prepared = initiator
+            .transmit
+            .prepare_dma_amo(&command, atomic.fetching);
+        Ok(Self {
+            prepared: prepared.nic(NOT_ISSUED)?,
             command,
             fetching: atomic.fetching,
             operands,
-        };
-        amo.set_operands(&mut initiator.buffer)?;
-        Ok(amo)
+        })
+    }
+}
+
+impl Command<16> for DmaAmo {
+    #[inline(always)]
+    fn prepared(&self) -> &Prepared<16> {
+        &self.prepared
     }
 
     #[inline]
-    fn set_operands(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
-        let copied = buffer.copy_in(0, &self.operands.first.to_le_bytes());
-        copied.explain("cannot set the operand")?;
-        let second = words(self.operands.second);
-        self.command
-            .set_op2_word1(second[0])
-            .set_op2_word2(second[1]);
+    fn advance(
+        &mut self,
+        transmit: &TransmitQueue,
+        buffer: &mut MemoryRegion,
+    ) -> Result<(), Failure> {
+        self.operands.advance();
+        set_memory_operands(&mut self.command, buffer, self.operands)?;
+        let prepared = transmit.prepare_dma_amo(&self.command, self.fetching);
+        self.prepared = prepared.nic(NOT_ISSUED)?;
         Ok(())
     }
 }
 
-impl Command for DmaAmo {
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_dma_amo(&self.command, self.fetching)
-    }
-
-    #[inline]
-    fn advance(&mut self, buffer: &mut MemoryRegion) -> Result<(), Failure> {
-        self.operands.advance();
-        self.set_operands(buffer)
-    }
+/// Stores operand 1 in the buffer and operand 2 in the command.
+#[inline]
+fn set_memory_operands(
+    command: &mut DmaAmoCmd,
+    buffer: &mut MemoryRegion,
+    operands: Operands,
+) -> Result<(), Failure> {
+    let copied = buffer.copy_in(0, &operands.first.to_le_bytes());
+    copied.explain("cannot set the operand")?;
+    let second = words(operands.second);
+    command.set_op2_word1(second[0]).set_op2_word2(second[1]);
+    Ok(())
 }
 
 /// Returns the two words of a value in a command, the low one first.

@@ -7,11 +7,11 @@ use cxi::EventType;
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Entry, FullDma, Initiator, NomatchDma, OneEnd, Reports, Target,
-    defaults, measure, memory,
+    Completion, Direction, Entry, Initiator, NotIssued, OneEnd, Reports, Target, defaults, measure,
+    memory,
 };
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -20,6 +20,8 @@ const COMPLETION: Completion = Completion {
     event: EventType::REPLY,
     operation: "read",
 };
+
+const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
 pub struct Bench;
@@ -113,10 +115,15 @@ impl OneSidedLatency for Bench {
         if run.unrestricted {
             // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
             // its bit may have no effect (defect T4 of tools.md).
-            let get = FullDma(initiator.full(Direction::Get, size));
+            let get = initiator.full(Direction::Get, size);
+            let get = initiator.transmit.prepare_dma(&get).nic(NOT_ISSUED)?;
             measure(initiator, get, COMPLETION, run.use_ll, repeat)
         } else {
-            let get = NomatchDma(initiator.nomatch(Direction::Get, size));
+            let get = initiator.nomatch(Direction::Get, size);
+            let get = initiator
+                .transmit
+                .prepare_nomatch_dma(&get)
+                .nic(NOT_ISSUED)?;
             measure(initiator, get, COMPLETION, run.use_ll, repeat)
         }
     }

@@ -9,15 +9,16 @@
 
 use cxi::records::{FullDmaCmd, IdcHdr};
 use cxi::{
-    EmitError, Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry,
-    Record, ReturnCode, TransmitBatch,
+    Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Prepared,
+    Record, ReturnCode, idc_put_words,
 };
 
 use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Initiator, PORTAL_INDEX, Portals, Reports, defaults, portals,
+    Direction, Entry, IdcContext, Initiator, NotIssued, PORTAL_INDEX, Portals, Reports, defaults,
+    portals,
 };
 use crate::advice::{self, Explain};
 use crate::device::FabricAddress;
@@ -174,14 +175,19 @@ impl RoundTripLatency for Bench {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        // The command is selected for each size (defect T5 of tools.md).
+        // The command is selected for each size (defect T5 of tools.md). Its size is part of the
+        // type of the loop.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            let sending = Immediate {
+            let put = Immediate {
                 header: resources.initiator.idc_header(),
-                payload: std::array::from_fn(|at| memory::numbered(at as u64)),
-                length: size as usize,
+                payload: (0..size).map(memory::numbered).collect(),
             };
-            launched(resources, sending, run.use_ll, repeat)
+            match idc_put_words(size as usize) {
+                4 => launched::<4, _, R>(resources, put, run.use_ll, repeat),
+                8 => launched::<8, _, R>(resources, put, run.use_ll, repeat),
+                16 => launched::<16, _, R>(resources, put, run.use_ll, repeat),
+                _ => launched::<32, _, R>(resources, put, run.use_ll, repeat),
+            }
         } else {
             let mut command = resources.template;
             command.set_request_len(size as u32);
@@ -195,16 +201,25 @@ impl RoundTripLatency for Bench {
 }
 
 /// Makes the launch part of the type: the loop does not branch on it.
-fn launched<S: Sending, R: RepeatRoundTrip>(
+fn launched<const WORDS: usize, S: Sending<WORDS>, R: RepeatRoundTrip>(
     resources: &mut Resources,
     sending: S,
     low_latency: bool,
     repeat: R,
 ) -> Result<R::Output, Failure> {
+    let command = sending.prepare(&resources.initiator)?;
     if low_latency {
-        repeat.run(&mut PingPong::<S, true> { resources, sending })
+        repeat.run(&mut PingPong::<WORDS, S, true> {
+            resources,
+            sending,
+            command,
+        })
     } else {
-        repeat.run(&mut PingPong::<S, false> { resources, sending })
+        repeat.run(&mut PingPong::<WORDS, S, false> {
+            resources,
+            sending,
+            command,
+        })
     }
 }
 
@@ -260,79 +275,76 @@ impl Receiver {
 }
 
 /// A command that sends a message.
-trait Sending {
+trait Sending<const WORDS: usize> {
     /// Whether an ACK reports that the data has left.
     const ACKNOWLEDGED: bool;
     /// Whether the peer fetches the data.
     const FETCHED: bool;
 
-    /// Writes the command into `batch`.
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
-
-    /// Sets the portal index of the peer. Does nothing if the context of the command holds it.
-    fn aim(&mut self, index_ext: u8);
+    /// Prepares the command for the portal index at which `initiator` aims.
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure>;
 }
+
+const NOT_ISSUED: NotIssued = NotIssued("message");
 
 /// A send with the payload in the command.
 struct Immediate {
     header: IdcHdr,
-    payload: [u8; IDC_MAX_UNRESTRICTED],
-    length: usize,
+    payload: Vec<u8>,
 }
 
-impl Sending for Immediate {
+impl<const WORDS: usize> Sending<WORDS> for Immediate {
     const ACKNOWLEDGED: bool = false;
     const FETCHED: bool = false;
 
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_idc_put(&self.header, &self.payload[..self.length])
+    /// The portal index is in the context of the queue.
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure> {
+        let transmit = &initiator.transmit;
+        let prepared = transmit.prepare_idc_put(&self.header, &self.payload);
+        prepared.nic(NOT_ISSUED)
     }
-
-    fn aim(&mut self, _: u8) {}
 }
 
 /// A send whose payload the NIC reads from the buffer.
 struct Eager(FullDmaCmd);
 
-impl Sending for Eager {
+impl Sending<8> for Eager {
     const ACKNOWLEDGED: bool = true;
     const FETCHED: bool = false;
 
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_dma(&self.0)
-    }
-
-    fn aim(&mut self, index_ext: u8) {
-        self.0.set_index_ext(index_ext);
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+        aimed(self.0, initiator)
     }
 }
 
 /// A rendezvous put: the peer's NIC fetches the payload.
 struct OnDemand(FullDmaCmd);
 
-impl Sending for OnDemand {
+impl Sending<8> for OnDemand {
     const ACKNOWLEDGED: bool = true;
     const FETCHED: bool = true;
 
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_dma(&self.0)
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+        aimed(self.0, initiator)
     }
+}
 
-    fn aim(&mut self, index_ext: u8) {
-        self.0.set_index_ext(index_ext);
-    }
+fn aimed(mut command: FullDmaCmd, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+    command.set_index_ext(initiator.index_ext());
+    let prepared = initiator.transmit.prepare_dma(&command);
+    prepared.nic(NOT_ISSUED)
 }
 
 /// One side of a round trip.
-struct PingPong<'a, S, const LOW_LATENCY: bool> {
+struct PingPong<'a, const WORDS: usize, S, const LOW_LATENCY: bool> {
     resources: &'a mut Resources,
     sending: S,
+    command: Prepared<WORDS>,
 }
 
-impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATENCY> {
+impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool> RoundTrip
+    for PingPong<'_, WORDS, S, LOW_LATENCY>
+{
     #[inline(always)]
     fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         let Resources {
@@ -340,15 +352,12 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
             rendezvous,
             ..
         } = &mut *self.resources;
-        let mut batch = initiator.transmit.batch();
-        self.sending
-            .emit(&mut batch)
-            .nic("cannot issue a message")?;
-        if LOW_LATENCY {
-            batch.commit_low_latency();
+        let issued = if LOW_LATENCY {
+            initiator.transmit.issue_low_latency(&self.command)
         } else {
-            batch.commit_doorbell();
-        }
+            initiator.transmit.issue_doorbell(&self.command)
+        };
+        issued.nic(NOT_ISSUED)?;
         if S::ACKNOWLEDGED {
             await_event(clock, policy, &mut initiator.events, EventType::ACK)?;
         }
@@ -397,16 +406,17 @@ impl<S: Sending, const LOW_LATENCY: bool> RoundTrip for PingPong<'_, S, LOW_LATE
             Message::Ordinary => PORTAL_INDEX,
             Message::Last => LAST_INDEX,
         });
-        self.sending.aim(self.resources.initiator.index_ext());
-        if S::ACKNOWLEDGED {
-            Ok(())
-        } else {
-            self.resources.set_context()
+        if !S::ACKNOWLEDGED {
+            self.resources.set_context()?;
         }
+        self.command = self.sending.prepare(&self.resources.initiator)?;
+        Ok(())
     }
 }
 
-impl<S: Sending, const LOW_LATENCY: bool> PingPong<'_, S, LOW_LATENCY> {
+impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool>
+    PingPong<'_, WORDS, S, LOW_LATENCY>
+{
     /// Takes the event of an eager message: PUT.
     #[inline(always)]
     fn receive_eager<C: Clock>(

@@ -3,16 +3,15 @@
 //! The client puts to a list entry of the server and waits for the ACK. The server's NIC raises no
 //! event: its software takes no part.
 
-use cxi::records::IdcHdr;
-use cxi::{EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, TransmitBatch};
+use cxi::{EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, idc_put_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Command, Completion, Direction, Entry, FullDma, IdcContext, Initiator, NomatchDma, OneEnd,
-    Reports, Target, defaults, measure, memory,
+    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, OneEnd, Reports, Target,
+    defaults, measure, memory,
 };
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::{Context, Failure};
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -21,6 +20,8 @@ const COMPLETION: Completion = Completion {
     event: EventType::ACK,
     operation: "write",
 };
+
+const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
 pub struct Bench;
@@ -119,24 +120,47 @@ impl OneSidedLatency for Bench {
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
         match command_kind(run, size) {
-            CommandKind::Immediate => {
-                let put = IdcPut {
-                    header: initiator.idc_header(),
-                    payload: std::array::from_fn(|at| memory::numbered(at as u64)),
-                    length: size as usize,
-                };
-                measure(initiator, put, COMPLETION, run.use_ll, repeat)
-            }
+            // The size of the command is part of the type of the loop.
+            CommandKind::Immediate => match idc_put_words(size as usize) {
+                4 => measure_immediate::<4, R>(initiator, run, size, repeat),
+                8 => measure_immediate::<8, R>(initiator, run, size, repeat),
+                16 => measure_immediate::<16, R>(initiator, run, size, repeat),
+                _ => measure_immediate::<32, R>(initiator, run, size, repeat),
+            },
             CommandKind::Restricted => {
-                let put = NomatchDma(initiator.nomatch(Direction::Put, size));
+                let put = initiator.nomatch(Direction::Put, size);
+                let put = initiator
+                    .transmit
+                    .prepare_nomatch_dma(&put)
+                    .nic(NOT_ISSUED)?;
                 measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
             CommandKind::Unrestricted => {
-                let put = FullDma(initiator.full(Direction::Put, size));
+                let put = initiator.full(Direction::Put, size);
+                let put = initiator.transmit.prepare_dma(&put).nic(NOT_ISSUED)?;
                 measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
         }
     }
+}
+
+/// Measures writes with the payload in the command.
+fn measure_immediate<const WORDS: usize, R: RepeatTransaction>(
+    initiator: &mut Initiator,
+    run: &RunOptions,
+    size: u64,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    let payload: Vec<u8> = (0..size).map(memory::numbered).collect();
+    let transmit = &initiator.transmit;
+    let put = transmit.prepare_idc_put::<WORDS>(&initiator.idc_header(), &payload);
+    measure(
+        initiator,
+        put.nic(NOT_ISSUED)?,
+        COMPLETION,
+        run.use_ll,
+        repeat,
+    )
 }
 
 /// The command of a write.
@@ -165,20 +189,6 @@ fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
         CommandKind::Unrestricted
     } else {
         CommandKind::Restricted
-    }
-}
-
-/// A write with the payload in the command.
-struct IdcPut {
-    header: IdcHdr,
-    payload: [u8; IDC_MAX_RESTRICTED],
-    length: usize,
-}
-
-impl Command for IdcPut {
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_idc_put(&self.header, &self.payload[..self.length])
     }
 }
 

@@ -2,6 +2,7 @@
 //! and, if requested, all samples; bandwidth and packet rate.
 
 mod clock;
+mod crowding;
 mod gauge;
 mod own_error;
 mod percentile;

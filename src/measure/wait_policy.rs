@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use super::clock::Clock;
+use super::crowding::Crowding;
 use crate::error::Failure;
 use crate::{interrupt, limit};
-
-/// Number of empty polls between two checks of clock and peer: about a tenth of a millisecond, so
-/// that ordinary waits are not slowed down.
-const POLLS: u32 = 1 << 14;
 
 /// Interval of checks of the control connection during a wait, in nanoseconds.
 const LOOK: u64 = 1_000_000;
@@ -45,6 +42,7 @@ pub struct WaitPolicy<'a> {
     supervisor: &'a dyn Supervisor,
     /// Additional time, in nanoseconds: for the data of an operation, or a pause of the peer.
     allowance: u64,
+    crowding: Crowding,
 }
 
 impl<'a> WaitPolicy<'a> {
@@ -53,6 +51,7 @@ impl<'a> WaitPolicy<'a> {
         Self {
             supervisor,
             allowance: 0,
+            crowding: Crowding::none(),
         }
     }
 
@@ -100,17 +99,17 @@ impl<'a> WaitPolicy<'a> {
     ) -> Result<T, Failure> {
         let mut watch = None;
         loop {
-            for _ in 0..POLLS {
+            for _ in 0..self.crowding.polls() {
                 if let Some(seen) = poll() {
                     return Ok(seen);
                 }
             }
-            self.still_nothing(clock.now(), event, &mut watch)?;
+            self.still_nothing(clock, event, &mut watch)?;
         }
     }
 
     /// Returns a timer for a wait in which the caller polls.
-    pub fn timer(&self, event: &'static str) -> PollTimer<'_, 'a> {
+    pub fn timer(self, event: &'static str) -> PollTimer<'a> {
         PollTimer {
             policy: self,
             event,
@@ -133,20 +132,24 @@ impl<'a> WaitPolicy<'a> {
         self.supervisor.peer_is_there()
     }
 
+    /// Makes the checks of a wait after a round of empty polls. Returns whether it has checked the
+    /// peer.
     #[cold]
-    fn still_nothing(
-        &self,
-        now: u64,
+    fn still_nothing<C: Clock>(
+        &mut self,
+        clock: &C,
         event: &str,
         watch: &mut Option<Watch>,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         interrupt::check()?;
+        let now = clock.now();
         let watch = watch.get_or_insert(Watch {
             since: now,
             looked: now,
             noticed: false,
         });
-        if now - watch.looked >= LOOK {
+        let looks = now - watch.looked >= LOOK;
+        if looks {
             watch.looked = now;
             self.look_after_peer()?;
         }
@@ -160,7 +163,8 @@ impl<'a> WaitPolicy<'a> {
             self.supervisor
                 .slow(event, seconds(waited), seconds(give_up));
         }
-        Ok(())
+        self.crowding.rest(clock, watch.since, now);
+        Ok(looks)
     }
 }
 
@@ -170,14 +174,14 @@ fn in_effect(limit: u64) -> u64 {
 }
 
 /// A wait in which the caller polls (see [`WaitPolicy::timer`]).
-pub struct PollTimer<'p, 'a> {
-    policy: &'p WaitPolicy<'a>,
+pub struct PollTimer<'a> {
+    policy: WaitPolicy<'a>,
     event: &'static str,
     misses: u32,
     watch: Option<Watch>,
 }
 
-impl PollTimer<'_, '_> {
+impl PollTimer<'_> {
     /// Restarts the wait after a poll that has found something.
     #[inline]
     pub fn hit(&mut self) {
@@ -185,7 +189,8 @@ impl PollTimer<'_, '_> {
         self.watch = None;
     }
 
-    /// Counts an empty poll. Returns true at intervals, when the caller should check other things.
+    /// Counts an empty poll. Returns true at intervals of [`LOOK`], when the caller should check
+    /// other things.
     ///
     /// # Errors
     ///
@@ -193,13 +198,12 @@ impl PollTimer<'_, '_> {
     #[inline]
     pub fn miss<C: Clock>(&mut self, clock: &C) -> Result<bool, Failure> {
         self.misses += 1;
-        if self.misses < POLLS {
+        if self.misses < self.policy.crowding.polls() {
             return Ok(false);
         }
         self.misses = 0;
         self.policy
-            .still_nothing(clock.now(), self.event, &mut self.watch)?;
-        Ok(true)
+            .still_nothing(clock, self.event, &mut self.watch)
     }
 }
 
@@ -306,7 +310,7 @@ mod tests {
     fn returns_event_after_long_wait() {
         let clock = Fast(Cell::new(0));
         let supervisor = Watching::peer(true);
-        let mut polls = 10 * POLLS;
+        let mut polls = 10_000;
         let seen = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || {
             polls -= 1;
             (polls == 0).then_some(7)

@@ -100,7 +100,8 @@ struct Ping<'a, R>(&'a mut R);
 
 impl<R: RoundTrip> Transaction for Ping<'_, R> {
     /// Makes the round trip. Returns half of its time (ns).
-    #[inline(always)]
+    // One copy for all messages of the loop. The call is outside the timed part.
+    #[inline(never)]
     fn iterate<C: Clock>(
         &mut self,
         clock: &C,

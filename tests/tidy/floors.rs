@@ -60,6 +60,7 @@ const WRAPPER: House = House {
         &["event_queue"],
         &["portal", "queue"],
         &["target_queue", "transmit_queue", "trigger_queue"],
+        &["prepared"],
         &["calibration"],
         &["lib"],
     ],

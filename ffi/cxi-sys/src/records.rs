@@ -115,6 +115,18 @@ macro_rules! record {
                 Self([0; $count])
             }
 
+            /// Returns the record made of `words`, in the order of memory.
+            #[inline]
+            pub const fn from_words(words: [$word; $count]) -> Self {
+                Self(words)
+            }
+
+            /// Returns the words of the record, in the order of memory.
+            #[inline]
+            pub const fn words(&self) -> &[$word; $count] {
+                &self.0
+            }
+
             /// Returns the record made of `bytes`, in the order of memory.
             #[inline]
             pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {

@@ -27,6 +27,8 @@ pub(crate) trait Bus {
     fn status(&self) -> CqStatus;
     /// Copies `bytes` into the ring, `offset` bytes from the start of the queue.
     fn write_ring(&mut self, offset: usize, bytes: &[u8]);
+    /// Copies `words` into the ring, `offset` bytes from the start of the queue.
+    fn write_ring_words<const WORDS: usize>(&mut self, offset: usize, words: &[u64; WORDS]);
     /// Reads back 8 bytes of the ring, `offset` bytes from the start of the queue.
     fn read_ring(&self, offset: usize) -> u64;
     /// Orders ring stores before launch-page stores.
@@ -98,6 +100,16 @@ impl Bus for MappedQueue {
         // pointer up to which the NIC reads; a slice of the caller cannot overlap memory mapped by
         // libcxi.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    #[inline]
+    fn write_ring_words<const WORDS: usize>(&mut self, offset: usize, words: &[u64; WORDS]) {
+        debug_assert!(offset.is_multiple_of(8) && offset + 8 * WORDS <= self.bytes);
+        let to: *mut u64 = self.commands.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: the cursors of `Ring` keep the range inside the queue and beyond the write
+        // pointer up to which the NIC reads; an array of the caller cannot overlap memory mapped by
+        // libcxi.
+        unsafe { to.copy_from_nonoverlapping(words.as_ptr(), WORDS) };
     }
 
     #[inline]

@@ -23,6 +23,7 @@ use crate::error::{EmitError, Error};
 use crate::event_queue::EventQueue;
 use crate::library::Library;
 use crate::lni::{CommunicationProfile, Lni};
+use crate::prepared::Prepared;
 use crate::transmit_queue::TransmitQueue;
 use private_nic::{Memory, SLOT};
 
@@ -40,7 +41,8 @@ pub struct PrivateQueues {
     // Released before the interface.
     transmit: TransmitQueue,
     events: EventQueue,
-    header: IdcHdr,
+    /// A put of 8 bytes.
+    put: Prepared<4>,
     /// The memory that a NIC would write.
     memory: Memory,
     /// Slot of the next command.
@@ -71,10 +73,11 @@ impl PrivateQueues {
         let emitted = batch.emit_c_state(&context);
         emitted.expect("an empty queue has room for its first command");
         batch.commit_doorbell();
+        let put = transmit.prepare_idc_put(&IdcHdr::new(), &PAYLOAD);
         Ok(Self {
+            put: put.expect("8 bytes fit in the command"),
             transmit,
             events,
-            header: IdcHdr::new(),
             memory: private_nic::memory(&lni),
             command: C_CQ_FIRST_WR_PTR as u16 + 1,
             event: SLOT,
@@ -82,17 +85,14 @@ impl PrivateQueues {
         })
     }
 
-    /// Writes a put of 8 bytes into the queue and launches it with a low-latency write.
+    /// Issues a put of 8 bytes by low-latency write.
     ///
     /// # Errors
     ///
     /// A queue is full: commands were not read, or events not acknowledged.
     #[inline]
     pub fn issue(&mut self) -> Result<(), EmitError> {
-        let mut batch = self.transmit.batch();
-        batch.emit_idc_put(&self.header, &PAYLOAD)?;
-        batch.commit_low_latency();
-        Ok(())
+        self.transmit.issue_low_latency(&self.put)
     }
 
     /// Moves the read pointer over one issued command, as a NIC does when it has read it.

@@ -146,6 +146,13 @@ pub enum EmitError {
     NoCState,
     /// The C_STATE in force is restricted, and a small message needs an unrestricted one.
     RestrictedMessage,
+    /// The command takes another number of words than it is to be prepared with.
+    OtherSize {
+        /// Words of the command.
+        words: usize,
+    },
+    /// The command was prepared for another queue, or before the last C_STATE.
+    Outdated,
 }
 
 impl fmt::Display for EmitError {
@@ -168,6 +175,10 @@ impl fmt::Display for EmitError {
             Self::ThresholdTooLarge => f.write_str("the threshold exceeds 48 bits"),
             Self::NoCState => f.write_str("an immediate data command needs a C_STATE before it"),
             Self::RestrictedMessage => f.write_str("a small message needs an unrestricted C_STATE"),
+            Self::OtherSize { words } => write!(f, "the command takes {words} words"),
+            Self::Outdated => {
+                f.write_str("the command was prepared for another queue or another C_STATE")
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Events of the NIC, decoded (nic.md 6.2).
 
 use std::fmt;
-use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::*;
 use cxi_sys::*;
@@ -11,35 +11,36 @@ use crate::error::{EventType, ReturnCode};
 /// Size in bytes of a slot and of the longest event.
 pub(crate) const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 
-/// The bytes of an event, copied from the queue; zero after its end.
-#[derive(Clone, Copy)]
-pub(crate) struct EventBytes {
-    pub(crate) words: [u64; SLOT / 8],
+/// Where a complete event lies in its queue, and its words that were read to find that out: they
+/// hold its size, type and return code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// Offset in the queue, in bytes.
+    pub(crate) at: usize,
     /// 16, 32 or 64; also 48 from a broken device.
     pub(crate) length: usize,
+    /// The second word, which holds size and type.
+    pub(crate) second: u64,
+    /// The last word, which holds the return code.
+    pub(crate) last: u64,
 }
 
-impl EventBytes {
+impl Header {
     #[inline]
     pub(crate) fn event_type(&self) -> u8 {
-        (self.words[1] >> 50) as u8 & 0x1f
+        (self.second >> 50) as u8 & 0x1f
     }
 
     /// Returns the low 6 bits of the last byte, which hold the return code of every event.
     #[inline]
     pub(crate) fn return_code(&self) -> u8 {
-        (self.words[self.length / 8 - 1] >> 56) as u8 & 0x3f
+        (self.last >> 56) as u8 & 0x3f
     }
 
-    /// Returns the first `N` bytes, a multiple of 8.
+    /// Returns whether an initiator event reports the get of a rendezvous put.
     #[inline]
-    pub(crate) fn first<const N: usize>(&self) -> [u8; N] {
-        let mut bytes = [0; N];
-        let (words, _) = bytes.as_chunks_mut::<8>();
-        for (bytes, word) in words.iter_mut().zip(self.words) {
-            *bytes = word.to_le_bytes();
-        }
-        bytes
+    pub(crate) fn is_rendezvous(&self) -> bool {
+        EventInitiatorShort::from_words([0, self.second.to_le()]).rendezvous()
     }
 }
 
@@ -75,8 +76,10 @@ impl EventBytes {
 /// }
 /// ```
 pub struct Event<'queue> {
-    bytes: EventBytes,
-    queue: PhantomData<&'queue mut ()>,
+    header: Header,
+    /// The words of the event, in the queue. The NIC leaves them unchanged until the
+    /// acknowledgement.
+    words: &'queue [AtomicU64],
 }
 
 /// The fields of an event, in the record of its type and length.
@@ -127,44 +130,40 @@ pub struct Target {
 
 impl<'queue> Event<'queue> {
     #[inline]
-    pub(crate) fn new(bytes: EventBytes) -> Self {
-        Self {
-            bytes,
-            queue: PhantomData,
-        }
+    pub(crate) fn new(header: Header, words: &'queue [AtomicU64]) -> Self {
+        Self { header, words }
     }
 
     /// Returns the type of the event.
     #[inline]
     pub fn event_type(&self) -> EventType {
-        EventType(self.bytes.event_type())
+        EventType(self.header.event_type())
     }
 
     /// Returns the return code, at the end of every event.
     #[inline]
     pub fn return_code(&self) -> ReturnCode {
-        ReturnCode(self.bytes.return_code())
+        ReturnCode(self.header.return_code())
     }
 
     /// Returns the fields of the event.
     #[inline]
     pub fn record(&self) -> Record {
-        let bytes = &self.bytes;
-        match (u32::from(bytes.event_type()), bytes.length) {
+        match (u32::from(self.header.event_type()), self.header.length) {
             (C_EVENT_SEND..=C_EVENT_REPLY, 16) => {
-                Record::InitiatorShort(EventInitiatorShort::from_bytes(bytes.first()))
+                Record::InitiatorShort(EventInitiatorShort::from_words(self.first()))
             }
             (C_EVENT_SEND..=C_EVENT_REPLY, 32) => {
-                Record::InitiatorLong(EventInitiatorLong::from_bytes(bytes.first()))
+                Record::InitiatorLong(EventInitiatorLong::from_words(self.first()))
             }
             (C_EVENT_TRIGGERED_OP, 16) => {
-                Record::TriggeredShort(EventTrigOpShort::from_bytes(bytes.first()))
+                Record::TriggeredShort(EventTrigOpShort::from_words(self.first()))
             }
             (C_EVENT_TRIGGERED_OP, 32) => {
-                Record::TriggeredLong(EventTrigOpLong::from_bytes(bytes.first()))
+                Record::TriggeredLong(EventTrigOpLong::from_words(self.first()))
             }
             (C_EVENT_COMMAND_FAILURE, 16) => {
-                Record::CommandFailure(EventCmdFail::from_bytes(bytes.first()))
+                Record::CommandFailure(EventCmdFail::from_words(self.first()))
             }
             (
                 C_EVENT_PUT..=C_EVENT_FETCH_ATOMIC_OVERFLOW
@@ -172,8 +171,8 @@ impl<'queue> Event<'queue> {
                 | C_EVENT_MATCH,
                 length @ (32 | 64),
             ) => match length {
-                32 => Record::TargetShort(EventTargetShort::from_bytes(bytes.first())),
-                _ => Record::TargetLong(EventTargetLong::from_bytes(bytes.first())),
+                32 => Record::TargetShort(EventTargetShort::from_words(self.first())),
+                _ => Record::TargetLong(EventTargetLong::from_words(self.first())),
             },
             _ => Record::Other,
         }
@@ -182,13 +181,16 @@ impl<'queue> Event<'queue> {
     /// Returns the common fields of a target event; `None` for other events.
     #[inline]
     pub fn target(&self) -> Option<Target> {
-        let (lengths, bytes) = match self.record() {
-            Record::TargetShort(short) => ((short.length(), short.length()), self.bytes.first()),
-            Record::TargetLong(long) => ((long.rlength(), long.mlength()), self.bytes.first()),
+        let (common, lengths) = match self.record() {
+            Record::TargetShort(short) => (short, (short.length(), short.length())),
+            Record::TargetLong(long) => {
+                // Both records have the same layout up to `vni`.
+                let common = std::array::from_fn(|index| long.words()[index]);
+                let lengths = (long.rlength(), long.mlength());
+                (EventTargetShort::from_words(common), lengths)
+            }
             _ => return None,
         };
-        // Both records have the same layout up to `vni`.
-        let common = EventTargetShort::from_bytes(bytes);
         Some(Target {
             buffer_id: common.buffer_id(),
             ptlte_index: common.ptlte_index(),
@@ -205,7 +207,25 @@ impl<'queue> Event<'queue> {
 
     /// Returns the bytes of the event, zero after its end.
     pub fn bytes(&self) -> [u8; SLOT] {
-        self.bytes.first()
+        let words: [u64; SLOT / 8] = self.first();
+        let mut bytes = [0; SLOT];
+        let (chunks, _) = bytes.as_chunks_mut::<8>();
+        for (chunk, word) in chunks.iter_mut().zip(words) {
+            *chunk = word.to_ne_bytes();
+        }
+        bytes
+    }
+
+    /// Reads the first `N` words, each once; words after the end of the event are zero.
+    #[inline]
+    fn first<const N: usize>(&self) -> [u64; N] {
+        // Acquire loads of the words that complete the event came before (see `EventQueue::poll`).
+        let word = |index| {
+            self.words
+                .get(index)
+                .map_or(0, |word: &AtomicU64| word.load(Ordering::Relaxed))
+        };
+        std::array::from_fn(word)
     }
 }
 
@@ -223,13 +243,21 @@ impl fmt::Debug for Event<'_> {
 mod tests {
     use super::*;
 
+    /// Places an event in memory, which is never freed.
     fn event<const N: usize>(bytes: [u8; N]) -> Event<'static> {
-        let mut words = [0; SLOT / 8];
         let (chunks, _) = bytes.as_chunks::<8>();
-        for (word, bytes) in words.iter_mut().zip(chunks) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        Event::new(EventBytes { words, length: N })
+        let words: Vec<u64> = chunks
+            .iter()
+            .map(|&chunk| u64::from_ne_bytes(chunk))
+            .collect();
+        let header = Header {
+            at: 0,
+            length: N,
+            second: u64::from_le(words[1]),
+            last: u64::from_le(words[N / 8 - 1]),
+        };
+        let words: Vec<_> = words.into_iter().map(AtomicU64::new).collect();
+        Event::new(header, words.leak())
     }
 
     /// The event examples of nic.md Appendix B.

@@ -3,15 +3,14 @@
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxi_sys::records::{
-    CStateCmd, DmaAmoCmd, EqSwState, EventInitiatorShort, FullDmaCmd, NomatchDmaCmd,
-};
+use cxi_sys::records::{CStateCmd, DmaAmoCmd, EqSwState, FullDmaCmd, NomatchDmaCmd};
 use cxi_sys::*;
 
 use crate::error::{EmitError, Error};
-use crate::event::{Event, EventBytes, SLOT};
+use crate::event::{Event, Header, SLOT};
 use crate::fence;
 use crate::library::Progress;
 use crate::lni::{Lni, LniHandle};
@@ -115,17 +114,23 @@ impl EventQueue {
     /// Returns the next event, if the NIC has completed one. If the queue is empty, the call runs a
     /// software NIC.
     ///
-    /// The fields of the event are read once, after an acquire load of its last byte: everything
-    /// that the NIC wrote before the event is visible.
+    /// Only the words that hold size, type and return code are read, so that the time of the event
+    /// can be taken at once; the event reads its other fields when they are asked for. All loads
+    /// follow an acquire load of its last byte: everything that the NIC wrote before the event is
+    /// visible.
     #[inline]
     pub fn poll(&mut self) -> Option<Event<'_>> {
-        let event = match self.consumer.take() {
-            Some(event) => event,
+        let header = match self.consumer.take() {
+            Some(header) => header,
             None if self.progress.run() => self.consumer.take()?,
             None => return None,
         };
-        self.completed += u32::from(completes_operation(&event, self.handle.failures_only.get()));
-        Some(Event::new(event))
+        self.completed += u32::from(completes_operation(
+            &header,
+            self.handle.failures_only.get(),
+        ));
+        let words = self.consumer.memory.words(header.at, header.length);
+        Some(Event::new(header, words))
     }
 
     /// Returns the slots of all polled events to the NIC.
@@ -162,14 +167,14 @@ const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 /// REPLY of a rendezvous get does not, because the NIC issues that get itself. If some operations
 /// report `failures_only`, a failure may belong to one of them, which reserved no room.
 #[inline]
-fn completes_operation(event: &EventBytes, failures_only: bool) -> bool {
+fn completes_operation(event: &Header, failures_only: bool) -> bool {
     if failures_only && u32::from(event.return_code()) != C_RC_OK {
         // Trigger events reserve room whether they succeed or are cancelled.
         return u32::from(event.event_type()) == C_EVENT_TRIGGERED_OP;
     }
     match u32::from(event.event_type()) {
         C_EVENT_ACK | C_EVENT_SEND | C_EVENT_TRIGGERED_OP => true,
-        C_EVENT_REPLY => !EventInitiatorShort::from_bytes(event.first()).rendezvous(),
+        C_EVENT_REPLY => !event.is_rendezvous(),
         _ => false,
     }
 }
@@ -281,8 +286,6 @@ trait EventMemory {
     fn bytes(&self) -> usize;
     /// Loads 8 bytes that show whether an event is complete. Later loads are not moved before this
     /// load (acquire).
-    fn load_first(&self, offset: usize) -> u64;
-    /// Loads 8 bytes of a complete event.
     fn load(&self, offset: usize) -> u64;
     /// Zeroes 8 bytes.
     fn zero(&mut self, offset: usize);
@@ -308,6 +311,16 @@ impl MappedEvents {
         // long as the handle; the CPU accesses them only through atomics.
         unsafe { AtomicU64::from_ptr(word) }
     }
+
+    /// Returns the words of `length` bytes, both a multiple of 8.
+    #[inline]
+    fn words(&self, offset: usize, length: usize) -> &[AtomicU64] {
+        debug_assert!(offset.is_multiple_of(8) && offset + length <= self.bytes);
+        let first = self.events.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: the consumer passes a range of whole words inside the queue, whose pages are
+        // mapped as long as the handle; the CPU accesses them only through atomics.
+        unsafe { slice::from_raw_parts(first, length / 8) }
+    }
 }
 
 impl EventMemory for MappedEvents {
@@ -317,13 +330,8 @@ impl EventMemory for MappedEvents {
     }
 
     #[inline]
-    fn load_first(&self, offset: usize) -> u64 {
-        u64::from_le(self.word(offset).load(Ordering::Acquire))
-    }
-
-    #[inline]
     fn load(&self, offset: usize) -> u64 {
-        u64::from_le(self.word(offset).load(Ordering::Relaxed))
+        u64::from_le(self.word(offset).load(Ordering::Acquire))
     }
 
     #[inline]
@@ -366,7 +374,7 @@ impl<M: EventMemory> Consumer<M> {
 
     /// Consumes NULL events and returns the next other event, if it is complete.
     #[inline]
-    fn take(&mut self) -> Option<EventBytes> {
+    fn take(&mut self) -> Option<Header> {
         loop {
             let event = self.peek()?;
             self.rd_offset += event.length;
@@ -382,30 +390,28 @@ impl<M: EventMemory> Consumer<M> {
     /// Returns the event at the read offset, if it is complete: if its size code and the return
     /// code in its last byte are both nonzero.
     #[inline]
-    fn peek(&self) -> Option<EventBytes> {
+    fn peek(&self) -> Option<Header> {
         let at = self.rd_offset;
-        let head = self.memory.load_first(at + 8);
-        let size = head >> 48 & 3;
+        let second = self.memory.load(at + 8);
+        let size = second >> 48 & 3;
         if size == 0 {
             return None;
         }
         // Events do not straddle slots (nic.md 5.2). An event of a broken device is cut at the end
         // of its slot, so that no load is outside the queue.
         let length = (8 << size).min(SLOT - at % SLOT);
-        let last = match length {
-            16 => head,
-            _ => self.memory.load_first(at + length - 8),
+        let last = if length == 16 {
+            second
+        } else {
+            self.memory.load(at + length - 8)
         };
-        if last >> 56 & 0x3f == 0 {
-            return None;
-        }
-        let mut words = [0; SLOT / 8];
-        words[0] = self.memory.load(at);
-        words[1] = head;
-        for (word, offset) in words.iter_mut().zip((0..length).step_by(8)).skip(2) {
-            *word = self.memory.load(at + offset);
-        }
-        Some(EventBytes { words, length })
+        let header = Header {
+            at,
+            length,
+            second,
+            last,
+        };
+        (header.return_code() != 0).then_some(header)
     }
 
     /// Zeroes the consumed bytes and stores the slot of the read offset, on every call.

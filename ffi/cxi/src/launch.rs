@@ -115,6 +115,74 @@ impl<B: Bus> Producer<B> {
         self.doorbell();
     }
 
+    /// Writes one command of `WORDS` words (4, 8, 16 or 32) and hands it to the NIC, through a
+    /// window if `low_latency` and the rules allow it. All earlier commands must have been handed
+    /// over, and NOOPs must take half a slot. Without room nothing is written.
+    ///
+    /// The effect is that of writing the command and handing it over in two steps, but the window
+    /// is filled from `command` and not from the ring.
+    #[inline]
+    pub(crate) fn issue<const WORDS: usize>(
+        &mut self,
+        command: &[u64; WORDS],
+        low_latency: bool,
+    ) -> Result<(), EmitError> {
+        let (at, halves) = (self.ring.wp, WORDS as u32 / 4);
+        debug_assert!(at == self.ring.hw_wp && self.noop == CmdHeader::new());
+        if Ring::padding(at, halves) != 0 {
+            return self.issue_after_padding(command, low_latency);
+        }
+        let bus = &self.bus;
+        if self.ring.usable(at, || bus.status().rd_ptr()) < halves {
+            return Err(EmitError::QueueFull);
+        }
+        let offset = at as usize * HALF;
+        self.bus.write_ring_words(offset, command);
+        if WORDS == 4 {
+            self.bus.write_ring_words(offset + HALF, &[0]);
+        }
+        let next = self.ring.advance(at, halves.max(2));
+        self.bus.before_launch();
+        if low_latency && WORDS <= 16 {
+            let window = if WORDS == 16 {
+                Window::Ll128Aligned
+            } else {
+                Window::Ll64
+            };
+            let to = window_offset(at);
+            for (index, &word) in command.iter().enumerate() {
+                self.bus.store64(window, to + 8 * index, word);
+            }
+            for index in WORDS..8 {
+                self.bus.store64(window, to + 8 * index, 0);
+            }
+        } else {
+            self.bus.store64(Window::Doorbell, 0, u64::from(next / 2));
+        }
+        self.bus.after_launch();
+        (self.ring.wp, self.ring.hw_wp) = (next, next);
+        Ok(())
+    }
+
+    /// Issues a command that does not fit the current half-slot: the first one after shorter ones.
+    #[cold]
+    fn issue_after_padding<const WORDS: usize>(
+        &mut self,
+        command: &[u64; WORDS],
+        low_latency: bool,
+    ) -> Result<(), EmitError> {
+        let halves = WORDS as u32 / 4;
+        let at = self.place(self.ring.wp, halves)?;
+        self.bus.write_ring_words(at as usize * HALF, command);
+        self.ring.wp = self.ring.advance(at, halves);
+        if low_latency {
+            self.low_latency();
+        } else {
+            self.doorbell();
+        }
+        Ok(())
+    }
+
     /// Fills the second half of a slot with a NOOP, because the NIC counts in slots.
     #[inline]
     fn fill_slot(&mut self) {
@@ -129,7 +197,7 @@ impl<B: Bus> Producer<B> {
     #[inline]
     fn launch(&mut self, window: Window, at: u32, slots: u32) {
         let from = at as usize * HALF;
-        let to = (at as usize / 2 % 16) * 64;
+        let to = window_offset(at);
         self.bus.before_launch();
         for offset in (0..slots as usize * 64).step_by(8) {
             let value = self.bus.read_ring(from + offset);
@@ -148,6 +216,12 @@ impl<B: Bus> Producer<B> {
     fn is_256_bytes(&self, at: u32) -> bool {
         u32::from(self.header(at).cmd_size()) == C_CMD_SIZE_256B
     }
+}
+
+/// Returns the place in a window of the slot at half-slot `at`, in bytes.
+#[inline]
+fn window_offset(at: u32) -> usize {
+    (at as usize / 2 % 16) * 64
 }
 
 #[cfg(test)]

@@ -33,6 +33,10 @@ impl Bus for Recorder {
             self.steps.push(Step::Ring(offset, bytes.len()));
         }
     }
+    fn write_ring_words<const WORDS: usize>(&mut self, offset: usize, words: &[u64; WORDS]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.write_ring(offset, &bytes);
+    }
     fn read_ring(&self, offset: usize) -> u64 {
         u64::from_le_bytes(*self.memory[offset..].first_chunk().unwrap())
     }
@@ -77,12 +81,29 @@ fn command(halves: u32, opcode: u8, id: u32) -> Vec<u8> {
     bytes
 }
 
+/// Returns a command as words in the order of memory.
+fn words<const WORDS: usize>(bytes: &[u8]) -> [u64; WORDS] {
+    let (chunks, _) = bytes.as_chunks();
+    std::array::from_fn(|index| u64::from_ne_bytes(chunks[index]))
+}
+
 impl Producer<Recorder> {
     /// Emits a command as a batch of one command.
     fn emit(&mut self, command: &[u8]) -> Result<(), EmitError> {
         let halves = command.len() as u32 / 32;
         self.ring.wp = self.write_command(self.ring.wp, halves, command, &[])?;
         Ok(())
+    }
+
+    /// Issues a command of `halves` half-slots that carries `id`, made as by [`command`].
+    fn issue_of(&mut self, halves: u32, id: u32, low_latency: bool) -> Result<(), EmitError> {
+        let bytes = command(halves, PUT, id);
+        match halves {
+            1 => self.issue(&words::<4>(&bytes), low_latency),
+            2 => self.issue(&words::<8>(&bytes), low_latency),
+            4 => self.issue(&words::<16>(&bytes), low_latency),
+            _ => self.issue(&words::<32>(&bytes), low_latency),
+        }
     }
 
     fn take_steps(&mut self) -> Vec<Step> {
@@ -311,6 +332,55 @@ fn leaves_full_queue_unchanged() {
     assert_eq!(producer.bus.memory, memory);
 }
 
+/// Issuing at once has the effect of writing a command and handing it over, at every position, but
+/// does not read the ring.
+#[test]
+fn issues_as_written_and_handed_over() {
+    for halves in [1, 2, 4, 8] {
+        for low_latency in [false, true] {
+            let (mut fast, mut slow) = (producer(64), producer(64));
+            for id in 0..200 {
+                fast.issue_of(halves, id, low_latency).unwrap();
+                slow.emit(&command(halves, PUT, id)).unwrap();
+                if low_latency {
+                    slow.low_latency();
+                } else {
+                    slow.doorbell();
+                }
+                let launches = fast.take_launches();
+                assert_eq!(launches, slow.take_launches(), "{halves} {id}");
+                assert_eq!(fast.ring.wp, slow.ring.wp);
+                for producer in [&mut fast, &mut slow] {
+                    producer.set_read_pointer(producer.ring.wp / 2);
+                }
+                assert_eq!(fast.bus.memory, slow.bus.memory);
+            }
+        }
+    }
+}
+
+#[test]
+fn orders_issue_as_ring_fence_ascending_stores_fence() {
+    let mut producer = producer(64);
+    producer.issue_of(1, 7, true).unwrap();
+    let mut stored = words::<4>(&command(1, PUT, 7)).map(u64::from_le).to_vec();
+    stored.extend([0; 4]);
+    let stores = stored.into_iter().zip((256..).step_by(8));
+    let mut steps = vec![Step::Ring(256, 32), Step::Ring(288, 8), Step::BeforeLaunch];
+    steps.extend(stores.map(|(word, offset)| Step::Store(Window::Ll64, offset, word)));
+    steps.push(Step::AfterLaunch);
+    assert_eq!(producer.take_steps(), steps);
+
+    producer.issue_of(2, 8, false).unwrap();
+    let steps = [
+        Step::Ring(320, 64),
+        Step::BeforeLaunch,
+        Step::Store(Window::Doorbell, 0, 6),
+        Step::AfterLaunch,
+    ];
+    assert_eq!(producer.take_steps(), steps);
+}
+
 /// A model of the NIC after nic.md 2.10: it interprets the stores and tracks the half-slots in use.
 /// It shares no arithmetic with the producer.
 struct Nic {
@@ -399,11 +469,18 @@ impl Nic {
             let mut copied = vec![(window, offset, value)];
             copied.extend(stores.by_ref().take(slots * 8 - 1));
             let from = self.wr * 64;
-            let expected = memory[from..from + slots * 64].as_chunks::<8>().0.iter();
-            let expected = expected
-                .enumerate()
-                .map(|(index, word)| (window, start + 8 * index, u64::from_le_bytes(*word)));
-            assert_eq!(copied, expected.collect::<Vec<_>>());
+            let (in_ring, _) = memory[from..from + slots * 64].as_chunks::<8>();
+            for (index, (store, word)) in copied.iter().zip(in_ring).enumerate() {
+                // The NIC reads only the first word of a NOOP that fills a slot (nic.md 2.6).
+                let fills_slot = memory[from] >> 2 & 3 == 0 && in_ring[4] == [0; 8];
+                let value = if fills_slot && (5..8).contains(&index) {
+                    store.2
+                } else {
+                    u64::from_le_bytes(*word)
+                };
+                assert_eq!(*store, (window, start + 8 * index, value));
+            }
+            assert_eq!(copied.len(), slots * 8);
             for _ in 0..slots {
                 self.wr = self.next(self.wr);
             }
@@ -444,6 +521,8 @@ impl Nic {
 enum Action {
     /// A batch: half-slots and opcode of its commands, and its end.
     Batch(Vec<(u32, u8)>, End),
+    /// A command of this number of half-slots, issued at once; by low-latency write or doorbell.
+    Issue(u32, bool),
     /// The NIC fetches up to this number of slots.
     Fetch(usize),
 }
@@ -471,6 +550,8 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         3 => (prop::collection::vec(command, 0..5), end)
             .prop_map(|(commands, end)| Action::Batch(commands, end)),
+        4 => (prop_oneof![Just(1u32), Just(2), Just(4), Just(8)], any::<bool>())
+            .prop_map(|(halves, low_latency)| Action::Issue(halves, low_latency)),
         1 => (0..40usize).prop_map(Action::Fetch),
     ]
 }
@@ -530,6 +611,22 @@ proptest! {
                         batch_half = nic.next_half(batch_half);
                     }
                     half = batch_half;
+                    let steps = producer.take_steps();
+                    nic.observe(&steps, &producer.bus.memory);
+                    prop_assert_eq!(nic.wr, half / 2);
+                }
+                Action::Issue(halves, low_latency) => {
+                    id += 1;
+                    let next = nic.occupy(half, halves as usize);
+                    let issued = producer.issue_of(halves, id, low_latency);
+                    prop_assert_eq!(issued.is_ok(), next.is_some());
+                    let Some(next) = next else { continue };
+                    sent.push(command(halves, PUT, id));
+                    half = next;
+                    if !half.is_multiple_of(2) {
+                        nic.used[half] = true;
+                        half = nic.next_half(half);
+                    }
                     let steps = producer.take_steps();
                     nic.observe(&steps, &producer.bus.memory);
                     prop_assert_eq!(nic.wr, half / 2);

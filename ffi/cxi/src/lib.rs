@@ -10,6 +10,7 @@
 //! | [`gpu`] | memory of GPUs |
 //! | [`EventQueue`], [`Event`] | events of the NIC |
 //! | [`TransmitQueue`], [`TargetQueue`] and their batches | commands to the NIC |
+//! | [`Prepared`] | a command that is issued many times |
 //! | [`Counter`], [`TriggerQueue`] | counters, and commands that wait for them |
 //! | [`PortalTableEntry`] | targets of operations |
 //! | [`address`] | fabric addresses and match ids |
@@ -25,7 +26,8 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | 11 | `calibration` |
+//! | 12 | `calibration` |
+//! | 11 | `prepared` |
 //! | 10 | `trigger_queue`, `transmit_queue`, `target_queue` |
 //! | 9 | `queue` (what they have in common), `portal` |
 //! | 8 | `event_queue` |
@@ -76,6 +78,7 @@ mod owned;
 mod pages;
 pub mod placement;
 mod portal;
+mod prepared;
 mod queue;
 mod ring;
 mod service;
@@ -99,6 +102,7 @@ pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::MemoryRegion;
 pub use pages::Pages;
 pub use portal::PortalTableEntry;
+pub use prepared::{Prepared, idc_amo_words, idc_put_words};
 pub use service::{Limit, Member, RESOURCES, Service};
 pub use target_queue::{TargetBatch, TargetQueue};
 pub use transmit_queue::{TransmitBatch, TransmitQueue};

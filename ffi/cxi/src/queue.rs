@@ -153,6 +153,19 @@ impl CommandQueue {
         self.progress.run();
     }
 
+    /// Writes a command of `WORDS` words and hands it to the NIC, by low-latency write if it
+    /// qualifies and `low_latency` is set, else by doorbell.
+    #[inline]
+    pub(crate) fn issue<const WORDS: usize>(
+        &mut self,
+        command: &[u64; WORDS],
+        low_latency: bool,
+    ) -> Result<(), EmitError> {
+        self.producer.issue(command, low_latency)?;
+        self.progress.run();
+        Ok(())
+    }
+
     pub(crate) fn release(&mut self) -> Result<(), Error> {
         self.object.release()
     }

@@ -1,6 +1,7 @@
 //! Transmit queues: initiator commands (nic.md 3.2).
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::*;
 use cxi_sys::*;
@@ -8,7 +9,7 @@ use cxi_sys::*;
 use crate::counter::Counter;
 use crate::encode::{self, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 use crate::error::{EmitError, Error};
-use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::event_queue::{EventQueue, EventQueueHandle, Reporting};
 use crate::lni::CommunicationProfile;
 use crate::memory::MemoryRegion;
 use crate::queue::{ALLOCATE, CommandQueue};
@@ -46,8 +47,27 @@ pub struct TransmitQueue {
     // Released before the event queue that its operations report to (libcxi.md 10).
     commands: CommandQueue,
     completions: Rc<EventQueueHandle>,
+    context: Context,
+}
+
+/// What immediate data and prepared commands depend on.
+#[derive(Clone, Copy)]
+struct Context {
     /// The last C_STATE committed.
     c_state: Option<CState>,
+    stamp: Stamp,
+}
+
+/// Marks a queue with its C_STATE. No two queues have the same stamp, and each C_STATE brings a new
+/// one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// The parts of a C_STATE that matter to later immediate data commands.
@@ -56,6 +76,21 @@ struct CState {
     payload_limit: usize,
     /// Events of each command.
     events: u32,
+}
+
+impl Context {
+    /// Returns the C_STATE in force if it allows an immediate data command with `payload` bytes.
+    #[inline]
+    fn c_state_for(&self, payload: usize) -> Result<CState, EmitError> {
+        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        if payload > c_state.payload_limit {
+            return Err(EmitError::PayloadTooLong {
+                length: payload,
+                limit: c_state.payload_limit,
+            });
+        }
+        Ok(c_state)
+    }
 }
 
 impl TransmitQueue {
@@ -80,7 +115,10 @@ impl TransmitQueue {
         Ok(Self {
             commands: CommandQueue::allocate(lni, slots, CXI_CQ_IS_TX, Some(profile), failures)?,
             completions: Rc::clone(completions.handle()),
-            c_state: None,
+            context: Context {
+                c_state: None,
+                stamp: Stamp::new(),
+            },
         })
     }
 
@@ -100,9 +138,43 @@ impl TransmitQueue {
         TransmitBatch {
             wp: self.commands.write_pointer(),
             events: 0,
-            c_state: self.c_state,
+            context: self.context,
             queue: self,
         }
+    }
+
+    /// Returns the events of an operation of this queue.
+    pub(crate) fn events_of(&self, command: &impl Reporting) -> Result<u32, EmitError> {
+        self.completions.events_of(command)
+    }
+
+    /// Returns the events of an immediate data command with `payload` bytes.
+    pub(crate) fn idc_events(&self, payload: usize) -> Result<u32, EmitError> {
+        Ok(self.context.c_state_for(payload)?.events)
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.context.stamp
+    }
+
+    /// Hands an encoded command that will cause `events` events to the NIC.
+    #[inline]
+    pub(crate) fn issue<const WORDS: usize>(
+        &mut self,
+        command: &[u64; WORDS],
+        events: u32,
+        stamp: Stamp,
+        low_latency: bool,
+    ) -> Result<(), EmitError> {
+        if stamp != self.context.stamp {
+            return Err(EmitError::Outdated);
+        }
+        if !self.completions.has_room(events) {
+            return Err(EmitError::EventQueueFull);
+        }
+        self.commands.issue(command, low_latency)?;
+        self.completions.expect(events);
+        Ok(())
     }
 
     /// Keeps `region`, which commands of this queue name, mapped until the queue is destroyed.
@@ -136,7 +208,7 @@ pub struct TransmitBatch<'queue> {
     wp: u32,
     /// Events that the commands so far will cause.
     events: u32,
-    c_state: Option<CState>,
+    context: Context,
 }
 
 impl TransmitBatch<'_> {
@@ -156,7 +228,10 @@ impl TransmitBatch<'_> {
             events: self.queue.completions.events_of(command)?,
         };
         self.emit(1, 0, encode::c_state(command).bytes(), &[])?;
-        self.c_state = Some(c_state);
+        self.context = Context {
+            c_state: Some(c_state),
+            stamp: Stamp::new(),
+        };
         Ok(())
     }
 
@@ -169,7 +244,7 @@ impl TransmitBatch<'_> {
     /// [`EmitError::NoCState`], [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
     #[inline]
     pub fn emit_idc_put(&mut self, header: &IdcHdr, payload: &[u8]) -> Result<(), EmitError> {
-        let c_state = self.c_state_for(payload)?;
+        let c_state = self.context.c_state_for(payload.len())?;
         let (header, halves) = encode::idc_put(header, payload.len());
         self.emit(halves, c_state.events, header.bytes(), payload)
     }
@@ -183,12 +258,12 @@ impl TransmitBatch<'_> {
     /// restricted, [`EmitError::PayloadTooLong`], or see [`TransmitBatch`].
     #[inline]
     pub fn emit_idc_msg(&mut self, header: &IdcMsgHdr, payload: &[u8]) -> Result<(), EmitError> {
-        if let Some(c_state) = self.c_state
+        if let Some(c_state) = self.context.c_state
             && c_state.payload_limit != IDC_MAX_UNRESTRICTED
         {
             return Err(EmitError::RestrictedMessage);
         }
-        let c_state = self.c_state_for(payload)?;
+        let c_state = self.context.c_state_for(payload.len())?;
         let (header, halves) = encode::idc_msg(header, payload.len());
         self.emit(halves, c_state.events, header.bytes(), payload)
     }
@@ -225,7 +300,7 @@ impl TransmitBatch<'_> {
     /// [`EmitError::NoCState`], or see [`TransmitBatch`].
     #[inline]
     pub fn emit_idc_amo(&mut self, command: &IdcAmoCmd, fetching: bool) -> Result<(), EmitError> {
-        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
+        let c_state = self.context.c_state_for(0)?;
         let (command, halves) = encode::idc_amo(command, fetching);
         let length = 32 * halves as usize;
         self.emit(halves, c_state.events, &command.bytes()[..length], &[])
@@ -294,22 +369,9 @@ impl<'queue> TransmitBatch<'queue> {
     #[inline]
     fn publish(self) -> &'queue mut CommandQueue {
         let queue = self.queue;
-        queue.c_state = self.c_state;
+        queue.context = self.context;
         queue.completions.expect(self.events);
         &mut queue.commands
-    }
-
-    /// Returns the C_STATE in force if it allows an immediate data command with `payload`.
-    #[inline]
-    fn c_state_for(&self, payload: &[u8]) -> Result<CState, EmitError> {
-        let c_state = self.c_state.ok_or(EmitError::NoCState)?;
-        if payload.len() > c_state.payload_limit {
-            return Err(EmitError::PayloadTooLong {
-                length: payload.len(),
-                limit: c_state.payload_limit,
-            });
-        }
-        Ok(c_state)
     }
 
     /// Writes a command of `halves` half-slots that will cause `events` events.

@@ -17,7 +17,7 @@ mod triggered_counter;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use one_end::OneEnd;
 pub use operands::{Operands, initial_target};
-pub use operation::{Command, Completion, FullDma, NomatchDma, measure};
+pub use operation::{Command, Completion, NotIssued, measure};
 pub use portals::{Entry, Match, Portals, Reports};
 pub use target::Target;
 pub use triggered_counter::TriggeredCounter;

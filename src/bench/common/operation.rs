@@ -1,11 +1,8 @@
-//! One command, repeated: written, launched, its event awaited.
+//! One command, repeated: issued, its event awaited.
 
 use std::fmt;
 
-use cxi::records::{FullDmaCmd, NomatchDmaCmd};
-use cxi::{
-    EmitError, EventQueue, EventType, MemoryRegion, ReturnCode, TransmitBatch, TransmitQueue,
-};
+use cxi::{EventQueue, EventType, MemoryRegion, Prepared, ReturnCode, TransmitQueue};
 
 use super::Initiator;
 use crate::advice;
@@ -13,35 +10,32 @@ use crate::bench::api::{RepeatTransaction, Transaction};
 use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 
-/// A command that is made before the loop and written into the queue inside the timed part.
-pub trait Command {
-    /// Writes the command into `batch`.
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
+/// A command that is prepared before the loop and issued inside the timed part.
+pub trait Command<const WORDS: usize> {
+    /// Returns the command as the queue issues it.
+    fn prepared(&self) -> &Prepared<WORDS>;
 
-    /// Prepares the next command, outside the timed part. `buffer` is the initiator's.
+    /// Prepares the next command, outside the timed part. `transmit` and `buffer` are the
+    /// initiator's.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be prepared.
     #[inline(always)]
-    fn advance(&mut self, _buffer: &mut MemoryRegion) -> Result<(), Failure> {
+    fn advance(
+        &mut self,
+        _transmit: &TransmitQueue,
+        _buffer: &mut MemoryRegion,
+    ) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// A restricted DMA command: the NIC moves the data from or to the client's buffer.
-pub struct NomatchDma(pub NomatchDmaCmd);
-
-impl Command for NomatchDma {
+/// A command that stays the same.
+impl<const WORDS: usize> Command<WORDS> for Prepared<WORDS> {
     #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_nomatch_dma(&self.0)
-    }
-}
-
-/// An unrestricted DMA command.
-pub struct FullDma(pub FullDmaCmd);
-
-impl Command for FullDma {
-    #[inline(always)]
-    fn emit(&self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        batch.emit_dma(&self.0)
+    fn prepared(&self) -> &Self {
+        self
     }
 }
 
@@ -59,7 +53,7 @@ pub struct Completion {
 /// # Errors
 ///
 /// The failure of `repeat`.
-pub fn measure<C: Command, R: RepeatTransaction>(
+pub fn measure<const WORDS: usize, C: Command<WORDS>, R: RepeatTransaction>(
     initiator: &mut Initiator,
     command: C,
     completion: Completion,
@@ -74,7 +68,7 @@ pub fn measure<C: Command, R: RepeatTransaction>(
     } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
-        repeat.run(&mut Operation::<C, true> {
+        repeat.run(&mut Operation::<WORDS, C, true> {
             transmit,
             events,
             buffer,
@@ -82,7 +76,7 @@ pub fn measure<C: Command, R: RepeatTransaction>(
             completion,
         })
     } else {
-        repeat.run(&mut Operation::<C, false> {
+        repeat.run(&mut Operation::<WORDS, C, false> {
             transmit,
             events,
             buffer,
@@ -102,7 +96,7 @@ impl fmt::Display for NotIssued {
     }
 }
 
-struct Operation<'a, C, const LOW_LATENCY: bool> {
+struct Operation<'a, const WORDS: usize, C, const LOW_LATENCY: bool> {
     transmit: &'a mut TransmitQueue,
     events: &'a mut EventQueue,
     buffer: &'a mut MemoryRegion,
@@ -110,23 +104,24 @@ struct Operation<'a, C, const LOW_LATENCY: bool> {
     completion: Completion,
 }
 
-impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_LATENCY> {
-    #[inline(always)]
+impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
+    for Operation<'_, WORDS, C, LOW_LATENCY>
+{
+    // One copy for warm-up and measured iterations. The call is outside the timed part.
+    #[inline(never)]
     fn iterate<K: Clock>(
         &mut self,
         clock: &K,
         policy: &mut WaitPolicy<'_>,
     ) -> Result<u64, Failure> {
         let start = clock.now();
-        let mut batch = self.transmit.batch();
-        self.command
-            .emit(&mut batch)
-            .nic(NotIssued(self.completion.operation))?;
-        if LOW_LATENCY {
-            batch.commit_low_latency();
+        let command = self.command.prepared();
+        let issued = if LOW_LATENCY {
+            self.transmit.issue_low_latency(command)
         } else {
-            batch.commit_doorbell();
-        }
+            self.transmit.issue_doorbell(command)
+        };
+        issued.nic(NotIssued(self.completion.operation))?;
         let poll = || {
             self.events
                 .poll()
@@ -137,7 +132,7 @@ impl<C: Command, const LOW_LATENCY: bool> Transaction for Operation<'_, C, LOW_L
             return Err(self.completion.unexpected(seen));
         }
         self.events.acknowledge();
-        self.command.advance(self.buffer)?;
+        self.command.advance(self.transmit, self.buffer)?;
         Ok(end - start)
     }
 }

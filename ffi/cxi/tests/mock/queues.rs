@@ -1,13 +1,13 @@
 //! Queues, memory and devices through the public interface.
 
 use cxi::records::{
-    CStateCmd, DmaAmoCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd,
+    CStateCmd, DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd, SetStateCmd, TargetCmd,
 };
 use cxi::sys::*;
 use cxi::{
     Device, EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Library, Member,
+    ReturnCode, TransmitBatch, TransmitQueue, devices,
 };
-use cxi::{ReturnCode, devices};
 
 use crate::api;
 use crate::{World, hardware};
@@ -335,4 +335,151 @@ fn reads_members_and_vnis_of_service() {
         (error.call(), error.errno()),
         ("cxil_get_svc", libc::EINVAL)
     );
+}
+
+/// Each prepared command has the bytes, the events and the refusals of the emitted one.
+#[test]
+fn issues_prepared_commands_as_emitted_ones() {
+    let mut world = hardware();
+    let (put, mut full) = (put(&world), FullDmaCmd::new());
+    full.set_opcode(C_CMD_PUT as u8)
+        .set_eq(world.events.number());
+    let mut amo = DmaAmoCmd::new();
+    amo.set_atomic_type(C_AMO_TYPE_DOUBLE_COMPLEX_T as u8);
+    let context = c_state(&world, true);
+    let queue = &mut world.transmit;
+    assert_eq!(
+        queue.prepare_idc_put::<4>(&IdcHdr::new(), &[]).unwrap_err(),
+        EmitError::NoCState
+    );
+    let mut batch = queue.batch();
+    batch.emit_c_state(&context).unwrap();
+    batch.commit_doorbell();
+
+    // Slot 5 is followed by one slot each, then by two slots each from an even one.
+    let small = queue.prepare_nomatch_dma(&put).unwrap();
+    let whole = queue.prepare_dma(&full).unwrap();
+    let atomic = queue.prepare_dma_amo(&amo, true).unwrap();
+    let immediate = queue.prepare_idc_put(&IdcHdr::new(), &[7; 112]).unwrap();
+    queue.issue_doorbell(&small).unwrap();
+    assert_eq!(api::launch_word(0, 0), 6);
+    queue.issue_low_latency(&whole).unwrap();
+    queue.issue_low_latency::<16>(&atomic).unwrap();
+    queue.issue_low_latency::<16>(&immediate).unwrap();
+    assert_eq!(api::launch_word(0, 0), 6);
+    let issued: Vec<_> = (320..12 * 64)
+        .step_by(8)
+        .map(|at| api::ring_word(0, at))
+        .collect();
+
+    let mut world = hardware();
+    let queue = &mut world.transmit;
+    for emit in [
+        &(|batch: &mut TransmitBatch<'_>| batch.emit_c_state(&context))
+            as &dyn Fn(&mut TransmitBatch<'_>) -> Result<(), EmitError>,
+        &|batch| batch.emit_nomatch_dma(&put),
+        &|batch| batch.emit_dma(&full),
+        &|batch| batch.emit_dma_amo(&amo, true),
+        &|batch| batch.emit_idc_put(&IdcHdr::new(), &[7; 112]),
+    ] {
+        let mut batch = queue.batch();
+        emit(&mut batch).unwrap();
+        batch.commit_doorbell();
+    }
+    let emitted: Vec<_> = (320..12 * 64)
+        .step_by(8)
+        .map(|at| api::ring_word(0, at))
+        .collect();
+    assert_eq!(issued, emitted);
+}
+
+#[test]
+fn refuses_commands_prepared_for_another_queue_or_context() {
+    let mut world = hardware();
+    let mut command = put(&world);
+    let prepared = world.transmit.prepare_nomatch_dma(&command).unwrap();
+    let mut other = TransmitQueue::new(&world.profile, 1, &world.events, None).unwrap();
+    assert_eq!(other.issue_doorbell(&prepared), Err(EmitError::Outdated));
+    assert_eq!(other.issue_low_latency(&prepared), Err(EmitError::Outdated));
+    world.transmit.issue_doorbell(&prepared).unwrap();
+
+    let context = c_state(&world, false);
+    // A batch that is dropped changes nothing.
+    world.transmit.batch().emit_c_state(&context).unwrap();
+    world.transmit.issue_doorbell(&prepared).unwrap();
+    let mut batch = world.transmit.batch();
+    batch.emit_c_state(&context).unwrap();
+    batch.commit_doorbell();
+    assert_eq!(
+        world.transmit.issue_doorbell(&prepared),
+        Err(EmitError::Outdated)
+    );
+
+    let queue = &world.transmit;
+    assert_eq!(
+        queue
+            .prepare_idc_put::<4>(&IdcHdr::new(), &[0; 17])
+            .unwrap_err(),
+        EmitError::OtherSize { words: 8 }
+    );
+    assert_eq!(
+        queue
+            .prepare_idc_put::<32>(&IdcHdr::new(), &[0; IDC_MAX_UNRESTRICTED + 1])
+            .unwrap_err(),
+        EmitError::PayloadTooLong {
+            length: IDC_MAX_UNRESTRICTED + 1,
+            limit: IDC_MAX_UNRESTRICTED
+        }
+    );
+    assert_eq!(
+        queue
+            .prepare_idc_amo::<4>(&IdcAmoCmd::new(), true)
+            .unwrap_err(),
+        EmitError::OtherSize { words: 8 }
+    );
+    command.set_eq(world.events.number() + 1);
+    assert_eq!(
+        queue.prepare_nomatch_dma(&command).unwrap_err(),
+        EmitError::OtherEventQueue
+    );
+}
+
+#[test]
+fn prepared_commands_reserve_room_for_their_events() {
+    let mut world = hardware();
+    let prepared = world.transmit.prepare_nomatch_dma(&put(&world)).unwrap();
+    for issued in 0..world.events.capacity() {
+        // The NIC has read all commands.
+        api::set_read_pointer(0, 4 + issued % 60);
+        world.transmit.issue_low_latency(&prepared).unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            world.transmit.issue_doorbell(&prepared),
+            Err(EmitError::EventQueueFull)
+        );
+        api::deliver(C_EVENT_ACK);
+        world.events.poll().unwrap();
+        world.events.acknowledge();
+        world.transmit.issue_doorbell(&prepared).unwrap();
+    }
+}
+
+#[test]
+fn refuses_prepared_command_without_room_in_queue() {
+    let mut world = hardware();
+    let mut command = put(&world);
+    command.set_eq(C_EQ_NONE as u16);
+    let prepared = world.transmit.prepare_nomatch_dma(&command).unwrap();
+    for _ in 0..59 {
+        world.transmit.issue_doorbell(&prepared).unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            world.transmit.issue_low_latency(&prepared),
+            Err(EmitError::QueueFull)
+        );
+    }
+    api::set_read_pointer(0, 5);
+    world.transmit.issue_low_latency(&prepared).unwrap();
 }

@@ -164,6 +164,15 @@ pub fn ring_word(index: usize, offset: usize) -> u64 {
     unsafe { commands.wrapping_add(offset).cast::<u64>().read_volatile() }
 }
 
+/// Sets the NIC's read pointer of command queue `index`.
+pub fn set_read_pointer(index: usize, slot: u32) {
+    let (commands, _) = with(|state| state.queues[index]);
+    let status = u64::from(slot) | u64::from(C_RC_OK) << 48;
+    // SAFETY: the tests keep the queue allocated, and access its status only atomically.
+    let word = unsafe { AtomicU64::from_ptr(commands.cast()) };
+    word.store(status, Ordering::Release);
+}
+
 /// Returns 8 bytes of the launch page of queue `index`.
 pub fn launch_word(index: usize, offset: usize) -> u64 {
     let (_, launch) = with(|state| state.queues[index]);
