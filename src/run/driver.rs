@@ -66,15 +66,14 @@ impl Visitor for Serve<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults::new()?, |at, _, size, _| {
+        drive::<B, _>(self.0, ServerResults, |at, _, size, _| {
             one_sided::serve(at, size)
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let results = ServerResults::new()?;
-        drive::<B, _>(self.0, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, &mut results.unread)
+        drive::<B, _>(self.0, ServerResults, |at, resources, size, _| {
+            round_trip::measure::<B>(at, resources, size, |_| ())
         })
     }
 
@@ -124,7 +123,8 @@ impl Visitor for Measure<'_> {
         let results = Latencies::new(&self.plan.run)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, &mut results.recorder)
+            let record = |latency| results.recorder.record(latency);
+            round_trip::measure::<B>(at, resources, size, record)
         })
     }
 

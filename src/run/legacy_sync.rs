@@ -6,7 +6,7 @@ use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Schedule, longest_iteration, pause};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
-use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::measure::{Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
@@ -20,7 +20,7 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    recorder: &mut Recorder,
+    record: impl FnMut(u64),
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
     let measuring = Loop {
@@ -31,7 +31,7 @@ pub fn measure<B: RoundTripLatency>(
         schedule: Schedule::of(context.run),
         side: context.side,
         policy: WaitPolicy::new(context.watchdog),
-        recorder,
+        record,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
@@ -43,16 +43,17 @@ pub fn measure<B: RoundTripLatency>(
 /// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
 /// duration is measured by each side: the side whose time is up first marks its next message as the
 /// last one. The round trip of that message is not measured.
-struct Loop<'a> {
+struct Loop<'a, R> {
     /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
     policy: WaitPolicy<'a>,
-    recorder: &'a mut Recorder,
+    /// Takes each measured latency (ns).
+    record: R,
 }
 
-impl RepeatRoundTrip for Loop<'_> {
+impl<R: FnMut(u64)> RepeatRoundTrip for Loop<'_, R> {
     type Output = ();
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
@@ -70,7 +71,7 @@ impl RepeatRoundTrip for Loop<'_> {
             if message == Message::Last {
                 return Ok(());
             }
-            self.recorder.record(latency);
+            (self.record)(latency);
             count += 1;
             match self.schedule.limit {
                 Limit::Iterations(iterations) if count >= iterations => return Ok(()),
@@ -90,7 +91,7 @@ impl RepeatRoundTrip for Loop<'_> {
     }
 }
 
-impl Loop<'_> {
+impl<R> Loop<'_, R> {
     /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
     #[inline(always)]
     fn once<C: Clock>(
@@ -133,7 +134,7 @@ mod tests {
             syncs.set(syncs.get() + 1);
             Ok(())
         };
-        let mut recorder = Recorder::new(None).unwrap();
+        let mut count = 0;
         let measurement = Loop {
             sync: &sync,
             schedule: Schedule {
@@ -143,10 +144,10 @@ mod tests {
             },
             side,
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            record: |_| count += 1,
         };
         measurement.run(scripted).unwrap();
-        (recorder.statistics().count(), syncs.get())
+        (count, syncs.get())
     }
 
     #[test]
@@ -193,7 +194,6 @@ mod tests {
 
     #[test]
     fn latency_is_half_of_round_trip() {
-        let mut recorder = Recorder::new(None).unwrap();
         let mut measurement = Loop {
             sync: &|_| Ok(()),
             schedule: Schedule {
@@ -203,7 +203,7 @@ mod tests {
             },
             side: Side::Client,
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            record: |_: u64| (),
         };
         let once = measurement.once(&Ticking::default(), &mut Scripted::default());
         assert_eq!(once.unwrap(), (5, Message::Ordinary));

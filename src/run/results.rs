@@ -68,31 +68,14 @@ impl Results for Latencies {
 }
 
 /// The results of a latency server, which prints only that a size is done.
-pub struct ServerResults {
-    /// Counts the samples of round trips, which are not reported. It never keeps single samples.
-    pub unread: Recorder,
-}
-
-impl ServerResults {
-    /// Creates empty results.
-    ///
-    /// # Errors
-    ///
-    /// Not enough memory for a histogram.
-    pub fn new() -> Result<Self, Failure> {
-        let unread = Recorder::new(None)?;
-        Ok(Self { unread })
-    }
-}
+pub struct ServerResults;
 
 impl Results for ServerResults {
     fn begin(&mut self, _: &mut Reporter, _: &RunOptions) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn begin_size(&mut self, _: &mut Reporter, _: u64) {
-        self.unread.clear();
-    }
+    fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
 
     fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
         reporter.server_result()

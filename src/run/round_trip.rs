@@ -11,7 +11,7 @@ use super::size_loop::{Schedule, longest_iteration, repeat};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Transaction};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::measure::{Clock, MonotonicRaw, Recorder, WaitPolicy};
+use crate::measure::{Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::{Side, SyncPoint};
 use crate::session::ANSWER_LIMIT;
@@ -21,7 +21,7 @@ pub const SYNC: &str = "Sync";
 pub const POST_RUN: &str = "Post-run";
 
 /// Measures messages of `size` bytes on the client's side, and answers them on the server's.
-/// Returns when both sides have ended the size.
+/// Passes each measured latency (ns) to `record`. Returns when both sides have ended the size.
 ///
 /// # Errors
 ///
@@ -30,11 +30,11 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    recorder: &mut Recorder,
+    record: impl FnMut(u64),
 ) -> Result<(), Failure> {
     let (run, session) = (context.run, context.session);
     if run.sync == SyncPoint::Iteration {
-        return legacy_sync::measure::<B>(context, resources, size, recorder);
+        return legacy_sync::measure::<B>(context, resources, size, record);
     }
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
@@ -46,7 +46,7 @@ pub fn measure<B: RoundTripLatency>(
             let asking = Asking {
                 schedule,
                 policy,
-                recorder,
+                record,
             };
             B::measure(resources, run, size, asking)?;
             enter(Phase::PostRun);
@@ -63,21 +63,19 @@ pub fn measure<B: RoundTripLatency>(
 }
 
 /// The client's loop: measured round trips, and one more that ends the size.
-struct Asking<'a> {
+struct Asking<'a, R> {
     schedule: Schedule,
     policy: WaitPolicy<'a>,
-    recorder: &'a mut Recorder,
+    record: R,
 }
 
-impl RepeatRoundTrip for Asking<'_> {
+impl<R: FnMut(u64)> RepeatRoundTrip for Asking<'_, R> {
     type Output = ();
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let (clock, policy) = (&MonotonicRaw, &mut self.policy);
         let mut ping = Ping(round_trip);
-        repeat(&mut ping, clock, self.schedule, policy, |latency| {
-            self.recorder.record(latency)
-        })?;
+        repeat(&mut ping, clock, self.schedule, policy, self.record)?;
         ping.0.announce(Message::Last)?;
         ping.iterate(clock, policy)?;
         ping.0.announce(Message::Ordinary)
@@ -138,7 +136,7 @@ mod tests {
     /// Runs the client's loop with two unmeasured round trips. Returns the number of recorded
     /// latencies.
     fn ask(scripted: &mut Scripted, limit: Limit) -> u64 {
-        let mut recorder = Recorder::new(None).unwrap();
+        let mut count = 0;
         let asking = Asking {
             schedule: Schedule {
                 limit,
@@ -146,10 +144,10 @@ mod tests {
                 gap: 0,
             },
             policy: WaitPolicy::new(&Alone),
-            recorder: &mut recorder,
+            record: |_| count += 1,
         };
         asking.run(scripted).unwrap();
-        recorder.statistics().count()
+        count
     }
 
     #[test]
