@@ -28,7 +28,7 @@ const LONG_IF_CROWDED: u64 = 20_000;
 const TAKEN: u64 = 100_000;
 
 /// Time after such a yield, in nanoseconds, during which the CPU counts as crowded.
-const HOLD: u64 = 50_000_000;
+const HOLD: u64 = 20_000_000;
 
 /// The shortest sleep. The kernel adds its timer slack, 50 us by default.
 const NAP: Duration = Duration::from_nanos(1);
