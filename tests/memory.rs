@@ -1,10 +1,13 @@
-//! Buffers larger than memory are refused before the kernel kills a process for them.
+//! Buffers larger than memory are refused before the kernel kills a process for them; memory does
+//! not grow with the length of a run.
 
 mod harness;
 
+use std::fs;
 use std::path::Path;
 
 use harness::machine::MadeUp;
+use harness::paused::Side;
 use harness::{CXIDIAG, Fabric, Server, assert_status, assert_success, finish, stderr};
 
 const SMALL: (&str, &str) = (
@@ -134,4 +137,29 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
             fabric.assert_nothing_left();
         }
     }
+}
+
+/// Peak memory of a client, in KiB, when it reports the first size.
+fn peak_memory(options: &str) -> u64 {
+    let fabric = Fabric::new();
+    let args = format!("write-lat --loopback -d soft0 --latency-gap=0 {options}");
+    let mut client = Side::start(fabric.command(&args), Some("reporting"));
+    client.wait_for_pause();
+    let path = format!("/proc/{}/status", client.id());
+    let status = fs::read_to_string(path).expect("a process");
+    client.go_on();
+    assert_success(&client.finish());
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = peak.and_then(|peak| peak.split_whitespace().next());
+    number.expect("a peak").parse().expect("a number")
+}
+
+/// A second more would need a megabyte more if each sample were kept.
+#[test]
+fn memory_does_not_grow_with_duration() {
+    let [short, long] = ["-D 1", "-D 4"].map(peak_memory);
+    assert!(
+        long < short + 500,
+        "{short} KiB after 1 s, {long} KiB after 4 s"
+    );
 }

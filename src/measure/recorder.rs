@@ -61,7 +61,10 @@ impl Recorder {
     /// Removes all samples, for the next size.
     pub fn clear(&mut self) {
         self.statistics = Statistics::new();
-        self.histogram.reset();
+        // An unused histogram has not used its memory either: clearing would allocate its pages.
+        if !self.histogram.is_empty() {
+            self.histogram.reset();
+        }
         if let Some(samples) = &mut self.samples {
             samples.clear();
         }

@@ -40,8 +40,10 @@ const PER_BYTE: u64 = 20;
 #[derive(Clone, Copy)]
 pub struct WaitPolicy<'a> {
     supervisor: &'a dyn Supervisor,
-    /// Additional time, in nanoseconds: for the data of an operation, or a pause of the peer.
+    /// Additional time, in nanoseconds: for the data of an operation and the pause of the peer.
     allowance: u64,
+    /// Pause of the peer before its operation, in nanoseconds.
+    pause: u64,
     crowding: Crowding,
 }
 
@@ -51,19 +53,24 @@ impl<'a> WaitPolicy<'a> {
         Self {
             supervisor,
             allowance: 0,
+            pause: 0,
             crowding: Crowding::none(),
         }
     }
 
     /// Adds time for operations that move `bytes` bytes before their event.
     pub fn for_bytes(self, bytes: u64) -> Self {
-        self.for_pause(bytes.saturating_mul(PER_BYTE))
+        self.allow(bytes.saturating_mul(PER_BYTE))
     }
 
     /// Adds time for a peer that pauses for `pause` nanoseconds before its operation.
     pub fn for_pause(self, pause: u64) -> Self {
+        Self { pause, ..self }.allow(pause)
+    }
+
+    fn allow(self, more: u64) -> Self {
         Self {
-            allowance: self.allowance.saturating_add(pause),
+            allowance: self.allowance.saturating_add(more),
             ..self
         }
     }
@@ -98,13 +105,15 @@ impl<'a> WaitPolicy<'a> {
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Failure> {
         let mut watch = None;
+        let mut polls = self.crowding.first_polls();
         loop {
-            for _ in 0..self.crowding.polls() {
+            for _ in 0..polls {
                 if let Some(seen) = poll() {
                     return Ok(seen);
                 }
             }
             self.still_nothing(clock, event, &mut watch)?;
+            polls = self.crowding.polls();
         }
     }
 
@@ -145,15 +154,15 @@ impl<'a> WaitPolicy<'a> {
         let now = clock.now();
         let watch = watch.get_or_insert(Watch {
             since: now,
-            looked: now,
+            looked: self.looked_before(now),
             noticed: false,
         });
-        let looks = now - watch.looked >= LOOK;
+        let looks = now.saturating_sub(watch.looked) >= LOOK;
         if looks {
             watch.looked = now;
             self.look_after_peer()?;
         }
-        let waited = now - watch.since;
+        let waited = now.saturating_sub(watch.since);
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
         if waited >= give_up {
             return Err(self.supervisor.no_answer(event, seconds(waited)));
@@ -163,8 +172,16 @@ impl<'a> WaitPolicy<'a> {
             self.supervisor
                 .slow(event, seconds(waited), seconds(give_up));
         }
-        self.crowding.rest(clock, watch.since, now);
+        let expected = watch.since.saturating_add(self.pause);
+        self.crowding.rest(clock, watch.since, expected, now);
         Ok(looks)
+    }
+
+    /// Returns when the peer counts as checked, for a wait that begins `now`: so that no check, which
+    /// is a system call, coincides with the end of a known pause.
+    fn looked_before(&self, now: u64) -> u64 {
+        let first = (self.pause % LOOK + LOOK / 2) % LOOK;
+        now.saturating_sub(LOOK - first)
     }
 }
 
@@ -198,7 +215,12 @@ impl PollTimer<'_> {
     #[inline]
     pub fn miss<C: Clock>(&mut self, clock: &C) -> Result<bool, Failure> {
         self.misses += 1;
-        if self.misses < self.policy.crowding.polls() {
+        let crowding = self.policy.crowding;
+        let polls = match self.watch {
+            None => crowding.first_polls(),
+            Some(_) => crowding.polls(),
+        };
+        if self.misses < polls {
             return Ok(false);
         }
         self.misses = 0;
@@ -304,6 +326,25 @@ mod tests {
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err().message(), "lost");
         assert!(clock.0.get() <= 10 * READING);
+    }
+
+    /// A check in the middle of the millisecond: half of one away from the end of the pause.
+    #[test]
+    fn checks_of_peer_keep_clear_of_expected_event() {
+        let supervisor = Watching::peer(true);
+        for (pause, first) in [
+            (0, LOOK / 2),
+            (LOOK, LOOK / 2),
+            (3 * LOOK / 2, 0),
+            (700, LOOK / 2 + 700),
+        ] {
+            let policy = WaitPolicy::new(&supervisor).for_pause(pause);
+            assert_eq!(
+                policy.looked_before(5 * LOOK) + LOOK,
+                5 * LOOK + first,
+                "{pause}"
+            );
+        }
     }
 
     #[test]

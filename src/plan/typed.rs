@@ -10,7 +10,6 @@ use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
 use crate::plan::{DEFAULT_UNTIL_DURATION_S, Role};
 use crate::run_options::RunOptions;
-use crate::run_options::SyncPoint;
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
@@ -93,11 +92,6 @@ impl Typed {
         if given("report-all") {
             return Err(Failure::usage(
                 "--until and --report-all exclude each other: the number of samples is not known",
-            ));
-        }
-        if self.run.sync == SyncPoint::Iteration {
-            return Err(Failure::usage(
-                "--until and --legacy-sync exclude each other: legacy tools run for a given time",
             ));
         }
         let duration = &mut self.run.duration_s;

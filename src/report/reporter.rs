@@ -176,7 +176,10 @@ impl Reporter {
         {
             options.cpu = Some(shown(summary.cpus));
         }
-        summary::write(&mut self.out, summary)
+        // One write: each one is a system call, and may wake the reader.
+        let mut block = Vec::new();
+        summary::write(&mut block, summary)
+            .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
     }

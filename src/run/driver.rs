@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
 use crate::report::summary::Summary;
-use crate::run_options::{RunOptions, Side, SyncPoint};
+use crate::run_options::{RunOptions, Side};
 use crate::session::{self, Agreed, Session};
 use crate::tools;
 
@@ -66,15 +66,14 @@ impl Visitor for Serve<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults::new()?, |at, _, size, _| {
+        drive::<B, _>(self.0, ServerResults, |at, _, size, _| {
             one_sided::serve(at, size)
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let results = ServerResults::new()?;
-        drive::<B, _>(self.0, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, results.samples())
+        drive::<B, _>(self.0, ServerResults, |at, resources, size, _| {
+            round_trip::serve::<B>(at, resources, size)
         })
     }
 
@@ -123,12 +122,6 @@ impl Visitor for Measure<'_> {
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
-        if client.plan.until.is_some() && client.agreed.run.sync == SyncPoint::Iteration {
-            let failure = Failure::environment(
-                "--until needs a cxidiag server: with a legacy one, both sides decide when a size ends",
-            );
-            return Err(client.session.refuse(failure));
-        }
         drive::<B, _>(client, results, |at, resources, size, results| {
             round_trip::measure::<B>(at, resources, size, results.samples())
         })

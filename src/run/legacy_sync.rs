@@ -7,12 +7,13 @@ use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Schedule, longest_iteration, pause};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
-use crate::measure::{ChosenClock, Clock, WaitPolicy};
+use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
 
-/// Runs the loop for `size`; returns when both sides have ended theirs.
+/// Runs the loop for `size`; returns when both sides have ended theirs. A server has no `samples`:
+/// only the latencies of the client are reported.
 ///
 /// # Errors
 ///
@@ -21,7 +22,7 @@ pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
-    samples: Samples<'_>,
+    samples: Option<Samples<'_>>,
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
     let measuring = Loop {
@@ -31,7 +32,7 @@ pub fn measure<B: RoundTripLatency>(
         },
         schedule: Schedule::of(context.run),
         side: context.side,
-        policy: WaitPolicy::new(context.watchdog),
+        policy: WaitPolicy::new(context.watchdog).for_bytes(size),
         samples,
     };
     B::measure(resources, context.run, size, measuring)?;
@@ -42,15 +43,15 @@ pub fn measure<B: RoundTripLatency>(
 /// The loop for one size: round trips until both sides have ended the size (tools.md 7.3).
 ///
 /// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
-/// duration is measured by each side: the side whose time is up first marks its next message as the
-/// last one. The round trip of that message is not measured.
+/// duration is measured by each side: the side whose time is up first, or whose samples are enough,
+/// marks its next message as the last one. The round trip of that message is not measured.
 struct Loop<'a> {
     /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
     policy: WaitPolicy<'a>,
-    samples: Samples<'a>,
+    samples: Option<Samples<'a>>,
 }
 
 impl RepeatRoundTrip for Loop<'_> {
@@ -58,9 +59,9 @@ impl RepeatRoundTrip for Loop<'_> {
 
     fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         // The loop is compiled for each clock and does not branch on it.
-        match self.samples.clock {
-            ChosenClock::MonotonicRaw(clock) => self.repeat(&clock, round_trip),
-            ChosenClock::Counter(clock) => self.repeat(&clock, round_trip),
+        match self.samples.as_ref().map(|samples| samples.clock) {
+            Some(ChosenClock::Counter(clock)) => self.repeat(&clock, round_trip),
+            Some(ChosenClock::MonotonicRaw(_)) | None => self.repeat(&MonotonicRaw, round_trip),
         }
     }
 }
@@ -84,7 +85,10 @@ impl Loop<'_> {
             if message == Message::Last {
                 return Ok(());
             }
-            self.samples.record(latency);
+            let is_enough = |samples: &mut Samples<'_>| samples.record(latency);
+            if self.samples.as_mut().is_some_and(is_enough) {
+                break;
+            }
             count += 1;
             match self.schedule.limit {
                 Limit::Iterations(iterations) if count >= iterations => return Ok(()),
@@ -138,7 +142,9 @@ mod tests {
     use super::super::scripted::{Scripted, Ticking};
     use super::*;
     use crate::bench::testing::Alone;
-    use crate::measure::{MonotonicRaw, Recorder};
+    use crate::measure::{Recorder, Until};
+
+    const CLOCK: ChosenClock = ChosenClock::MonotonicRaw(MonotonicRaw);
 
     /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
@@ -157,7 +163,7 @@ mod tests {
             },
             side,
             policy: WaitPolicy::new(&Alone),
-            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
+            samples: Some(Samples::new(CLOCK, &mut recorder, None)),
         };
         measurement.run(scripted).unwrap();
         (recorder.statistics().count(), syncs.get())
@@ -205,6 +211,29 @@ mod tests {
         }
     }
 
+    /// As if the duration were over.
+    #[test]
+    fn enough_samples_end_loop_in_one_more_round_trip() {
+        let mut scripted = Scripted::default();
+        let mut recorder = Recorder::new(None).unwrap();
+        let until = Until { percent: 50.0 };
+        let measurement = Loop {
+            sync: &|_| Ok(()),
+            schedule: Schedule {
+                limit: Limit::Duration(u64::MAX),
+                warmup: 0,
+                gap: 0,
+            },
+            side: Side::Client,
+            policy: WaitPolicy::new(&Alone),
+            samples: Some(Samples::new(CLOCK, &mut recorder, Some(until))),
+        };
+        measurement.run(&mut scripted).unwrap();
+        let count = recorder.statistics().count();
+        let announced = [(count, Message::Last), (count + 1, Message::Ordinary)];
+        assert_eq!(scripted.announced, announced);
+    }
+
     #[test]
     fn latency_is_half_of_round_trip() {
         let mut recorder = Recorder::new(None).unwrap();
@@ -217,7 +246,7 @@ mod tests {
             },
             side: Side::Client,
             policy: WaitPolicy::new(&Alone),
-            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
+            samples: Some(Samples::new(CLOCK, &mut recorder, None)),
         };
         let once = measurement.once(&Ticking::default(), &mut Scripted::default());
         assert_eq!(once.unwrap(), (5, Message::Ordinary));

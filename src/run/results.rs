@@ -6,8 +6,7 @@ use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
-    ChosenClock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
-    StabilityCheck, Until,
+    ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult, StabilityCheck, Until,
 };
 use crate::plan::Plan;
 use crate::report::{MeasuredBandwidth, Reporter};
@@ -123,37 +122,14 @@ impl Results for Latencies {
 }
 
 /// The results of a latency server, which prints only that a size is done.
-pub struct ServerResults {
-    /// Counts the samples of round trips, which are not reported. It never keeps single samples.
-    unread: Recorder,
-}
-
-impl ServerResults {
-    /// Creates empty results.
-    ///
-    /// # Errors
-    ///
-    /// Not enough memory for a histogram.
-    pub fn new() -> Result<Self, Failure> {
-        let unread = Recorder::new(None)?;
-        Ok(Self { unread })
-    }
-
-    /// Returns the samples of the next size. Only the client's latencies are reported.
-    pub fn samples(&mut self) -> Samples<'_> {
-        let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
-        Samples::new(clock, &mut self.unread, None)
-    }
-}
+pub struct ServerResults;
 
 impl Results for ServerResults {
     fn begin(&mut self, _: &mut Reporter, _: &RunOptions) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn begin_size(&mut self, _: &mut Reporter, _: u64) {
-        self.unread.clear();
-    }
+    fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
 
     fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
         reporter.server_result()

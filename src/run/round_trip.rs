@@ -14,15 +14,14 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
-use crate::run_options::{Side, SyncPoint};
-use crate::session::ANSWER_LIMIT;
+use crate::run_options::SyncPoint;
+use crate::session::{ANSWER_LIMIT, Look};
 
 /// Labels of the barriers before and after each size (wire.md 6.2).
 pub const SYNC: &str = "Sync";
 pub const POST_RUN: &str = "Post-run";
 
-/// Measures messages of `size` bytes on the client's side, and answers them on the server's.
-/// Returns when both sides have ended the size.
+/// Measures messages of `size` bytes. Returns when both sides have ended the size.
 ///
 /// # Errors
 ///
@@ -35,32 +34,47 @@ pub fn measure<B: RoundTripLatency>(
 ) -> Result<(), Failure> {
     let (run, session) = (context.run, context.session);
     if run.sync == SyncPoint::Iteration {
-        return legacy_sync::measure::<B>(context, resources, size, samples);
+        return legacy_sync::measure::<B>(context, resources, size, Some(samples));
+    }
+    enter(Phase::Sync);
+    session.barrier(SYNC, longest_iteration(run, size))?;
+    let asking = Asking {
+        schedule: Schedule::of(run),
+        policy: WaitPolicy::new(context.watchdog).for_bytes(size),
+        samples,
+    };
+    B::measure(resources, run, size, asking)?;
+    enter(Phase::PostRun);
+    session.barrier(POST_RUN, ANSWER_LIMIT)
+}
+
+/// Answers messages of `size` bytes. Returns when both sides have ended the size.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
+pub fn serve<B: RoundTripLatency>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+) -> Result<(), Failure> {
+    let (run, session) = (context.run, context.session);
+    if run.sync == SyncPoint::Iteration {
+        return legacy_sync::measure::<B>(context, resources, size, None);
     }
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
     session.barrier(SYNC, limit)?;
-    let schedule = Schedule::of(run);
     let policy = WaitPolicy::new(context.watchdog).for_bytes(size);
-    match context.side {
-        Side::Client => {
-            let asking = Asking {
-                schedule,
-                policy,
-                samples,
-            };
-            B::measure(resources, run, size, asking)?;
+    let answering = Answering {
+        policy: policy.for_pause(Schedule::of(run).gap),
+        // The last answer may still be on its way to the client.
+        end: &|look| {
             enter(Phase::PostRun);
-            session.barrier(POST_RUN, ANSWER_LIMIT)
-        }
-        Side::Server => {
-            let policy = policy.for_pause(schedule.gap);
-            B::measure(resources, run, size, Answering { policy })?;
-            enter(Phase::PostRun);
-            // The last answer may still be on its way to the client.
-            session.barrier(POST_RUN, limit)
-        }
-    }
+            session.barrier_while(POST_RUN, limit, look)
+        },
+    };
+    B::measure(resources, run, size, answering)
 }
 
 /// The client's loop: measured round trips, and one more that ends the size.
@@ -120,6 +134,9 @@ impl<R: RoundTrip> Transaction for Ping<'_, R> {
 /// The server's loop: answers each message, the last one included.
 struct Answering<'a> {
     policy: WaitPolicy<'a>,
+    /// Waits until the client has ended the size. Meanwhile it calls the given check: only an event
+    /// shows that the last answer has failed.
+    end: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
 }
 
 impl RepeatRoundTrip for Answering<'_> {
@@ -133,7 +150,7 @@ impl RepeatRoundTrip for Answering<'_> {
             round_trip.send(clock, policy)?;
             round_trip.acknowledge();
             if message == Message::Last {
-                return Ok(());
+                return (self.end)(&mut || round_trip.look());
             }
             interrupt::check()?;
         }
@@ -142,6 +159,8 @@ impl RepeatRoundTrip for Answering<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::scripted::Scripted;
     use super::super::size_loop::Limit;
     use super::*;
@@ -185,10 +204,32 @@ mod tests {
             last_comes_in: Some(5),
             ..Scripted::default()
         };
-        let policy = WaitPolicy::new(&Alone);
-        Answering { policy }.run(&mut scripted).unwrap();
+        let ended = Cell::new(0);
+        let answering = Answering {
+            policy: WaitPolicy::new(&Alone),
+            end: &|_| {
+                ended.set(ended.get() + 1);
+                Ok(())
+            },
+        };
+        answering.run(&mut scripted).unwrap();
         assert_eq!(scripted.order, ["receive", "send"].repeat(5));
-        assert_eq!(scripted.announced, []);
+        assert_eq!((scripted.announced, ended.get()), (vec![], 1));
+    }
+
+    #[test]
+    fn server_looks_for_failure_of_its_last_answer() {
+        let mut scripted = Scripted {
+            last_comes_in: Some(1),
+            answer_fails: true,
+            ..Scripted::default()
+        };
+        let answering = Answering {
+            policy: WaitPolicy::new(&Alone),
+            end: &|look| look(),
+        };
+        let failure = answering.run(&mut scripted).unwrap_err();
+        assert_eq!(failure.message(), "the answer failed");
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct Scripted {
     pub round_trips: u64,
     /// The number of the round trip in which the peer's last message comes.
     pub last_comes_in: Option<u64>,
+    /// Whether an event reports the failure of an answer.
+    pub answer_fails: bool,
     /// The announcements, each with the number of round trips before it.
     pub announced: Vec<(u64, Message)>,
     /// The messages sent and received, in order.
@@ -26,7 +28,11 @@ impl RoundTrip for Scripted {
     }
 
     fn look(&mut self) -> Result<(), Failure> {
-        Ok(())
+        if self.answer_fails {
+            Err(Failure::nic("the answer failed"))
+        } else {
+            Ok(())
+        }
     }
 
     fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {

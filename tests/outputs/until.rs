@@ -77,7 +77,5 @@ fn refuses_options_that_exclude_until() {
         let output = Fabric::new().run(&[&["write-lat", "h"], options].concat());
         assert_status(&output, 2);
     }
-    let output = Fabric::new().run("send-lat h --until=1% --legacy-sync");
-    assert!(assert_status(&output, 2).contains("--legacy-sync"));
     assert_status(&short("send-bw", &["--until=1%"]), 2);
 }
