@@ -72,7 +72,7 @@ const ITERS: u64 = 2_000;
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
-        about: "Compare the latency tools with a software NIC of known latency",
+        about: "Compare the latency tools with known latencies",
         synopsis: vec![("cxidiag calibrate [OPTIONS]".into(), "")],
         arguments: Completion::Nothing,
         options: vec![
@@ -112,8 +112,8 @@ pub fn usage() -> Usage {
             Entry::help(),
         ],
         remarks: vec![
-            "Offset: what a tool reports in addition to the latency of the link. It is the work\n\
-             of the tool itself and of the software NIC.",
+            "Offset: what a tool reports in addition to the latency of the link. It is the\n\
+             work of the tool itself and of the software NIC.",
         ],
         ..Usage::default()
     }

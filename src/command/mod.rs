@@ -73,7 +73,7 @@ pub static COMMANDS: &[Command] = &[
     },
     Command {
         name: "calibrate",
-        about: "Compare the latency tools with a software NIC of known latency",
+        about: "Compare the latency tools with known latencies",
         usage: calibrate::usage,
         run: calibrate::run,
     },

@@ -257,7 +257,7 @@ fn described(outcome: &Outcome) -> String {
 }
 
 /// Returns what makes two runs differ beside their results, as lines: software NIC and hardware, an
-/// incomplete run, and options.
+/// incomplete run, clocks, and options.
 fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
     let software = |outcome: &Outcome| outcome.device.as_ref()?.is_software;
     let kind = |outcome| match software(outcome) {
@@ -275,6 +275,10 @@ fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
             let status = status.as_str().unwrap_or_default();
             lines.push(format!("{which} is incomplete: {status}"));
         }
+    }
+    let (before, after) = (&base.clock.name, &new.clock.name);
+    if before != after {
+        lines.push(format!("clock: {before} in base, {after} in new"));
     }
     lines.extend(differing_options(base, new));
     lines

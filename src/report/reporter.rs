@@ -217,6 +217,12 @@ impl Reporter {
         self.outcome.measurement_error = Some(error.into());
     }
 
+    /// Prints a warning on standard error. The run continues if it cannot be written.
+    pub fn warn(&mut self, warning: &str) {
+        self.hide_progress();
+        let _ = writeln!(io::stderr(), "{}: warning: {warning}", self.program);
+    }
+
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();

@@ -117,7 +117,11 @@ impl Results for Latencies {
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {
-        reporter.end()
+        reporter.end()?;
+        if let Some(warning) = self.clock.facts().warning() {
+            reporter.warn(&warning);
+        }
+        Ok(())
     }
 }
 

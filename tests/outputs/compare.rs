@@ -128,8 +128,11 @@ fn names_differences_of_the_runs() {
     assert_eq!(text.matches("Difference").count(), 1, "{text}");
     pair.base["device"]["is_software"] = false.into();
     pair.new["status"] = "failed".into();
+    pair.base["clock"]["name"] = "TSC".into();
+    pair.new["clock"]["name"] = "CLOCK_MONOTONIC_RAW".into();
     let text = stdout(&pair.compare(&[]));
     for line in [
+        "Difference       : clock: TSC in base, CLOCK_MONOTONIC_RAW in new\n",
         "Difference       : base: hardware, new: software NIC\n",
         "Difference       : new is incomplete: failed\n",
     ] {
