@@ -14,8 +14,9 @@ use harness::paused::{Side, port};
 use harness::relay::Relay;
 use harness::{Fabric, assert_status, assert_success, stderr, stdout};
 
-/// Two sizes: a run that ends after the first has not printed all results.
-const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16";
+/// Three sizes: a run that ends after the first has not printed all results. A client may complete the
+/// second one while its server stops, but not the third.
+const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:32";
 /// The client measures until it notices the loss.
 const LONG: &str = "-D 60";
 const SIZES_IN_LEGACY_SYNC: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16 --legacy-sync";
