@@ -52,7 +52,7 @@ pub struct OwnError {
     pub issue: Distribution,
     /// Polling an event that is ready.
     pub poll: Distribution,
-    /// Both in one sample: the latency that the tool reports for a NIC that takes no time.
+    /// Both in one sample: about the latency that `write-lat` reports for a NIC that takes no time.
     pub path: Distribution,
     /// Granularity of the clock, in nanoseconds.
     pub granularity_ns: u64,
@@ -68,6 +68,7 @@ impl OwnError {
         let what = "cannot measure the error of the measurement";
         let mut queues = PrivateQueues::new().environment(what)?;
         let mut issued = Ok(());
+        let mut seen = 0;
         let clock_alone = sampled(|| time(clock, || ()));
         let granularity_ns = granularity(&clock_alone);
         let issue = sampled(|| {
@@ -76,7 +77,7 @@ impl OwnError {
             });
             queues.read_command();
             queues.write_event();
-            queues.poll();
+            seen += usize::from(queues.poll());
             queues.acknowledge();
             taken
         });
@@ -84,7 +85,7 @@ impl OwnError {
             issued = issued.and(queues.issue());
             queues.read_command();
             queues.write_event();
-            let taken = time(clock, || queues.poll());
+            let taken = time(clock, || seen += usize::from(queues.poll()));
             queues.acknowledge();
             taken
         });
@@ -92,13 +93,16 @@ impl OwnError {
             queues.write_event();
             let taken = time(clock, || {
                 issued = issued.and(queues.issue());
-                queues.poll()
+                seen += usize::from(queues.poll());
             });
             queues.acknowledge();
             queues.read_command();
             taken
         });
         issued.environment(what)?;
+        if seen != 3 * (WARMUP + SAMPLES) {
+            return Err(Failure::environment(format!("{what}: events are missing")));
+        }
         Ok(Self {
             clock: Distribution::of(clock_alone),
             issue: Distribution::of(issue),
@@ -108,8 +112,8 @@ impl OwnError {
         })
     }
 
-    /// Returns the spread of the tool's own part of a latency, in nanoseconds: 98 of 100 latencies
-    /// of a NIC that always takes the same time differ by at most this.
+    /// Returns the spread of the tool's own part of a latency, in nanoseconds: from the minimum to the
+    /// 99th percentile.
     pub fn spread_ns(&self) -> u64 {
         (self.path.p99_ns - self.path.min_ns).max(self.granularity_ns)
     }
@@ -125,12 +129,10 @@ fn sampled(mut sample: impl FnMut() -> u64) -> Vec<u64> {
 
 /// Returns the time of `step`, in nanoseconds.
 #[inline(always)]
-fn time<T>(clock: &impl Clock, step: impl FnOnce() -> T) -> u64 {
+fn time(clock: &impl Clock, step: impl FnOnce()) -> u64 {
     let start = clock.now();
-    let result = step();
-    let end = clock.now();
-    std::hint::black_box(result);
-    end - start
+    step();
+    clock.now().saturating_sub(start)
 }
 
 /// Returns the granularity of the clock: the smallest difference of two different times among

@@ -278,8 +278,8 @@ pub struct MeasurementError {
     pub issue: Distribution,
     /// Polling an event that is ready.
     pub poll: Distribution,
-    /// Issuing and polling in one sample: the latency that the tool reports for a NIC that takes no
-    /// time.
+    /// Issuing and polling in one sample: about the latency that `write-lat` reports for a NIC that
+    /// takes no time.
     pub path: Distribution,
     /// Granularity of the clock, in nanoseconds.
     pub granularity_ns: u64,

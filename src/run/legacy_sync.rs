@@ -131,7 +131,7 @@ impl Loop<'_> {
         };
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(((end - start) / 2, message))
+        Ok((end.saturating_sub(start) / 2, message))
     }
 }
 

@@ -127,7 +127,7 @@ impl<R: RoundTrip> Transaction for Ping<'_, R> {
         round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok((end - start) / 2)
+        Ok(end.saturating_sub(start) / 2)
     }
 }
 

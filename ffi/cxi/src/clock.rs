@@ -34,8 +34,8 @@ pub fn now_ns() -> u64 {
 /// follows the work before it (`rdtsc` does not wait: it added up to 40 ns of earlier divisions to
 /// an interval). Later instructions may be executed before `rdtscp` has read the counter, but a
 /// store leaves the core only after all instructions before it have retired: no command becomes
-/// visible before the first reading. Only the arithmetic that prepares a command may overlap with
-/// the reading. An `lfence` after `rdtscp` would prevent that and adds its own cost, 3 to 5 ns, to
+/// visible before the first reading. Only the loads and the arithmetic that place a command in the
+/// ring may overlap with the reading. An `lfence` after `rdtscp` would prevent that and adds its own cost, 3 to 5 ns, to
 /// each interval. `lfence` before `rdtsc` orders as `rdtscp` does and costs about the same, but on
 /// some AMD processors it orders only if the kernel has set it up. Earlier stores are not waited
 /// for, which is as intended: the second reading does not depend on them, and those before the first
@@ -77,11 +77,12 @@ impl CpuCounter {
     #[inline(always)]
     pub fn read(self) -> u64 {
         let mut cpu = 0;
+        // The compiler does not move memory accesses across the intrinsic, which may write memory.
         // SAFETY: `find` has found the instruction; `cpu` is a valid out pointer.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut cpu) }
     }
 
-    /// Returns the counts per second if the processor states them: it does not.
+    /// Returns `None`: the processor does not state the counts per second.
     pub fn frequency(self) -> Option<u64> {
         None
     }

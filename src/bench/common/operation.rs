@@ -133,7 +133,7 @@ impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
         }
         self.events.acknowledge();
         self.command.advance(self.transmit, self.buffer)?;
-        Ok(end - start)
+        Ok(end.saturating_sub(start))
     }
 }
 
