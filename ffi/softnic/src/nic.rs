@@ -73,7 +73,10 @@ impl Nic {
         if !self.is_ours() {
             return Err(Errno::IO);
         }
-        work(self.lock()?.as_mut().ok_or(Errno::IO)?)
+        let mut engine = self.lock()?;
+        let engine = engine.as_mut().ok_or(Errno::IO)?;
+        engine.forget_landing();
+        work(engine)
     }
 
     /// Runs the engine once, in a thread that waits for events.

@@ -155,14 +155,17 @@ impl Operation {
         self.user_ptr = c_state.user_ptr();
         self.success_disable = c_state.event_success_disable();
         self.send_disable = c_state.event_send_disable();
-        self.counting.ct = c_state.ct();
-        self.counting.send = c_state.event_ct_send();
-        self.counting.completion = if replies {
+        let completion = if replies {
             c_state.event_ct_reply()
         } else {
             c_state.event_ct_ack()
         };
-        self.counting.bytes = c_state.event_ct_bytes();
+        self.counting = Counting::new(
+            c_state.ct(),
+            c_state.event_ct_send(),
+            completion,
+            c_state.event_ct_bytes(),
+        );
         self.reduction = c_state.reduction();
     }
 
@@ -301,10 +304,12 @@ impl Operation {
         self.user_ptr = 0; // nic.md 3.8
         self.success_disable = command.event_success_disable();
         self.send_disable = command.event_send_disable();
-        self.counting.ct = command.ct();
-        self.counting.send = command.event_ct_send();
-        self.counting.completion = completion;
-        self.counting.bytes = command.event_ct_bytes();
+        self.counting = Counting::new(
+            command.ct(),
+            command.event_ct_send(),
+            completion,
+            command.event_ct_bytes(),
+        );
         self.reduction = command.reduction();
     }
 
@@ -352,11 +357,17 @@ impl Operation {
             comparison: amo.cswap_op(),
             fetching,
         };
-        self.counting.completion = if fetching {
+        let completion = if fetching {
             amo.event_ct_reply()
         } else {
             amo.event_ct_ack()
         };
+        self.counting = Counting::new(
+            amo.ct(),
+            amo.event_ct_send(),
+            completion,
+            amo.event_ct_bytes(),
+        );
         Ok(())
     }
 

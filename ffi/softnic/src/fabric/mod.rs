@@ -31,6 +31,7 @@ use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::telemetry::PacketCounts;
 use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::fork;
+use crate::prefetch;
 pub use directory::Directory;
 use directory::is_owned;
 use early::EarlyPackets;
@@ -41,6 +42,9 @@ pub use port::{Port, Use};
 
 /// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 const SOON: u64 = 100_000;
+
+/// Cells between the one that is written and the one whose cache line is requested meanwhile.
+const AHEAD: u32 = 2;
 
 /// VNIs on which a NIC can have domains: the size of a table of its receive unit (libcxi.md 6).
 const VNIS: usize = 256;
@@ -82,6 +86,8 @@ impl Remote {
         self.port
             .cell_word(self.lane, position, 0)
             .store(first | u64::from(self.head), Ordering::Release);
+        let ahead = position.wrapping_add(AHEAD);
+        prefetch::to_write(self.port.cell_word(self.lane, ahead, 0));
     }
 
     /// Sends the gathered responses of NIC `instance`, if there are any. There is a free cell for
