@@ -53,6 +53,7 @@ pub struct Operation {
     /// Where the data of a reply is written.
     pub result: Option<Local>,
     pub amo: Amo,
+    /// Only valid for rendezvous puts.
     pub rendezvous: Rendezvous,
     pub eq: u16,
     pub user_ptr: u64,
@@ -89,7 +90,7 @@ impl Operation {
     }
 
     /// Decodes a command that starts an operation. `c_state` is the context of immediate data
-    /// commands. Every field is set.
+    /// commands. Sets every field that is valid for the operation.
     ///
     /// # Errors
     /// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an
@@ -150,7 +151,6 @@ impl Operation {
         self.source = Source::Nothing;
         self.result = None;
         self.amo = Amo::default();
-        self.rendezvous = Rendezvous::default();
         self.eq = c_state.eq();
         self.user_ptr = c_state.user_ptr();
         self.success_disable = c_state.event_success_disable();
@@ -299,7 +299,6 @@ impl Operation {
         self.source = source;
         self.result = result;
         self.amo = Amo::default();
-        self.rendezvous = Rendezvous::default();
         self.eq = command.eq();
         self.user_ptr = 0; // nic.md 3.8
         self.success_disable = command.event_success_disable();

@@ -15,7 +15,7 @@ use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, Packet};
+use super::packet::{INLINE, Kind, Packet, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -344,7 +344,10 @@ impl TransmitQueue {
                 remote_offset: operation.remote_offset,
                 total: operation.total(),
                 amo: operation.amo,
-                rendezvous: operation.rendezvous,
+                rendezvous: match operation.kind {
+                    Kind::Rendezvous => operation.rendezvous,
+                    _ => Rendezvous::default(),
+                },
                 tail: [
                     carried(operation.match_bits),
                     carried(operation.header_data),
