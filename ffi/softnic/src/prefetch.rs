@@ -7,11 +7,16 @@
 /// Requests the line of `place` for writing.
 #[inline(always)]
 pub fn to_write<T>(place: *const T) {
+    // The intrinsic of the standard library requests the line for reading on processors without
+    // PREFETCHW. All of 64 bits have the instruction; some of them ignore it.
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch accesses no memory, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.cast()) };
+    // SAFETY: a prefetch accesses no memory, whatever the address, and changes no register or flag.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{place}]",
+            place = in(reg) place,
+            options(nostack, preserves_flags, readonly),
+        );
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;

@@ -44,7 +44,7 @@ pub use port::{Port, Use};
 const SOON: u64 = 100_000;
 
 /// Cells between the one that is written and the one whose cache line is requested meanwhile.
-const AHEAD: u32 = 2;
+const AHEAD: u32 = 4;
 
 /// VNIs on which a NIC can have domains: the size of a table of its receive unit (libcxi.md 6).
 const VNIS: usize = 256;
