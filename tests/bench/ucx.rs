@@ -61,6 +61,14 @@ const ROWS: [Row; 5] = [
 
 const ROUNDS: usize = 5;
 
+/// The figures of one round.
+struct Round {
+    ours: f64,
+    ucx: Option<f64>,
+    /// Mean of the two ping-pongs, in nanoseconds.
+    line: f64,
+}
+
 /// The largest ratio of two ping-pongs around runs that count.
 const SAME_PLACEMENT: f64 = 1.3;
 
@@ -148,18 +156,19 @@ fn main() {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             let before = ping_pong();
-            let theirs = if installed { ucx(&row) } else { None };
+            let ucx = if installed { ucx(&row) } else { None };
             let ours = ours(&row);
             let after = ping_pong();
             if before.max(after) / before.min(after) <= SAME_PLACEMENT {
-                rounds.push((ours, theirs, f64::midpoint(before, after)));
+                let line = f64::midpoint(before, after);
+                rounds.push(Round { ours, ucx, line });
             }
         }
         if rounds.is_empty() {
             println!("{:<42} the processors moved in each round", row.label);
             continue;
         }
-        let of = |figure: fn(&(f64, Option<f64>, f64)) -> Option<f64>| {
+        let of = |figure: fn(&Round) -> Option<f64>| {
             let figures: Vec<f64> = rounds.iter().filter_map(figure).collect();
             (!figures.is_empty()).then(|| median(figures))
         };
@@ -167,11 +176,11 @@ fn main() {
         println!(
             "{:<42}{:>9}{:>9}{:>8}{:>7}{:>11}",
             row.label,
-            show(of(|round| Some(round.0))),
-            show(of(|round| round.1)),
-            show(of(|round| Some(round.0 / round.1?))),
+            show(of(|round| Some(round.ours))),
+            show(of(|round| round.ucx)),
+            show(of(|round| Some(round.ours / round.ucx?))),
             rounds.len(),
-            show(of(|round| Some(round.2))),
+            show(of(|round| Some(round.line))),
         );
     }
 }
