@@ -64,6 +64,8 @@ mod flow_tests;
 #[cfg(test)]
 mod location_tests;
 #[cfg(test)]
+mod remembered_tests;
+#[cfg(test)]
 mod rendezvous_tests;
 #[cfg(test)]
 mod test_node;
@@ -90,7 +92,7 @@ const RETRY_BURST: usize = 16;
 
 /// More packets than any wire holds for one NIC. So the packets that a NIC sent before it was gone
 /// are among the next `MOST_PACKETS`, and receiving that many ends however fast other NICs send.
-const MOST_PACKETS: usize = 8192;
+const MOST_PACKETS: usize = 1 << 16;
 
 impl<W: Wire> Engine<W> {
     /// Does a bounded amount of work. True if there was anything to do.
