@@ -9,6 +9,8 @@ mod early;
 mod gathered;
 mod link_model;
 mod port;
+#[cfg(test)]
+mod shared_cell_tests;
 mod syntax;
 
 use std::collections::BTreeSet;
