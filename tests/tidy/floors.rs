@@ -71,14 +71,21 @@ const ENGINE: House = House {
     module: "engine",
     outside: &["gpu", "pages"],
     floors: &[
-        &["arithmetic", "bytes", "match_id", "return_codes", "table"],
+        &[
+            "address",
+            "arithmetic",
+            "bytes",
+            "match_id",
+            "return_codes",
+            "table",
+        ],
         &["counter", "packet", "telemetry"],
         &["event_queue", "lists", "location", "ring", "wire"],
         &["memory", "placement", "transactions"],
         &["commands", "events", "incoming", "lni"],
         &["portal", "triggers"],
         &["counter_commands", "matching", "rendezvous"],
-        &["target_commands", "target_queue", "transmit"],
+        &["remembered", "target_commands", "target_queue", "transmit"],
         &["state"],
         &[
             "admission",

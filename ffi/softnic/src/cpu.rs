@@ -1,6 +1,9 @@
-//! CPU time for the engine thread: spare CPUs for spinning, and scheduling after a sleep.
+//! CPU time: spare CPUs for spinning, scheduling after a sleep, and whether other threads need the
+//! CPU of this one.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -69,6 +72,25 @@ fn usable() -> Option<usize> {
     sched_getaffinity(None)
         .ok()
         .map(|cpus| cpus.count() as usize)
+}
+
+/// Whether another thread ran in place of the calling thread since the last call, although the
+/// calling thread did not sleep. It did if that yielded its CPU and another thread needed it.
+pub fn was_displaced() -> bool {
+    thread_local! {
+        static SEEN: Cell<libc::c_long> = const { Cell::new(0) };
+    }
+    let switches = involuntary_switches();
+    SEEN.replace(switches) != switches
+}
+
+/// Returns how often the calling thread lost its CPU while it could run.
+fn involuntary_switches() -> libc::c_long {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is writable. Without success it stays zero.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: all fields are integers, for which zero is a value.
+    unsafe { usage.assume_init() }.ru_nivcsw
 }
 
 /// How a thread competes for CPUs.
@@ -141,6 +163,31 @@ mod tests {
         assert_eq!(running(""), None);
         // At least this thread is runnable.
         assert!(Cpus::new().wanted().is_none_or(|wanted| wanted >= 1));
+    }
+
+    #[test]
+    fn detects_that_another_thread_ran_instead() {
+        // The main thread of the test and the other thread compete for one CPU.
+        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+        let first = (0..).find(|&cpu| cpus.is_set(cpu)).unwrap();
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(first);
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        let ended = &ended;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                was_displaced();
+                while !was_displaced() {
+                    rustix::thread::sched_yield();
+                }
+                ended.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            scope.spawn(|| {
+                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {}
+            });
+        });
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod interrupt;
 mod libcxi;
 mod nic;
 mod pages;
+mod prefetch;
 mod runner;
 
 pub use libcxi::api;

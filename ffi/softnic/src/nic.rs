@@ -1,12 +1,14 @@
 //! One open device: the engine, and the state shared by the threads that run it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
 
+use crate::cpu;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
 use crate::fork;
@@ -19,6 +21,10 @@ const RENDEZVOUS_GETS: &str = "CXIDIAG_RDZV_GET";
 /// Polls in a row without work, some tens of microseconds, after which a thread yields its CPU,
 /// perhaps to the peer that it waits for. Alone on its CPU it loses little.
 const POLLS_BEFORE_YIELD: u32 = 1024;
+
+/// The longest sleep of a thread whose CPU other threads need. Not every change that it waits for
+/// wakes it: room in the ring of a peer does not.
+const NAP: Duration = Duration::from_micros(250);
 
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
@@ -73,7 +79,10 @@ impl Nic {
         if !self.is_ours() {
             return Err(Errno::IO);
         }
-        work(self.lock()?.as_mut().ok_or(Errno::IO)?)
+        let mut engine = self.lock()?;
+        let engine = engine.as_mut().ok_or(Errno::IO)?;
+        engine.forget_landing();
+        work(engine)
     }
 
     /// Runs the engine once, in a thread that waits for events.
@@ -100,8 +109,39 @@ impl Nic {
         let misses = self.misses.load(Ordering::Relaxed).wrapping_add(1);
         self.misses.store(misses, Ordering::Relaxed);
         if misses.is_multiple_of(POLLS_BEFORE_YIELD) {
-            sched_yield();
+            self.make_way();
         }
+    }
+
+    /// Leaves the CPU to threads that need it.
+    ///
+    /// A yield is not enough if more threads are busy than there are CPUs: the thread that polls
+    /// returns at once, uses up its share of the CPU, and then waits for several time slices when
+    /// its packet is there. A thread that sleeps keeps its share, and preempts busy threads when a
+    /// packet wakes it.
+    #[cold]
+    fn make_way(&self) {
+        sched_yield();
+        if cpu::was_displaced() {
+            let next_packet = self.time_to_next_packet();
+            self.sleep(next_packet.map_or(NAP, |time| NAP.min(time)));
+        }
+    }
+
+    /// Sleeps until a peer sends to the device, or the time is over.
+    fn sleep(&self, longest: Duration) {
+        let parked = self.port.parked();
+        parked.store(1, Ordering::Relaxed);
+        // A sender that does not see `parked` has sent before this fence, and is polled here.
+        fence(Ordering::SeqCst);
+        if !self.poll() {
+            let time = Timespec {
+                tv_sec: longest.as_secs() as i64,
+                tv_nsec: i64::from(longest.subsec_nanos()),
+            };
+            let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&time));
+        }
+        parked.store(0, Ordering::Relaxed);
     }
 
     /// Runs the engine once. True if there was anything to do.
@@ -149,5 +189,31 @@ impl Nic {
     #[inline]
     fn lock(&self) -> Result<MutexGuard<'_, Option<Engine<Fabric>>>, Errno> {
         self.engine.lock().map_err(|_| Errno::IO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::fabric;
+
+    #[test]
+    fn sender_wakes_thread_that_sleeps() {
+        // An address that no other test uses.
+        let nic = Nic::open(0xf_fff0).unwrap();
+        let awake = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !awake.load(Ordering::Relaxed) {
+                    fabric::wake(nic.port());
+                    sched_yield();
+                }
+            });
+            nic.sleep(Duration::from_secs(3600));
+            awake.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(nic.port().parked().load(Ordering::Relaxed), 0);
     }
 }

@@ -28,14 +28,12 @@ impl<W: Wire> Engine<W> {
         peer: Peer,
         packet: &Packet,
     ) -> (Option<Landing>, ReturnCode) {
+        self.forget_landing();
         if packet.return_code != 0 {
             return (None, packet.return_code.into());
         }
-        let address = (packet.vni, packet.pid, packet.index);
-        let map = self
-            .maps
-            .iter()
-            .find(|(_, map)| (map.vni, map.pid, map.index) == address);
+        let address = packet.address;
+        let map = self.maps.iter().find(|(_, map)| map.address() == address);
         let Some(number) = map.map(|(_, map)| map.pte) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };

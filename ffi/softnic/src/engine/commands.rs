@@ -53,6 +53,7 @@ pub struct Operation {
     /// Where the data of a reply is written.
     pub result: Option<Local>,
     pub amo: Amo,
+    /// Only valid for rendezvous puts.
     pub rendezvous: Rendezvous,
     pub eq: u16,
     pub user_ptr: u64,
@@ -89,7 +90,7 @@ impl Operation {
     }
 
     /// Decodes a command that starts an operation. `c_state` is the context of immediate data
-    /// commands. Every field is set.
+    /// commands. Sets every field that is valid for the operation.
     ///
     /// # Errors
     /// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an
@@ -150,19 +151,21 @@ impl Operation {
         self.source = Source::Nothing;
         self.result = None;
         self.amo = Amo::default();
-        self.rendezvous = Rendezvous::default();
         self.eq = c_state.eq();
         self.user_ptr = c_state.user_ptr();
         self.success_disable = c_state.event_success_disable();
         self.send_disable = c_state.event_send_disable();
-        self.counting.ct = c_state.ct();
-        self.counting.send = c_state.event_ct_send();
-        self.counting.completion = if replies {
+        let completion = if replies {
             c_state.event_ct_reply()
         } else {
             c_state.event_ct_ack()
         };
-        self.counting.bytes = c_state.event_ct_bytes();
+        self.counting = Counting::new(
+            c_state.ct(),
+            c_state.event_ct_send(),
+            completion,
+            c_state.event_ct_bytes(),
+        );
         self.reduction = c_state.reduction();
     }
 
@@ -296,15 +299,16 @@ impl Operation {
         self.source = source;
         self.result = result;
         self.amo = Amo::default();
-        self.rendezvous = Rendezvous::default();
         self.eq = command.eq();
         self.user_ptr = 0; // nic.md 3.8
         self.success_disable = command.event_success_disable();
         self.send_disable = command.event_send_disable();
-        self.counting.ct = command.ct();
-        self.counting.send = command.event_ct_send();
-        self.counting.completion = completion;
-        self.counting.bytes = command.event_ct_bytes();
+        self.counting = Counting::new(
+            command.ct(),
+            command.event_ct_send(),
+            completion,
+            command.event_ct_bytes(),
+        );
         self.reduction = command.reduction();
     }
 
@@ -352,11 +356,17 @@ impl Operation {
             comparison: amo.cswap_op(),
             fetching,
         };
-        self.counting.completion = if fetching {
+        let completion = if fetching {
             amo.event_ct_reply()
         } else {
             amo.event_ct_ack()
         };
+        self.counting = Counting::new(
+            amo.ct(),
+            amo.event_ct_send(),
+            completion,
+            amo.event_ct_bytes(),
+        );
         Ok(())
     }
 

@@ -39,33 +39,59 @@ pub enum Change {
 }
 
 /// Which completions of an operation are counted, and how (nic.md 3.3, 9.2).
+///
+/// In one word, so that a copy does not collect fields which were just stored one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counting {
-    /// The counter; 0 is none.
-    pub ct: u16,
-    /// Count when its data has been sent.
-    pub send: bool,
-    /// Count its ACK or REPLY.
-    pub completion: bool,
-    /// Count bytes, not operations.
-    pub bytes: bool,
-}
+pub struct Counting(u32);
+
+const SEND: u32 = 1 << 16;
+const COMPLETION: u32 = 1 << 17;
+const BYTES: u32 = 1 << 18;
 
 impl Counting {
     /// Returns what a list entry counts: operations at the target, if `is_counted`.
     #[inline]
     pub fn of_entry(entry: &TargetCmd, is_counted: bool) -> Self {
-        Self {
-            ct: entry.ct(),
-            send: false,
-            completion: is_counted,
-            bytes: entry.event_ct_bytes(),
-        }
+        Self::new(entry.ct(), false, is_counted, entry.event_ct_bytes())
+    }
+
+    /// Makes the description for counter `ct`; 0 is none. `send` counts when the data of an
+    /// operation has been sent, `completion` its ACK or REPLY; `bytes` counts bytes, not
+    /// operations.
+    #[inline]
+    pub fn new(ct: u16, send: bool, completion: bool, bytes: bool) -> Self {
+        let flag = |set, flag| if set { flag } else { 0 };
+        Self(u32::from(ct) | flag(send, SEND) | flag(completion, COMPLETION) | flag(bytes, BYTES))
+    }
+
+    /// Returns the counter; 0 is none.
+    #[inline]
+    pub fn ct(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Whether an operation counts when its data has been sent.
+    #[inline]
+    pub fn send(self) -> bool {
+        self.0 & SEND != 0
+    }
+
+    /// Whether the ACK or REPLY of an operation counts.
+    #[inline]
+    pub fn completion(self) -> bool {
+        self.0 & COMPLETION != 0
+    }
+
+    /// Whether bytes are counted, not operations.
+    #[inline]
+    pub fn bytes(self) -> bool {
+        self.0 & BYTES != 0
     }
 
     /// Whether anything is counted.
-    pub fn is_used(&self) -> bool {
-        self.ct != 0 && (self.send || self.completion)
+    #[inline]
+    pub fn is_used(self) -> bool {
+        self.ct() != 0 && (self.send() || self.completion())
     }
 }
 

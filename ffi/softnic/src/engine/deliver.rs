@@ -16,6 +16,7 @@ impl<W: Wire> Engine<W> {
         }
         match arrival.packet.kind {
             Kind::Response => self.complete(&arrival.packet),
+            Kind::Put if self.put_like_last(arrival) => {}
             Kind::Put | Kind::Rendezvous => self.put(arrival),
             Kind::Get => self.get(arrival),
             Kind::Reply => self.reply(arrival),

@@ -56,7 +56,7 @@ impl Target {
     /// Returns the fields that depend only on the operation, whose first packet is `packet`.
     pub fn about(packet: &Packet) -> Self {
         Self {
-            vni: packet.vni,
+            vni: packet.address.vni(),
             initiator: packet.initiator,
             match_bits: packet.match_bits(),
             header_data: packet.header_data(),

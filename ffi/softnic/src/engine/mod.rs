@@ -12,15 +12,16 @@
 //! | 10 | `mod` | polling, failed peers, removal of objects |
 //! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver` | received packets |
 //! | 8 | `state` | all objects of one open NIC |
-//! | 7 | `transmit`, `target_commands`, `target_queue` | command queues, and what their commands do |
+//! | 7 | `remembered`, `transmit`, `target_commands`, `target_queue` | the landing of the last put; command queues, and what their commands do |
 //! | 6 | `matching`, `counter_commands`, `rendezvous` | matching; commands about counters; gets of rendezvous puts |
 //! | 5 | `triggers`, `portal` | triggered operations; portals table entries |
 //! | 4 | `lni`, `commands`, `events`, `incoming` | LNIs; commands and events by format; operations of other NICs |
 //! | 3 | `placement`, `transactions`, `memory` | places in list entries; operations of this NIC; translation |
 //! | 2 | `wire`, `ring`, `location`, `lists`, `event_queue` | the wire; rings of commands and of events; list entries |
 //! | 1 | `telemetry`, `packet`, `counter` | telemetry counters; packets; counting events |
-//! | 0 | `return_codes`, `table`, `match_id`, `bytes`, `arithmetic` | numbers, tables, bits |
+//! | 0 | `return_codes`, `table`, `address`, `match_id`, `bytes`, `arithmetic` | numbers, tables, bits |
 
+mod address;
 mod admission;
 mod arithmetic;
 mod atomics;
@@ -44,6 +45,7 @@ pub mod packet;
 mod placement;
 pub mod portal;
 mod put;
+mod remembered;
 mod rendezvous;
 pub mod return_codes;
 pub mod ring;
@@ -62,12 +64,15 @@ mod flow_tests;
 #[cfg(test)]
 mod location_tests;
 #[cfg(test)]
+mod remembered_tests;
+#[cfg(test)]
 mod rendezvous_tests;
 #[cfg(test)]
 mod test_node;
 
 use cxi_sys::*;
 
+use counter::Counting;
 use event_queue::EventQueue;
 pub use lni::{Domain, Lni, Md, PROFILES, Profile, Reservation};
 pub use match_id::PID_BITS;
@@ -87,7 +92,7 @@ const RETRY_BURST: usize = 16;
 
 /// More packets than any wire holds for one NIC. So the packets that a NIC sent before it was gone
 /// are among the next `MOST_PACKETS`, and receiving that many ends however fast other NICs send.
-const MOST_PACKETS: usize = 8192;
+const MOST_PACKETS: usize = 1 << 16;
 
 impl<W: Wire> Engine<W> {
     /// Does a bounded amount of work. True if there was anything to do.
@@ -123,8 +128,11 @@ impl<W: Wire> Engine<W> {
             },
         };
         for number in 0..self.tgt.len() {
-            if let Some(queue) = self.tgt.get_mut(number) {
-                worked |= queue.run(number, &mut portals);
+            if let Some(queue) = self.tgt.get_mut(number)
+                && queue.run(number, &mut portals)
+            {
+                worked = true;
+                self.remembered = None;
             }
         }
         let mut arrival = Arrival::new();
@@ -311,8 +319,8 @@ impl<W: Wire> Engine<W> {
     pub fn remove_counter(&mut self, number: usize) {
         self.counters.remove(number, &mut self.eqs);
         for (_, transaction) in self.transactions.iter_mut() {
-            if usize::from(transaction.counting.ct) == number {
-                transaction.counting.ct = 0;
+            if usize::from(transaction.counting.ct()) == number {
+                transaction.counting = Counting::default();
             }
         }
     }

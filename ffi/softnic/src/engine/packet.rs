@@ -4,6 +4,7 @@
 //! only. A payload of up to 16 bytes without match bits and header data is part of the header, so
 //! that a small put transfers a single line.
 
+use super::address::Address;
 use super::arithmetic::{self, Amo};
 
 /// Most payload bytes of a packet on a link: the Portals MTU (nic.md 0).
@@ -61,9 +62,7 @@ pub struct Packet {
     pub source: u64,
     /// The sender's transaction.
     pub tag: u32,
-    pub vni: u16,
-    pub pid: u16,
-    pub index: u16,
+    pub address: Address,
     /// The result in a response or reply. In other packets 0, unless a fault of the link fails the
     /// operation with this code.
     pub return_code: u8,
@@ -98,6 +97,7 @@ impl Packet {
     /// to the wire.
     #[inline]
     pub fn to_words(self) -> [u64; 8] {
+        let (endpoint, index) = self.address.to_parts();
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let place = match self.kind {
             Kind::Atomic => self.amo.to_bits(),
@@ -111,8 +111,8 @@ impl Packet {
                 | flag(self.rendezvous.use_offset_for_get, USE_OFFSET_FOR_GET)
                 | u64::from(self.length) << 48,
             self.source,
-            u64::from(self.tag) | u64::from(self.vni) << 32 | u64::from(self.pid) << 48,
-            u64::from(self.index)
+            u64::from(self.tag) | endpoint << 32,
+            index
                 | u64::from(self.return_code) << 16
                 | u64::from(self.ptl_list) << 24
                 | u64::from(self.initiator) << 32,
@@ -168,9 +168,7 @@ impl Packet {
         self.length = (first >> 48) as u16;
         self.source = word(1);
         self.tag = address as u32;
-        self.vni = (address >> 32) as u16;
-        self.pid = (address >> 48) as u16;
-        self.index = result as u16;
+        self.address = Address::from_parts((address >> 32) as u32, result as u16);
         self.return_code = (result >> 16) as u8 & 0x3f;
         self.ptl_list = (result >> 24) as u8 & 3;
         self.initiator = (result >> 32) as u32;
@@ -235,9 +233,7 @@ mod tests {
             length: 2048,
             source: 0x1122_3344_5566_7788,
             tag: 0xa1b2_c3d4,
-            vni: 0xfedc,
-            pid: 511,
-            index: 255,
+            address: Address::new(0xfedc, 511, 255),
             return_code: 0x3f,
             ptl_list: 3,
             initiator: 0x89ab_cdef,

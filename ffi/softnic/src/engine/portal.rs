@@ -2,6 +2,7 @@
 
 use cxi_sys::*;
 
+use super::address::Address;
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
 use super::events::{self, PoolUse, Target};
@@ -121,6 +122,14 @@ pub struct PortalMap {
     pub pid: u16,
     pub index: u16,
     pub pte: usize,
+}
+
+impl PortalMap {
+    /// Returns the address that packets carry.
+    #[inline]
+    pub fn address(&self) -> Address {
+        Address::new(self.vni, self.pid, self.index)
+    }
 }
 
 /// Whether a portals table entry may have one more list entry: in the pool of the NIC, of which

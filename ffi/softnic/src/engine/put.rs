@@ -2,10 +2,12 @@
 
 use cxi_sys::*;
 
+use super::bytes::copy;
 use super::incoming::Message;
 use super::memory::Access;
-use super::packet::Packet;
+use super::packet::{Kind, Packet};
 use super::placement::Landing;
+use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::wire::{Arrival, Wire};
@@ -24,6 +26,9 @@ impl<W: Wire> Engine<W> {
             self.store(arrival, packet, landing.as_ref(), &mut code);
             if last {
                 self.finish(peer, packet, landing.as_ref(), code);
+                if let (Some(landing), C_RC_OK) = (&landing, code) {
+                    self.remember(packet, landing);
+                }
             } else {
                 self.messages.push(Message {
                     peer,
@@ -53,6 +58,49 @@ impl<W: Wire> Engine<W> {
         } else {
             self.messages[at].code = code;
         }
+    }
+
+    /// Remembers the landing of a put of one packet that ended well.
+    fn remember(&mut self, packet: &Packet, landing: &Landing) {
+        let pte = self.ptes.get(landing.pte);
+        self.remembered = pte.and_then(|pte| {
+            let lni = self.lnis.get(pte.lni)?;
+            Remembered::of(packet, landing, pte, lni)
+        });
+    }
+
+    /// Handles a put that is like the last one; otherwise does nothing and returns false.
+    #[inline]
+    pub fn put_like_last(&mut self, arrival: &Arrival) -> bool {
+        let packet = &arrival.packet;
+        let Some(last) = &self.remembered else {
+            return false;
+        };
+        let Some(place) = last.place(packet) else {
+            return false;
+        };
+        let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
+            return true;
+        };
+        if packet.length > 0 {
+            let to = std::ptr::with_exposed_provenance_mut(place);
+            // SAFETY: the packet has `length` bytes, and as many at `place` are part of the memory
+            // of a list entry. Software keeps it mapped while list entries use it, and the call
+            // that unmaps it forgets this landing.
+            unsafe { copy(arrival.data(), to, usize::from(packet.length)) };
+        }
+        let response = Packet {
+            kind: Kind::Response,
+            tag: packet.tag,
+            return_code: C_RC_OK as u8,
+            total: packet.total,
+            ptl_list: last.ptl_list,
+            ..Packet::default()
+        };
+        self.counters
+            .count_completion(last.counting, packet.total, C_RC_OK, &mut self.eqs);
+        self.answer(peer, &response);
+        true
     }
 
     /// Handles the abort of a put by its initiator.

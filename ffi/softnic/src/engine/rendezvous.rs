@@ -3,6 +3,7 @@
 use cxi_sys::records::{FaUnicast, RdzvMatchBits, RdzvUserPtr, TargetCmd};
 use cxi_sys::*;
 
+use super::address::Address;
 use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator, Target};
@@ -134,7 +135,7 @@ impl<W: Wire> Fetcher<'_, W> {
     /// pointer that names the message. An entry that counts operations counts the get and the put
     /// (nic.md 10.3).
     fn issue(&mut self, rest: &Rest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
-        let (pid, vni) = (rest.pid(), rest.put.vni);
+        let (pid, vni) = (rest.pid(), rest.put.address.vni());
         let counting = Counting::of_entry(rest.entry, rest.entry.event_ct_comm());
         let peer = match self.wire.resolve(rest.nid, vni, pid) {
             Ok(peer) => peer,
@@ -173,10 +174,8 @@ impl<W: Wire> Fetcher<'_, W> {
         let get = Packet {
             kind: Kind::Get,
             tag,
-            vni,
-            pid,
-            index: GET_INDEX,
-            initiator: match_id::match_id(rest.put.pid, self.wire.nid(None)),
+            address: Address::new(vni, pid, GET_INDEX),
+            initiator: match_id::match_id(rest.put.address.pid(), self.wire.nid(None)),
             remote_offset: rest.remote_offset(),
             total: rest.length(),
             tail: [rest.match_bits(), rest.put.header_data()],

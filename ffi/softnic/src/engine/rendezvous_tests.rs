@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use cxi_sys::records::{EventTargetLong, FullDmaCmd};
 use cxi_sys::*;
 
+use super::address::Address;
 use super::counter::Counting;
 use super::lists::Entry;
 use super::packet::{Kind, Packet};
@@ -262,8 +263,7 @@ fn survives_inconsistent_rendezvous_packets() {
     for eager in [0, 8, u32::MAX] {
         let packet = Packet {
             kind: Kind::Rendezvous,
-            vni: VNI,
-            pid: PID,
+            address: Address::new(VNI, PID, 0),
             total: 100,
             rendezvous: super::packet::Rendezvous {
                 eager,

@@ -9,6 +9,7 @@ use super::incoming::{Message, Reply};
 use super::lni::{Domain, Lni, Md};
 use super::location::Staging;
 use super::portal::{PortalMap, Pte};
+use super::remembered::Remembered;
 use super::table::Table;
 use super::target_queue::TargetQueue;
 use super::telemetry::Telemetry;
@@ -38,6 +39,8 @@ pub struct Engine<W> {
     /// The NIC issues the gets of rendezvous puts, not software (nic.md 10.3).
     pub rendezvous_gets: bool,
     pub transactions: Transactions,
+    /// The landing of the last put.
+    pub(super) remembered: Option<Remembered>,
     pub(super) messages: Vec<Message>,
     pub(super) waiting: Waiting,
     pub(super) replies: VecDeque<Reply>,
@@ -64,11 +67,19 @@ impl<W: Wire> Engine<W> {
             retired: Telemetry::default(),
             rendezvous_gets: true,
             transactions: Transactions::default(),
+            remembered: None,
             messages: Vec::new(),
             waiting: Waiting::new(),
             replies: VecDeque::new(),
             staging: Staging::new(),
         }
+    }
+
+    /// Forgets the landing of the last put. To be called before anything changes that it depends
+    /// on.
+    #[inline]
+    pub fn forget_landing(&mut self) {
+        self.remembered = None;
     }
 
     /// Returns the sums of all counts since the device was opened, without those of the wire.

@@ -7,6 +7,7 @@
 use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
+use super::address::Address;
 use super::commands::{Operation, Source};
 use super::counter_commands::{self, Issuer};
 use super::event_queue::{self, EventQueue};
@@ -14,7 +15,7 @@ use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, Packet};
+use super::packet::{INLINE, Kind, Packet, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -272,7 +273,7 @@ impl TransmitQueue {
         let vni = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
         let eq = event_queue::check_owner(nic.eqs, operation.eq, self.lni)?;
         let counting = operation.counting;
-        if counting.is_used() && !nic.counters.is_of(counting.ct, self.lni) {
+        if counting.is_used() && !nic.counters.is_of(counting.ct(), self.lni) {
             return Err(C_RC_PERM_VIOLATION);
         }
         if operation.reduction {
@@ -329,6 +330,7 @@ impl TransmitQueue {
             probed: false,
         });
         self.outstanding += 1;
+        let index = dfa.endpoint_defined() >> PID_BITS << 5 | u16::from(operation.index_ext);
         // The restricted header has no fields for match information (nic.md 3.10.1).
         let carried = |value| if operation.restricted { 0 } else { value };
         let mut transfer = Transfer {
@@ -337,14 +339,15 @@ impl TransmitQueue {
                 kind: operation.kind,
                 restricted: operation.restricted,
                 tag,
-                vni,
-                pid,
-                index: dfa.endpoint_defined() >> PID_BITS << 5 | u16::from(operation.index_ext),
+                address: Address::new(vni, pid, index),
                 initiator: carried(operation.initiator.into()) as u32,
                 remote_offset: operation.remote_offset,
                 total: operation.total(),
                 amo: operation.amo,
-                rendezvous: operation.rendezvous,
+                rendezvous: match operation.kind {
+                    Kind::Rendezvous => operation.rendezvous,
+                    _ => Rendezvous::default(),
+                },
                 tail: [
                     carried(operation.match_bits),
                     carried(operation.header_data),
@@ -410,12 +413,12 @@ impl Transfer {
             }
         }
         if let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
-            && transaction.counting.send
+            && transaction.counting.send()
         {
             let counting = transaction.counting;
-            let change = counter::amount(counting.bytes, transaction.length, C_RC_OK);
+            let change = counter::amount(counting.bytes(), transaction.length, C_RC_OK);
             nic.counters
-                .change(usize::from(counting.ct), change, nic.eqs);
+                .change(usize::from(counting.ct()), change, nic.eqs);
         }
         if self.send_event
             && let Some(transaction) = nic.transactions.get_mut(self.packet.tag)

@@ -156,9 +156,9 @@ impl Counters {
         code: ReturnCode,
         eqs: &mut Table<EventQueue>,
     ) {
-        if counting.completion {
-            let change = counter::amount(counting.bytes, length, code);
-            self.change(usize::from(counting.ct), change, eqs);
+        if counting.completion() {
+            let change = counter::amount(counting.bytes(), length, code);
+            self.change(usize::from(counting.ct()), change, eqs);
         }
     }
 

@@ -150,7 +150,16 @@ mod tests {
         }
 
         #[test]
-        fn reads_words_of_responses_only(first: u64) {
+        fn reads_words_of_responses_only(
+            first in any::<u64>(),
+            count in 0u64..9,
+            is_shared: bool,
+        ) {
+            let first = if is_shared {
+                first as u32 as u64 | KIND | count << 48
+            } else {
+                first
+            };
             let mut unread = Unread::of(first);
             let mut count = 0;
             while !unread.is_empty() {

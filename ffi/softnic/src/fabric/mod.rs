@@ -9,6 +9,9 @@ mod early;
 mod gathered;
 mod link_model;
 mod port;
+mod remote;
+#[cfg(test)]
+mod shared_cell_tests;
 mod syntax;
 
 use std::collections::BTreeSet;
@@ -36,68 +39,15 @@ use directory::is_owned;
 use early::EarlyPackets;
 use gathered::{Gathered, Unread};
 use link_model::LinkModel;
-use port::{CELLS, ENDPOINTS, LANES, TIMED};
+use port::{ENDPOINTS, LANES, TIMED};
 pub use port::{Port, Use};
+use remote::Remote;
 
 /// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 const SOON: u64 = 100_000;
 
 /// VNIs on which a NIC can have domains: the size of a table of its receive unit (libcxi.md 6).
 const VNIS: usize = 256;
-
-/// A port that this NIC sends to.
-struct Remote {
-    port: Port,
-    nid: u32,
-    /// The file, opened by this process to check whether the owner is alive.
-    file: File,
-    instance: u64,
-    lane: usize,
-    /// Position of the next packet.
-    head: u32,
-    /// Number of packets that the reader had released when last checked.
-    tail: u32,
-    /// Something was sent since the last flush.
-    touched: bool,
-    gathered: Gathered,
-}
-
-impl Remote {
-    /// Whether a cell is free.
-    #[inline]
-    fn has_room(&mut self) -> bool {
-        if self.head.wrapping_sub(self.tail) < CELLS {
-            return true;
-        }
-        self.tail = self.port.tail(self.lane).load(Ordering::Acquire);
-        self.head.wrapping_sub(self.tail) < CELLS
-    }
-
-    /// Publishes the cell at the head, whose other words are written: `first` is its first word
-    /// without sequence number.
-    #[inline]
-    fn publish(&mut self, first: u64) {
-        let position = self.head;
-        self.head = position.wrapping_add(1);
-        self.port
-            .cell_word(self.lane, position, 0)
-            .store(first | u64::from(self.head), Ordering::Release);
-    }
-
-    /// Sends the gathered responses of NIC `instance`, if there are any. There is a free cell for
-    /// them.
-    #[inline]
-    fn send_gathered(&mut self, instance: u64) {
-        if self.gathered.is_empty() {
-            return;
-        }
-        let first = self.gathered.write(&self.port, self.lane, self.head);
-        self.port
-            .cell_word(self.lane, self.head, 1)
-            .store(instance, Ordering::Relaxed);
-        self.publish(first);
-    }
-}
 
 /// The result of the last lookup of an address.
 struct Route {

@@ -79,7 +79,7 @@ fn long_latency_does_not_block_sender() {
     rig.tx.ring();
     rig.tx.drain();
     assert_eq!(rig.eq.poll(), None);
-    // The limit is some 4160 packets.
+    // The limit is some 4224 packets.
     let begun = rig.tx.wp / 2;
     for _ in 0..12 {
         let put = rig.dma_put(&source, 0, LEN as u32, |put| _ = put.set_dfa(dfa));

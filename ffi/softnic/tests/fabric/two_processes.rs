@@ -2,7 +2,7 @@
 
 use crate::driver::prelude::*;
 
-const LEN: usize = 1 << 21;
+const LEN: usize = 1 << 22;
 
 /// Offers a target at index 0 of a device, and waits for lines instead of events. For each line,
 /// counts the bytes of the target's memory that have the line's value.
@@ -301,7 +301,7 @@ fn paused_target_blocks_its_sender_and_loses_nothing() {
         rig.tx.write(&put);
     }
     rig.tx.ring();
-    // The fabric has room for 64 packets, 512 KiB, and the begin of a put.
+    // The fabric has room for 128 packets, 1 MiB, and the begin of a put.
     let taken = |rig: &Rig| usize::from(rig.tx.status().rd_ptr());
     wait_for("the fabric to be full", || {
         progress(rig.dev);

@@ -96,6 +96,38 @@ fn moves_mebibyte_with_one_ack() {
     assert!(rig.eq.poll().is_none());
 }
 
+/// The NIC remembers where the last put landed; every change takes effect for the next put.
+#[test]
+fn put_follows_changes_of_its_entry() {
+    alone!();
+    let mut rig = Rig::new();
+    let source = rig.buffer(PAGE);
+    let sinks = [(); 2].map(|()| rig.buffer(PAGE));
+    let portal = rig.target(0, &sinks[0]);
+    let put = rig.dma_put(&source, 0, 100, |_| {});
+    let code = |rig: &mut Rig| [rig.code(&put), rig.code(&put)];
+    assert_eq!(code(&mut rig), [C_RC_OK; 2]);
+    rig.set_state(portal, C_PTLTE_DISABLED);
+    assert_eq!(code(&mut rig), [C_RC_PT_DISABLED; 2]);
+    rig.set_state(portal, C_PTLTE_ENABLED);
+    assert_eq!(code(&mut rig), [C_RC_OK; 2]);
+    rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_OK);
+    assert_eq!(code(&mut rig), [C_RC_ENTRY_NOT_FOUND; 2]);
+    let entry = |entry: &mut TargetCmd| {
+        whole(entry, &sinks[1]);
+        quiet(entry);
+    };
+    rig.append(portal, entry).is(C_EVENT_LINK, C_RC_OK);
+    source.pages.fill(7);
+    assert_eq!(code(&mut rig), [C_RC_OK; 2]);
+    assert!(sinks[0].pages.is(0, 100, 0) && sinks[1].pages.is(0, 100, 7));
+    let [_, sink] = sinks;
+    sink.unmap();
+    assert_eq!(code(&mut rig), [C_RC_NO_TRANSLATION; 2]);
+    portal.close();
+    assert_eq!(code(&mut rig), [C_RC_PTLTE_NOT_FOUND; 2]);
+}
+
 #[test]
 fn keeps_order_of_one_queue() {
     alone!();

@@ -1,0 +1,80 @@
+//! The landing of the last put, for puts like it.
+//!
+//! Programs send many puts in a row to one list entry. A put to an entry that no put changes, and
+//! that delivers no event for it, lands where the last one did: it is compared with that one instead
+//! of being resolved, matched and checked again. The effect is that of the general way through
+//! `put`, which is the model in the tests.
+//!
+//! The landing is forgotten when anything that it depends on may change: with any other operation,
+//! any command of a target queue, and any call of libcxi.
+
+use cxi_sys::*;
+
+use super::address::Address;
+use super::counter::Counting;
+use super::lni::Lni;
+use super::matching;
+use super::memory::Access;
+use super::packet::{Kind, Packet};
+use super::placement::Landing;
+use super::portal::Pte;
+
+/// Where puts like the last one land.
+pub struct Remembered {
+    address: Address,
+    initiator: u32,
+    match_bits: u64,
+    restricted: bool,
+    /// Virtual address and length of the entry's memory.
+    memory: usize,
+    length: u64,
+    /// What the entry counts.
+    pub counting: Counting,
+    pub ptl_list: u8,
+}
+
+impl Remembered {
+    /// Returns the landing of puts like `packet`, a put of one packet that ended well at `landing`;
+    /// `None` if further puts may change the entry, match another one, or cause events.
+    pub fn of(packet: &Packet, landing: &Landing, pte: &Pte, lni: &Lni) -> Option<Self> {
+        let entry = &landing.entry;
+        let is_quiet = entry.event_comm_disable()
+            || (entry.event_success_disable() && !pte.options.en_event_match);
+        let is_constant = !entry.use_once() && !entry.manage_local();
+        if !is_quiet || !is_constant || packet.kind != Kind::Put {
+            return None;
+        }
+        // Behind another entry, a put of another length might match that one.
+        if matching::find(pte, packet) != Some((C_PTL_LIST_PRIORITY, 0)) {
+            return None;
+        }
+        // Translated as a whole, so that each part of it is mapped too.
+        let (lac, start, length) = (entry.lac(), entry.start(), entry.length());
+        let memory = lni.space.translate(lac, start, length, Access::Write);
+        let memory = memory.ok().filter(|memory| memory.gpu.is_none())?;
+        Some(Self {
+            address: packet.address,
+            initiator: packet.initiator,
+            match_bits: packet.match_bits(),
+            restricted: packet.restricted,
+            memory: memory.va,
+            length,
+            counting: Counting::of_entry(entry, entry.event_ct_comm()),
+            ptl_list: entry.ptl_list(),
+        })
+    }
+
+    /// Returns the virtual address at which a put lands; `None` unless it is like the last one.
+    #[inline]
+    pub fn place(&self, packet: &Packet) -> Option<usize> {
+        let is_alike = packet.address == self.address
+            && packet.initiator == self.initiator
+            && packet.match_bits() == self.match_bits
+            && packet.restricted == self.restricted
+            && packet.return_code == 0;
+        let is_whole = u32::from(packet.length) == packet.total;
+        let left = self.length.checked_sub(packet.remote_offset)?;
+        let fits = u64::from(packet.length) <= left;
+        (is_alike && is_whole && fits).then(|| self.memory + packet.remote_offset as usize)
+    }
+}
