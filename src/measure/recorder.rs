@@ -106,18 +106,19 @@ impl Recorder {
 
     /// Returns the sample at a rank in ascending order, from 1, with the resolution of the histogram.
     fn at_rank(&self, rank: u64) -> Option<u64> {
+        let count = self.statistics.count();
+        let max = self.statistics.max();
+        // Also because the last place of the histogram counts the samples above one hour.
+        if rank == count {
+            return (count > 0).then_some(max);
+        }
         let mut seen = 0;
         let place = self.histogram.iter_recorded().find(|place| {
             seen += place.count_since_last_iteration();
             seen >= rank
         })?;
-        // The last place also counts samples above one hour.
-        let value = if rank == self.statistics.count() {
-            self.statistics.max()
-        } else {
-            self.histogram.highest_equivalent(place.value_iterated_to())
-        };
-        Some(value.min(self.statistics.max()))
+        let value = self.histogram.highest_equivalent(place.value_iterated_to());
+        Some(value.min(max))
     }
 
     /// Returns the histogram of the samples.
