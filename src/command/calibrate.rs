@@ -220,7 +220,7 @@ fn measure(asked: &Asked) -> Result<Calibration, Failure> {
                 clock = measured.clock.name;
                 if place
                     .as_ref()
-                    .is_none_or(|best| found.disturbance() < best.disturbance())
+                    .is_none_or(|best| found.mean_offset_ns < best.mean_offset_ns)
                 {
                     *place = Some(found);
                 }

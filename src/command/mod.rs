@@ -1,4 +1,4 @@
-//! Commands, which are not tools: one `mod` line and one entry for each.
+//! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
 
 mod calibrate;
 mod compare;

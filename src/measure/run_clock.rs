@@ -369,15 +369,18 @@ mod tests {
         };
         let mut calibration = Calibration::begin(counter);
         let clock = calibration.clock();
-        let both = || (clock.now(), MonotonicRaw.now());
-        let begin = both();
-        let (counted, kept) = loop {
-            let now = both();
-            if now.1 - begin.1 > 2_000_000 {
-                break (now.0 - begin.0, now.1 - begin.1);
+        // The thread may lose its CPU between two readings.
+        let readings = || (MonotonicRaw.now(), clock.now(), MonotonicRaw.now());
+        let begin = readings();
+        let end = loop {
+            let now = readings();
+            if now.0 - begin.2 > 2_000_000 {
+                break now;
             }
         };
-        // Even if the thread loses its CPU between two readings, most of the time is the same.
-        assert!(counted > kept / 2, "{counted} of {kept}");
+        let counted = (end.1 - begin.1) as f64;
+        let (least, most) = ((end.0 - begin.2) as f64, (end.2 - begin.0) as f64);
+        assert!(counted > 0.99 * least, "{counted} of {least} to {most}");
+        assert!(counted < 1.01 * most, "{counted} of {least} to {most}");
     }
 }

@@ -65,7 +65,8 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
             result.size_bytes.to_string(),
             match latency.median_is_stable {
                 Some(true) => us(median.value_ns),
-                _ => "unstable".into(),
+                Some(false) => "unstable".into(),
+                None => "-".into(),
             },
             interval.map_or("-".into(), |(low, high)| {
                 format!("{} to {}", us(low), us(high))

@@ -177,9 +177,9 @@ pub struct Options {
     pub low_latency: Option<bool>,
     /// --rdzv: whether transfers use rendezvous.
     pub rdzv: Option<bool>,
-    /// Before what the sides of send-lat waited for each other on the control connection: each
-    /// "size", or each "iteration" (--legacy-sync, or a peer that knows nothing else). As requested
-    /// if the sides did not connect.
+    /// When the sides of send-lat wait for each other on the control connection: before each "size",
+    /// or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag). As
+    /// requested if the sides did not connect.
     pub sync: Option<String>,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
@@ -378,7 +378,7 @@ pub struct LatencyResult {
     /// Upper end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
     /// 8 samples.
     pub median_high_ns: Option<u64>,
-    /// Whether the median is known to the limit of --until; null without.
+    /// Whether the median is known to the limit of --until; null without, and in a partial result.
     pub median_is_stable: Option<bool>,
 }
 
@@ -480,7 +480,9 @@ impl SizeResult {
                 percentiles: Percentile::STANDARD.into_iter().filter_map(value).collect(),
                 median_low_ns: interval.map(|(low, _)| low),
                 median_high_ns: interval.map(|(_, high)| high),
-                median_is_stable: until.map(|until| until.is_met_by(recorder)),
+                median_is_stable: until
+                    .filter(|_| extent == Extent::Complete)
+                    .map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
         }

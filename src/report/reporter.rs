@@ -552,8 +552,8 @@ fn all_stable(outcome: &Outcome) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::unmet(format!(
-        "unstable: the median did not reach the limit of --until in the time at {} bytes",
+        "unstable: the median did not reach the limit of --until in time at {} bytes",
         unstable.join(", ")
     ))
-    .with_hint("measure for longer (--duration), allow more (--until), or look for what disturbs"))
+    .with_hint("measure for longer (--duration), allow more (--until), or stop other programs on these CPUs"))
 }

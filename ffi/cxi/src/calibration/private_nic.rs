@@ -255,7 +255,7 @@ unsafe extern "C" fn alloc_cmdq(
     unsafe { allocate(queue, out) }
 }
 
-/// Changes what is known of the memory of the queues of `lni`.
+/// Changes the record of the memory of the queues of `lni`.
 fn update(lni: *mut cxil_lni, change: impl FnOnce(&mut Memory)) {
     let lni: *const PrivateLni = lni.cast();
     // SAFETY: the wrapper passes an interface that `alloc_lni` made and that it has not destroyed.
