@@ -47,9 +47,9 @@ const ROWS: [Row; 5] = [
         ours: ("send-bw -D 1", 2, MB_IN_GB),
     },
     Row {
-        label: "8 B message, us one way (ours: minimum)",
+        label: "8 B message, us one way",
         ucx: ("-t tag_lat -s 8 -n 1000000", LATENCY, 1.0),
-        ours: ("send-lat -s 8 -D 1 --latency-gap=0", 2, 1.0),
+        ours: ("send-lat -s 8 -D 1 --latency-gap=0", 4, 1.0),
     },
     // The tool measures the write and its acknowledgement, UCX half of a write there and one back.
     Row {
