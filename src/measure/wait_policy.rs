@@ -206,8 +206,8 @@ impl PollTimer<'_> {
         self.watch = None;
     }
 
-    /// Counts an empty poll. Returns true at intervals of [`LOOK`], when the caller should check
-    /// other things.
+    /// Counts an empty poll. Returns true once a millisecond, when the caller should check other
+    /// things.
     ///
     /// # Errors
     ///

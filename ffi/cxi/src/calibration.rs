@@ -2,8 +2,8 @@
 //! themselves.
 //!
 //! The queues are those of this package, on a libcxi whose objects are memory of the process: the code
-//! that runs is the code that runs on a NIC. The caller plays the NIC with
-//! [`complete`](PrivateQueues::complete), outside the timed part.
+//! that runs is the code that runs on a NIC. The caller plays the NIC, outside the timed part:
+//! [`PrivateQueues::read_command`], [`PrivateQueues::write_event`].
 //!
 //! One thing differs from hardware: stores to the launch page go to ordinary memory, not through the
 //! write-combining buffer to the bus.
