@@ -118,10 +118,10 @@ fn ucx(row: &Row) -> Option<f64> {
     let mut server = command().stdout(Stdio::null()).spawn().ok()?;
     // The server does not report when it listens.
     thread::sleep(Duration::from_millis(300));
-    let output = command().arg("127.0.0.1").output().ok()?;
+    let output = command().arg("127.0.0.1").output();
     let _ = server.kill();
     let _ = server.wait();
-    Some(column(&output.stdout, at)? * factor)
+    Some(column(&output.ok()?.stdout, at)? * factor)
 }
 
 /// Runs both sides of a tool.

@@ -1,7 +1,6 @@
 //! CPU time: spare CPUs for spinning, scheduling after a sleep, and whether other threads need the
 //! CPU of this one.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
@@ -9,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
-use rustix::thread::{sched_getaffinity, set_current_timer_slack};
+use rustix::thread::{sched_getaffinity, sched_yield, set_current_timer_slack};
 
 /// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
 /// wakes preempts a thread with a longer slice more often, instead of waiting some milliseconds for
@@ -74,14 +73,11 @@ fn usable() -> Option<usize> {
         .map(|cpus| cpus.count() as usize)
 }
 
-/// Whether another thread ran in place of the calling thread since the last call, although the
-/// calling thread did not sleep. It did if that yielded its CPU and another thread needed it.
-pub fn was_displaced() -> bool {
-    thread_local! {
-        static SEEN: Cell<libc::c_long> = const { Cell::new(0) };
-    }
-    let switches = involuntary_switches();
-    SEEN.replace(switches) != switches
+/// Yields the CPU. Returns whether another thread needed it and ran.
+pub fn yielded_to_another() -> bool {
+    let before = involuntary_switches();
+    sched_yield();
+    involuntary_switches() != before
 }
 
 /// Returns how often the calling thread lost its CPU while it could run.
@@ -166,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn detects_that_another_thread_ran_instead() {
+    fn detects_that_yield_ran_another_thread() {
         // The main thread of the test and the other thread compete for one CPU.
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         let first = (0..).find(|&cpu| cpus.is_set(cpu)).unwrap();
@@ -177,10 +173,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 rustix::thread::sched_setaffinity(None, &one).unwrap();
-                was_displaced();
-                while !was_displaced() {
-                    rustix::thread::sched_yield();
-                }
+                while !yielded_to_another() {}
                 ended.store(true, std::sync::atomic::Ordering::Relaxed);
             });
             scope.spawn(|| {

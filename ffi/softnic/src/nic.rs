@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
-use rustix::thread::sched_yield;
 
 use crate::cpu;
 use crate::engine::Engine;
@@ -121,20 +120,21 @@ impl Nic {
     /// packet wakes it.
     #[cold]
     fn make_way(&self) {
-        sched_yield();
-        if cpu::was_displaced() {
-            let next_packet = self.time_to_next_packet();
-            self.sleep(next_packet.map_or(NAP, |time| NAP.min(time)));
+        if cpu::yielded_to_another() {
+            self.sleep(NAP);
         }
     }
 
-    /// Sleeps until a peer sends to the device, or the time is over.
+    /// Sleeps until a peer sends to the device, a received packet is nearly due, or the time is over.
     fn sleep(&self, longest: Duration) {
         let parked = self.port.parked();
         parked.store(1, Ordering::Relaxed);
         // A sender that does not see `parked` has sent before this fence, and is polled here.
         fence(Ordering::SeqCst);
         if !self.poll() {
+            // After the poll, which may have received a packet that is not due.
+            let next_packet = self.time_to_next_packet();
+            let longest = next_packet.map_or(longest, |time| time.min(longest));
             let time = Timespec {
                 tv_sec: longest.as_secs() as i64,
                 tv_nsec: i64::from(longest.subsec_nanos()),
@@ -208,7 +208,7 @@ mod tests {
             scope.spawn(|| {
                 while !awake.load(Ordering::Relaxed) {
                     fabric::wake(nic.port());
-                    sched_yield();
+                    std::thread::yield_now();
                 }
             });
             nic.sleep(Duration::from_secs(3600));

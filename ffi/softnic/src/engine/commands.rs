@@ -15,6 +15,7 @@ use super::ring::Command;
 
 /// Memory of the initiator.
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug, PartialEq))]
 pub struct Local {
     pub lac: u8,
     pub iova: u64,
@@ -22,6 +23,7 @@ pub struct Local {
 
 /// The payload of an operation.
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug, PartialEq))]
 pub enum Source {
     /// Part of the command, from this word on.
     Immediate(usize),
@@ -37,6 +39,7 @@ pub enum Source {
 ///
 /// Commands are decoded into an `Operation` in place, field by field: a processor waits when it
 /// copies a record whose fields it has just stored one by one.
+#[cfg_attr(test, derive(Debug, PartialEq))]
 pub struct Operation {
     /// Put, get or atomic.
     pub kind: Kind,
@@ -147,6 +150,7 @@ impl Operation {
         self.length = 0;
         self.initiator = c_state.initiator();
         self.match_bits = 0;
+
         self.header_data = 0;
         self.source = Source::Nothing;
         self.result = None;
@@ -489,3 +493,7 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "commands_tests.rs"]
+mod tests;

@@ -222,6 +222,8 @@ impl Packet {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -312,5 +314,24 @@ mod tests {
             assert_eq!(Packet::from_words(invalid.to_words()), None, "{invalid:?}");
         }
         assert_eq!(Packet::from_words([0; 8]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_replaces_the_fields_of_an_earlier_packet(
+            mut words in prop::array::uniform2(prop::array::uniform8(any::<u64>())),
+            kinds in prop::array::uniform2(0..=8_u64),
+            lengths in prop::array::uniform2(0..=16_u64),
+        ) {
+            for ((words, kind), length) in words.iter_mut().zip(kinds).zip(lengths) {
+                words[0] = words[0] & 0xffff_ff00_ffff_ffff | kind << 32;
+                words[0] = words[0] & !(0xffff << 48) | length << 48;
+            }
+            let [earlier, later] = words;
+            let mut used = Packet::default();
+            used.decode(earlier[0], |index| earlier[index]);
+            let is_valid = used.decode(later[0], |index| later[index]);
+            prop_assert_eq!(is_valid.then_some(used), Packet::from_words(later));
+        }
     }
 }

@@ -28,6 +28,7 @@ const LL128U: usize = 3072;
 
 /// A command read from the ring. Words behind its size are those of an earlier command.
 #[derive(Clone)]
+#[cfg_attr(test, derive(Debug))]
 pub struct Command {
     words: [u64; 32],
     pub header: CmdHeader,
@@ -39,6 +40,15 @@ impl Command {
         Self {
             words: [0; 32],
             header: CmdHeader::new(),
+        }
+    }
+
+    /// Makes a command of these words.
+    #[cfg(test)]
+    pub fn from_words(words: [u64; 32]) -> Self {
+        Self {
+            words,
+            header: CmdHeader::from_bytes([words[0] as u8]),
         }
     }
 

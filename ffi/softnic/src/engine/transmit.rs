@@ -365,7 +365,8 @@ impl TransmitQueue {
 }
 
 impl Transfer {
-    /// Sends packets with the payload of `command` at `source` while there is room; true when all are sent, or the operation was aborted.
+    /// Sends packets with the payload of `command` at `source` while there is room. Returns true when
+    /// all are sent, or the operation was aborted.
     #[inline]
     fn advance<W: Wire>(
         &mut self,
@@ -443,7 +444,9 @@ impl Transfer {
     fn inline_payload(&mut self, payload: *const u8) {
         let packet = &mut self.packet;
         let length = usize::from(packet.length);
-        if length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
+        // A packet for which there was no room has its payload already.
+        let is_inline = packet.inline;
+        if is_inline || length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
             return;
         }
         packet.inline = true;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::gathered::Unread;
 use super::port::{CELLS, LANES, Port};
 use crate::engine::bytes::copy;
-use crate::engine::packet::Packet;
+use crate::engine::packet::{MTU, Packet};
 use crate::engine::wire::Arrival;
 
 /// The most packets kept for one lane, 8 MiB of payload. With more the ring stays full, and its
@@ -59,12 +59,14 @@ impl EarlyPackets {
             && Unread::of(first).is_empty()
         {
             let mut packet = Packet::default();
-            if port.read(lane, head, first, &mut packet) {
-                let length = if packet.inline {
-                    0
-                } else {
-                    usize::from(packet.length)
-                };
+            let is_valid = port.read(lane, head, first, &mut packet);
+            let length = if packet.inline {
+                0
+            } else {
+                usize::from(packet.length)
+            };
+            // Packets on a link are not longer: what is kept stays within its limit.
+            if is_valid && length <= MTU {
                 let mut payload = vec![0; length].into_boxed_slice();
                 // SAFETY: a cell has room for the payload of any packet that `read` accepts,
                 // and the box has `length` bytes.

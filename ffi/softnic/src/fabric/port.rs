@@ -1,7 +1,7 @@
 //! The shared memory of one open NIC: a header and 64 lanes.
 //!
-//! A lane is a ring of cells for packets, with one writer, the NIC that claimed it, and one reader, the
-//! owner of the port. A cell is published by its sequence number, stored last. So a writer that
+//! A lane is a ring of cells for packets, with one writer, the NIC that claimed it, and one reader,
+//! the owner of the port. A cell is published by its sequence number, stored last. So a writer that
 //! dies in between leaves a cell that is not read, and that the next owner of the lane overwrites.
 //!
 //! All offsets are in bytes. Fields of the header that change often have separate cache lines.
