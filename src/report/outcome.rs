@@ -563,6 +563,19 @@ mod tests {
         recorder
     }
 
+    /// An interrupted size may have had too little time.
+    #[test]
+    fn only_complete_medians_are_stable_or_not() {
+        let stability = |extent| {
+            let recorder = recorded([1, 1_000]);
+            let until = Some(Until { percent: 1.0 });
+            let result = SizeResult::of_latencies(8, &recorder, extent, None, until);
+            result.latency.and_then(|latency| latency.median_is_stable)
+        };
+        assert_eq!(stability(Extent::Complete), Some(false));
+        assert_eq!(stability(Extent::Partial), None);
+    }
+
     #[test]
     fn returns_latency_metrics() {
         let result =
