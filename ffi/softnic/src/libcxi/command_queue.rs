@@ -48,15 +48,14 @@ pub unsafe extern "C" fn cxil_alloc_cmdq(
         let opts = from_c!(input(opts))?;
         let place = from_c!(output(cmdq))?;
         let eq = from_c!(optional_handle(evtq));
-        let memory = |bytes| Pages::anonymous(bytes);
-        *place = make(lni, eq, opts, memory)?;
+        *place = make(lni, eq, opts, Pages::anonymous)?;
         Ok(())
     })
 }
 
-/// Makes a command queue in memory of the caller, which outlives the queue. EINVAL unless the
-/// memory is page aligned; EFAULT unless the process may write enough of it for the queue;
-/// EOPNOTSUPP for memory of a GPU.
+/// Makes a command queue in memory of the caller, which outlives the queue, or without `buf` in
+/// memory of its own. EINVAL unless the memory is page aligned; EFAULT unless the process may write
+/// enough of it for the queue; EOPNOTSUPP for memory of a GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
     lni: *mut cxil_lni,
@@ -69,7 +68,11 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
         let opts = from_c!(input(opts))?;
         let place = from_c!(output(cmdq))?;
         let eq = from_c!(optional_handle(evtq));
-        if opts.buf.is_null() || !opts.buf.addr().is_multiple_of(page_size()) {
+        if opts.buf.is_null() {
+            *place = make(lni, eq, &opts.opts, Pages::anonymous)?;
+            return Ok(());
+        }
+        if !opts.buf.addr().is_multiple_of(page_size()) {
             return Err(Errno::INVAL);
         }
         if !opts.is_host_mem {

@@ -180,7 +180,6 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
 ) -> c_int {
     answer(|| {
         let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
-        let buffer_id = u16::try_from(buffer_id).map_err(|_| Errno::INVAL)?;
         // The UNEXPECTED list has headers, not entries.
         if !matches!(
             list,
@@ -192,7 +191,7 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
             engine.ptes.get(*number).ok_or(Errno::INVAL)?;
             engine.cancel_messages(|landing| {
                 landing.pte == *number
-                    && landing.entry.buffer_id() == buffer_id
+                    && u32::from(landing.entry.buffer_id()) == buffer_id
                     && u32::from(landing.entry.ptl_list()) == list
             });
             Ok(())

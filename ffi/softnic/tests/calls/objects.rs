@@ -148,6 +148,8 @@ fn rejects_invalid_event_queue_attributes() {
     // The mapping must be writable, and of the same LNI; only passthrough queues need none.
     let unwritable = Buffer::new(lni, PAGE, CXI_MAP_PIN | CXI_MAP_READ);
     assert_eq!(evtq(lni, &unwritable, |_| {}), EINVAL);
+    let unreadable = Buffer::new(lni, PAGE, CXI_MAP_PIN | CXI_MAP_WRITE);
+    assert_eq!(evtq(lni, &unreadable, |_| {}), 0);
     assert_eq!(evtq(alloc_lni(rig.dev), &buffer, |_| {}), EINVAL);
     let unmapped = Buffer {
         md: null_mut(),
