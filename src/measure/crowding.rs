@@ -1,9 +1,9 @@
 //! Sharing a CPU: a thread that waits must not spin for the time slice that its peer needs.
 //!
-//! A long wait yields the CPU now and then, but not about when its event is expected. Alone on its CPU
-//! the thread continues at once. If it continues late twice in a row, other threads want the CPU; the
-//! thread then sleeps briefly between short rounds of polls. A sleep is better than further yields:
-//! they seem to cost a thread a whole slice each (Linux 6.18).
+//! A long wait yields the CPU at intervals, but not near the time at which its event is expected.
+//! Alone on its CPU the thread continues at once. If it continues late twice in a row, other threads
+//! need the CPU; the thread then sleeps briefly between short rounds of polls. A sleep is better than
+//! further yields: each seems to cost the thread a whole time slice (Linux 6.18).
 
 use std::thread;
 use std::time::Duration;
@@ -17,14 +17,14 @@ const FIRST_POLLS: u32 = 1 << 14;
 /// Polls between two readings of the clock after that.
 const POLLS: u32 = 1 << 10;
 
-/// Polls between two readings of the clock on a CPU that other threads want.
+/// Polls between two readings of the clock on a CPU that other threads need.
 const POLLS_IF_CROWDED: u32 = 1 << 6;
 
 /// Time without an event, in nanoseconds, after which a wait is long: longer than the waits that
 /// are measured. Also the interval of yields.
 const LONG: u64 = 100_000;
 
-/// The same on a CPU that other threads want.
+/// The same on a CPU that other threads need.
 const LONG_IF_CROWDED: u64 = 20_000;
 
 /// Time that another thread has used if a yield takes longer, in nanoseconds.
@@ -36,7 +36,7 @@ const HOLD: u64 = 20_000_000;
 /// The shortest sleep. The kernel adds its timer slack, 50 us by default.
 const NAP: Duration = Duration::from_nanos(1);
 
-/// Whether other threads want the CPU of the thread that waits.
+/// Whether other threads need the CPU of the thread that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowding {
     /// Whether the last yield took long.

@@ -109,11 +109,11 @@ pub struct RunClock {
 impl RunClock {
     /// Chooses the clock, and begins its calibration.
     ///
-    /// The counter of the CPUs is used if the processor states that its rate is constant, and if it is
-    /// the clock source of Linux on `machine`. Linux compares the counters of the CPUs when it starts
-    /// them, unless a hypervisor or the command line vouches for them, and changes to another clock
-    /// source if they differ. CLOCK_MONOTONIC_RAW is then computed from the same counter, on whatever
-    /// CPU reads it: it is no more reliable.
+    /// The counter of the CPUs is used if the processor states that its rate is constant, and if it
+    /// is the clock source of Linux on `machine`. Linux compares the counters of the CPUs when it
+    /// starts them, unless the hypervisor or the command line states that they agree, and changes to
+    /// another clock source if they differ. CLOCK_MONOTONIC_RAW is then computed from the counter of
+    /// the CPU that reads it: it is no more reliable.
     ///
     /// # Errors
     ///

@@ -277,7 +277,7 @@ mod tests {
 
     /// The spread of two evenly distributed delays, counted.
     #[test]
-    fn knows_spread_of_two_delays() {
+    fn computes_spread_of_two_delays() {
         let steps = 1_000;
         let mut sums: Vec<u32> = (0..steps)
             .flat_map(|a| (0..steps).map(move |b| a + b))

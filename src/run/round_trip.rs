@@ -1,9 +1,9 @@
 //! One size of a two-sided latency run: both sides send and receive, the client measures.
 //!
 //! Two cxidiag processes wait for each other at one barrier before the size. From then on the
-//! messages keep them in step: the client alone knows iterations, duration and gap, and the server
-//! answers each message until it has answered the last one. With a legacy peer, or if the client
-//! asks for it, `legacy_sync` measures instead.
+//! messages keep them in step: the client alone keeps iterations, duration and gap, and the server
+//! answers each message up to the last one. With a legacy peer, or with `--legacy-sync`,
+//! `legacy_sync` measures instead.
 
 use super::driver::Context;
 use super::legacy_sync;

@@ -351,7 +351,8 @@ struct PeerFacts {
     host: Option<String>,
     /// Its NIC is a software NIC.
     software: bool,
-    /// It can, and a client wants to, keep in step by messages within a size.
+    /// Whether it can keep in step by messages within a size; in a client also whether it is asked
+    /// to.
     syncs_by_size: bool,
 }
 
@@ -513,7 +514,7 @@ mod tests {
     }
 
     /// Returns where the sides of a `send-lat` run wait for each other if the peer announces this
-    /// version; `wanted` is what this side wants as a client, `None` in a server.
+    /// version; `wanted` is the request of this side as a client, `None` in a server.
     fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
         let plan = crate::bench::testing::plan("send-lat", &[]);
         let own = LocalAddress {

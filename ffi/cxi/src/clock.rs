@@ -35,9 +35,9 @@ pub fn now_ns() -> u64 {
 /// an interval). Later instructions may be executed before `rdtscp` has read the counter, but a
 /// store leaves the core only after all instructions before it have retired: no command becomes
 /// visible before the first reading. Only the loads and the arithmetic that place a command in the
-/// ring may overlap with the reading. An `lfence` after `rdtscp` would prevent that and adds its own cost, 3 to 5 ns, to
-/// each interval. `lfence` before `rdtsc` orders as `rdtscp` does and costs about the same, but on
-/// some AMD processors it orders only if the kernel has set it up. Earlier stores are not waited
+/// ring may overlap with the reading. An `lfence` after `rdtscp` would prevent that and adds its own
+/// cost, 3 to 5 ns, to each interval. `lfence` before `rdtsc` orders as `rdtscp` does and costs about
+/// the same, but on some AMD processors it orders only if the kernel has set it up. Earlier stores are not waited
 /// for, which is as intended: the second reading does not depend on them, and those before the first
 /// one belong to the previous operation.
 ///
@@ -77,7 +77,7 @@ impl CpuCounter {
     #[inline(always)]
     pub fn read(self) -> u64 {
         let mut cpu = 0;
-        // The compiler does not move memory accesses across the intrinsic, which may write memory.
+        // The compiler assumes that the intrinsic accesses memory, and moves no access across it.
         // SAFETY: `find` has found the instruction; `cpu` is a valid out pointer.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut cpu) }
     }

@@ -445,8 +445,10 @@ impl Transfer {
         let packet = &mut self.packet;
         let length = usize::from(packet.length);
         // A packet for which there was no room has its payload already.
-        let is_inline = packet.inline;
-        if is_inline || length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
+        if packet.inline {
+            return;
+        }
+        if length > INLINE || packet.tail != [0; 2] || packet.total != length as u32 {
             return;
         }
         packet.inline = true;
