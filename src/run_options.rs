@@ -202,19 +202,22 @@ impl RunOptions {
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {
-        self.unless_matching(self.use_idc)
+        if self.matching() {
+            return Setting::NotApplicable;
+        }
+        self.use_idc.into()
     }
 
     /// Returns whether operations are restricted: those on matching entries are not (nic.md 11.6).
     pub fn restricted(&self) -> Setting {
-        self.unless_matching(!self.unrestricted)
+        if self.matching() && !self.unrestricted {
+            return Setting::NotApplicable;
+        }
+        (!self.unrestricted).into()
     }
 
-    fn unless_matching(&self, enabled: bool) -> Setting {
-        match self.atomic {
-            Some(atomic) if atomic.matching => Setting::NotApplicable,
-            _ => enabled.into(),
-        }
+    fn matching(&self) -> bool {
+        self.atomic.is_some_and(|atomic| atomic.matching)
     }
 
     /// Returns the sizes to run, in bytes: doubling from `min_size` up to `max_size`.

@@ -34,6 +34,10 @@ fn prints_its_settings() {
             "FETCHING SUM, UINT64, Disabled - Not Applicable, Enabled, Disabled - Not Applicable, Enabled",
         ),
         (
+            "--matching --unrestricted",
+            "NON-FETCHING SUM, UINT64, Disabled - Not Applicable, Enabled, Disabled, Enabled",
+        ),
+        (
             "--atomic-op=CSWAP --atomic-type=UINT128",
             "NON-FETCHING CSWAP EQ, UINT128, Enabled, Disabled, Enabled, Enabled",
         ),
