@@ -54,15 +54,19 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// Returns the command that runs programs on the library.
+fn wrapper() -> Command {
+    Command::new(BUILT.join("cxi-softnic"))
+}
+
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
-        Command::new(Path::new(PACKAGING).join("cxi-softnic"))
+        wrapper()
             .arg(BUILT.join(program))
             .arg(argument)
-            .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
@@ -241,23 +245,28 @@ fn version_nodes_form_a_chain() {
 
 #[test]
 fn wrapper_needs_program_and_library() {
-    let wrapper = Path::new(PACKAGING).join("cxi-softnic");
-    let none = Command::new(&wrapper).output().expect("the wrapper starts");
-    assert_eq!(none.status.code(), Some(2));
-    let missing = Command::new(&wrapper)
-        .arg("true")
-        .env("CXI_SOFTNIC_LIBRARY_DIR", "/nowhere")
-        .output()
-        .expect("the wrapper starts");
-    assert_eq!(missing.status.code(), Some(1));
-    assert_eq!(
-        String::from_utf8_lossy(&missing.stderr),
-        "cxi-softnic: error: no libcxi.so.1 in /nowhere\n"
+    let fails = |command: &mut Command, status, message: &str| {
+        let output = command.output().expect("the wrapper starts");
+        assert_eq!(output.status.code(), Some(status));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, format!("cxi-softnic: error: {message}\n"));
+    };
+    let missing = "expected a program to run (--help shows the usage)";
+    fails(&mut wrapper(), 2, missing);
+    let missing = "no libcxi.so.1 in /nowhere";
+    let elsewhere = ("CXI_SOFTNIC_LIBRARY_DIR", "/nowhere");
+    fails(
+        wrapper().arg("true").env(elsewhere.0, elsewhere.1),
+        1,
+        missing,
     );
+    let missing = "/nowhere: No such file or directory (os error 2)";
+    fails(wrapper().args(["--no-sys", "/nowhere"]), 127, missing);
+    let invalid = "CXIDIAG_NICS=0: expected a number from 1 to 100";
+    fails(wrapper().arg("true").env("CXIDIAG_NICS", "0"), 2, invalid);
     // The program's own library path comes second, and the wrapper exits with its status.
-    let output = Command::new(&wrapper)
-        .args(["sh", "-c", "echo $LD_LIBRARY_PATH; exit 7"])
-        .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())
+    let output = wrapper()
+        .args(["--no-sys", "sh", "-c", "echo $LD_LIBRARY_PATH; exit 7"])
         .env("LD_LIBRARY_PATH", "/other")
         .output()
         .expect("the wrapper starts");
@@ -266,4 +275,44 @@ fn wrapper_needs_program_and_library() {
         String::from_utf8_lossy(&output.stdout),
         format!("{}:/other\n", BUILT.display())
     );
+}
+
+/// A program finds the MAC address of a NIC through `/sys/class/cxi`, and the PCI address that libcxi
+/// reports through `/sys/class/net`. The directory for containers has the same entries.
+#[test]
+fn wrapper_shows_nics_in_sys() {
+    let nics = |arguments: &[&str]| {
+        wrapper()
+            .args(arguments)
+            .envs([("CXIDIAG_NICS", "2"), ("CXIDIAG_NIDS", "0x12,0xabcde")])
+            .output()
+            .expect("the wrapper starts")
+    };
+    let written = tempfile::tempdir().expect("a temporary directory");
+    let written = written.path().to_str().expect("UTF-8");
+    let output = nics(&["--write-sys", written]);
+    assert!(output.status.success(), "{output:?}");
+    let script =
+        "cat net/hsn1/address; basename $(realpath net/hsn1/device); ls -d net/hsn* net/lo";
+    let interfaces = succeed(Command::new("sh").args(["-c", script]).current_dir(written));
+
+    let devices = nics(&[env!("CARGO_BIN_EXE_cxidiag"), "devices", "--json", "cxi1"]);
+    let said = String::from_utf8_lossy(&devices.stderr);
+    let devices: Value = serde_json::from_slice(&devices.stdout).expect("JSON");
+    let nic = &devices["devices"][0];
+    let pci_address = text(&nic["nic"]["pci_address"]);
+    assert_eq!(
+        String::from_utf8_lossy(&interfaces.stdout),
+        format!("02:00:00:0a:bc:de\n{pci_address}\nnet/hsn0\nnet/hsn1\nnet/lo\n")
+    );
+
+    if said.contains("note: /sys/class does not show the software NICs: ") {
+        println!("not tested: {said}");
+        return;
+    }
+    assert_eq!(nic["mac_address"], "02:00:00:0a:bc:de");
+    let shown = nics(&["sh", "-c", &format!("cd /sys/class; {script}")]);
+    assert_eq!(shown.stdout, interfaces.stdout);
+    // Other processes see the directory of the kernel.
+    assert!(!Path::new("/sys/class/softnic").exists());
 }

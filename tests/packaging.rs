@@ -92,7 +92,7 @@ fn all_files_name_the_private_directory() {
     let directory = "usr/lib/cxidiag/softnic";
     for file in [
         "packaging/install",
-        "packaging/softnic/cxi-softnic",
+        "ffi/softnic/src/bin/cxi-softnic/main.rs",
         "packaging/man/cxi-softnic.7",
     ] {
         assert!(read(file).contains(&format!("/{directory}")), "{file}");
@@ -119,6 +119,7 @@ fn spec_lists_the_installed_files() {
         "zsh/_cxidiag",
         "fish/cxidiag.fish",
         "softnic/libcxi.so.1.7.0",
+        "softnic/cxi-softnic",
     ] {
         write(&built.join(file));
     }

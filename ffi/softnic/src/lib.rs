@@ -14,6 +14,7 @@
 //! | `libcxi` | the functions, their rules and errno values |
 //! | `cpu` | CPU time for the engine thread |
 //! | `interrupt` | descriptors that programs sleep on |
+//! | `sysfs` | the NICs as files of the kernel show them |
 //! | `environment` | the NICs of a machine, from environment variables |
 //! | `fork` | files that child processes must not inherit |
 //! | `fork_marks` | memory that child processes do not inherit, on request |
@@ -33,6 +34,7 @@ mod nic;
 mod pages;
 mod prefetch;
 mod runner;
+pub mod sysfs;
 
 pub use libcxi::api;
 

@@ -18,10 +18,25 @@ use crate::runner;
 
 /// The start of the device names: `soft0` in the program that contains the NIC and can also use
 /// hardware, `cxi0` for other programs, which accept no other name.
-const NAME: &str = if cfg!(feature = "library") {
+pub const NAME: &str = if cfg!(feature = "library") {
     "cxi"
 } else {
     "soft"
+};
+
+/// The name of the driver.
+pub const DRIVER: &str = "softnic";
+
+/// PCI domain of software NICs, which firmware of no machine assigns. The bus is the number of the
+/// device, so that each has an address of its own.
+const PCI_DOMAIN: u16 = 0x5f00;
+
+/// Speed of the link in Mb/s. Programs for hardware divide by it. cxidiag shows none for the NIC
+/// that it contains: 0 means that there is no port.
+const LINK_SPEED: usize = if cfg!(feature = "library") {
+    200_000
+} else {
+    0
 };
 
 /// Number of portal indices of a PID.
@@ -49,7 +64,7 @@ unsafe impl Handle for cxil_dev {
 ///
 /// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
 /// UINT32 with HRP). `device_platform` states that this is not hardware.
-fn info(id: u32, nid: u32) -> cxil_devinfo {
+pub fn information(id: u32, nid: u32) -> cxil_devinfo {
     let mut info = cxil_devinfo {
         dev_id: id,
         __bindgen_anon_1: cxil_devinfo__bindgen_ty_1 { nid },
@@ -73,12 +88,12 @@ fn info(id: u32, nid: u32) -> cxil_devinfo {
         num_acs: C_NUM_ACS as u16 - 2,
         num_tles: C_NUM_TLES as u16,
         num_les: crate::engine::portal::MAX_ENTRIES as u16,
-        pci_domain: 0,
-        pci_bus: 0,
+        pci_domain: PCI_DOMAIN,
+        pci_bus: id as u8, // at most 99
         pci_device: 0,
         pci_function: 0,
         link_mtu: 2112,
-        link_speed: 0, // no port, no speed
+        link_speed: LINK_SPEED,
         link_state: 1,
         uc_nic: 0,
         // Any event queue number except 0, which would mean that lost packets are not retried.
@@ -89,7 +104,7 @@ fn info(id: u32, nid: u32) -> cxil_devinfo {
         system_type_identifier: CASSINI_2_ONLY,
     };
     text(&mut info.device_name, &format!("{NAME}{id}"));
-    text(&mut info.driver_name, "softnic");
+    text(&mut info.driver_name, DRIVER);
     text(&mut info.fru_description, "Not Available");
     info
 }
@@ -109,7 +124,7 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
         let place = from_c!(output(dev_list))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let devices: Option<Vec<cxil_devinfo>> = (0..nics.listed)
-            .map(|id| Some(info(id, nics.address(id)?)))
+            .map(|id| Some(information(id, nics.address(id)?)))
             .collect();
         let devices = devices.ok_or(Errno::INVAL)?;
         *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
@@ -132,7 +147,7 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
         let nic = Arc::new(Nic::open(nid)?);
-        let mut info = info(dev_id, nid);
+        let mut info = information(dev_id, nid);
         info.link_state = nic.with(|engine| Ok(engine.wire.is_up().into()))?;
         runner::add(nic.clone());
         *place = hand_out(Device {

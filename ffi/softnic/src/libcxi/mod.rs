@@ -29,6 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cxi_sys::{Api, cxil_dev};
 
 use boundary::from_c;
+pub use device::{DRIVER, NAME, information};
 
 /// Returns the table of functions.
 pub fn api() -> Api {

@@ -1,5 +1,11 @@
 //! Devices and services: descriptions and access (libcxi.md 2 to 4).
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use softnic::sysfs::Entry;
+
 use crate::driver::prelude::*;
 
 fn text(field: &[std::ffi::c_char]) -> String {
@@ -48,6 +54,9 @@ fn describes_device() {
     let (info, other) = (info(first), info(last));
     assert_eq!((info.dev_id, other.dev_id), (0, 99));
     assert_eq!(text(&other.device_name), "soft99");
+    let pci_address = |info: &cxil_devinfo| (info.pci_domain, info.pci_bus, info.pci_device);
+    assert_eq!(pci_address(&info), (0x5f00, 0, 0));
+    assert_eq!(pci_address(&other), (0x5f00, 99, 0));
     assert_eq!(nid(&other), nid(&info) + 99);
     let pids = (info.pid_bits, info.pid_count, info.pid_granule);
     assert_eq!((pids, info.rdzv_get_idx), ((9, 511, 256), 255));
@@ -188,4 +197,28 @@ fn reads_devices_from_environment() {
     assert_eq!(call!(cxil_open_device(0, &mut dev)), -ENOENT);
     set("CXIDIAG_FABRIC_DIR", "/proc");
     assert!(call!(cxil_open_device(0, &mut dev)) < 0);
+}
+
+#[test]
+fn shows_software_nics_in_place_of_hardware() {
+    alone!();
+    let real = Path::new(env!("CARGO_TARGET_TMPDIR")).join("class");
+    let _ = fs::remove_dir_all(&real);
+    for link in ["net/lo", "net/hsn0", "net/hsn9", "cxi/cxi0", "cxi/cxi9"] {
+        let link = real.join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink("../../devices/real", link).unwrap();
+    }
+    let shown = softnic::sysfs::class_directory(&real).unwrap();
+    let target = |link: &str| match shown.get(Path::new(link)) {
+        Some(Entry::Link(target)) => target.to_str(),
+        _ => None,
+    };
+    assert_eq!(target("net/lo"), Some("../../devices/real"));
+    assert_eq!(target("net/hsn9"), Some("../../devices/real"));
+    let device = "../softnic/5f00:00:00.0";
+    assert_eq!(target("net/hsn0"), Some(&*format!("{device}/net/hsn0")));
+    assert_eq!(target("cxi/soft0"), Some(&*format!("{device}/cxi/soft0")));
+    assert_eq!(target("cxi/cxi0"), None);
+    assert_eq!(target("cxi/cxi9"), None);
 }

@@ -1,0 +1,222 @@
+//! `cxi-softnic PROGRAM`: runs a program on software NICs.
+//!
+//! The program loads a `libcxi.so.1` whose devices are software NICs, instead of an installed one,
+//! and finds these NICs in `/sys/class` too ([`namespace`]). Programs that are started without this
+//! command are not affected.
+
+mod namespace;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use softnic::sysfs::{ClassDirectory, Entry, class_directory};
+
+const USAGE: &str = "\
+usage: cxi-softnic [--no-sys] PROGRAM [ARGUMENT...]
+       cxi-softnic --write-sys DIRECTORY
+
+Runs PROGRAM with a libcxi whose devices cxi0, cxi1, ... are software NICs. PROGRAM runs in a mount
+namespace of its own, in which /sys/class shows these NICs and their network interfaces.
+
+--no-sys               do not change /sys/class
+--write-sys DIRECTORY  write what /sys/class would show to DIRECTORY and exit, for containers that
+                       may not have mount namespaces: bind DIRECTORY to /sys/class there
+--help, --version      print this text, or the version
+
+See cxi-softnic(7).
+";
+
+/// Where packages install the library.
+const INSTALLED: &str = "/usr/lib/cxidiag/softnic";
+
+const LIBRARY: &str = "libcxi.so.1";
+
+/// The directory that shows the devices of a machine by class.
+const CLASS: &str = "/sys/class";
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Print(String),
+    WriteSys(PathBuf),
+    Run {
+        program: OsString,
+        arguments: Vec<OsString>,
+        with_sys: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let request = match request(env::args_os().skip(1)) {
+        Ok(request) => request,
+        Err(message) => return fail(2, &message),
+    };
+    if let Request::Print(text) = &request {
+        print!("{text}");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(message) = softnic::check_environment() {
+        return fail(2, &message);
+    }
+    let result = match request {
+        Request::Run {
+            program,
+            arguments,
+            with_sys,
+        } => run(&program, &arguments, with_sys),
+        Request::WriteSys(directory) => write_sys(&directory),
+        Request::Print(_) => Ok(()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, message)) => fail(status, &message),
+    }
+}
+
+fn fail(status: u8, message: &str) -> ExitCode {
+    eprintln!("cxi-softnic: error: {message}");
+    ExitCode::from(status)
+}
+
+/// Parses the arguments. Those behind the program are the program's.
+fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, String> {
+    let mut with_sys = true;
+    loop {
+        let Some(argument) = arguments.next() else {
+            return Err("expected a program to run (--help shows the usage)".into());
+        };
+        match argument.to_str() {
+            Some("--help" | "-h") => return Ok(Request::Print(USAGE.into())),
+            Some("--version" | "-V") => {
+                let version = concat!("cxi-softnic ", env!("CARGO_PKG_VERSION"), "\n");
+                return Ok(Request::Print(version.into()));
+            }
+            Some("--no-sys") => with_sys = false,
+            Some("--write-sys") => {
+                let directory = arguments.next().filter(|_| with_sys);
+                let directory = directory.ok_or("--write-sys: expected a directory only")?;
+                if arguments.next().is_some() {
+                    return Err("--write-sys: expected a directory only".into());
+                }
+                return Ok(Request::WriteSys(directory.into()));
+            }
+            Some(option) if option.starts_with('-') => {
+                return Err(format!(
+                    "{option}: expected --no-sys, --write-sys or a program (--help shows the usage)"
+                ));
+            }
+            _ => {
+                return Ok(Request::Run {
+                    program: argument,
+                    arguments: arguments.collect(),
+                    with_sys,
+                });
+            }
+        }
+    }
+}
+
+/// Replaces this process by the program. Returns only if that fails, with the exit status of env(1)
+/// and a message.
+fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u8, String)> {
+    let library = library_directory().map_err(|message| (1, message))?;
+    if with_sys {
+        let entries = class_directory(Path::new(CLASS)).map_err(|message| (2, message))?;
+        if let Err(error) = namespace::enter(&entries) {
+            eprintln!(
+                "cxi-softnic: note: {CLASS} does not show the software NICs: {error}; --no-sys and --write-sys are alternatives"
+            );
+        }
+    }
+    let mut path = library.into_os_string();
+    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        path.push(":");
+        path.push(others);
+    }
+    let error = Command::new(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", path)
+        .exec();
+    let status = if error.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    Err((status, format!("{}: {error}", program.display())))
+}
+
+/// Returns the directory of the library: the one that the environment names, that of this
+/// executable, or that of the packages.
+fn library_directory() -> Result<PathBuf, String> {
+    let named = env::var_os("CXI_SOFTNIC_LIBRARY_DIR").filter(|named| !named.is_empty());
+    let directory = named.map(PathBuf::from).unwrap_or_else(|| {
+        let executable = env::current_exe().ok();
+        let own = executable.and_then(|path| path.parent().map(Path::to_owned));
+        own.filter(|own| own.join(LIBRARY).exists())
+            .unwrap_or_else(|| INSTALLED.into())
+    });
+    if directory.join(LIBRARY).exists() {
+        Ok(directory)
+    } else {
+        Err(format!("no {LIBRARY} in {}", directory.display()))
+    }
+}
+
+fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
+    let entries = class_directory(Path::new(CLASS)).map_err(|message| (2, message))?;
+    write(directory, &entries).map_err(|error| (1, format!("{}: {error}", directory.display())))
+}
+
+/// Writes a class directory.
+fn write(directory: &Path, entries: &ClassDirectory) -> io::Result<()> {
+    for (name, entry) in entries {
+        let path = directory.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match entry {
+            Entry::File(content) => fs::write(&path, content)?,
+            Entry::Link(target) => symlink(target, &path)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Request, String> {
+        request(words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn leaves_arguments_of_the_program_alone() {
+        let expected = Request::Run {
+            program: "fi_info".into(),
+            arguments: vec!["--no-sys".into(), "-p".into()],
+            with_sys: true,
+        };
+        assert_eq!(parse(&["fi_info", "--no-sys", "-p"]), Ok(expected));
+    }
+
+    #[test]
+    fn refuses_unknown_options_and_missing_programs() {
+        for words in [
+            &["--sys", "true"][..],
+            &[],
+            &["--no-sys"],
+            &["--write-sys"],
+            &["--write-sys", "a", "b"],
+            &["--no-sys", "--write-sys", "a"],
+        ] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+}

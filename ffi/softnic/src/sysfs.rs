@@ -1,0 +1,199 @@
+//! The NICs as the kernel's drivers would show them in `/sys/class` (health.md 2.1, 2.4).
+//!
+//! Programs such as libfabric look there for the network interface of a NIC. The files have the
+//! same values as the information of a device and never change. What changes on hardware
+//! (telemetry, link restarts, error counts of PCIe) has no file: readers take a missing file as
+//! "not available", and a constant 0 as a measurement.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cxi_sys::cxil_devinfo;
+
+use crate::environment::Nics;
+use crate::libcxi::{DRIVER, NAME, information};
+
+/// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
+/// without privileges cannot add any.
+const DEVICES: &str = "softnic";
+
+/// Classes of the kernel's drivers for Cassini, and of this NIC. They contain software NICs only.
+const CLASSES: [&str; 3] = ["cxi", "cxi_user", DEVICES];
+
+/// MTU in bytes of an Ethernet interface (health.md 2.2). The interface carries no packets.
+const ETHERNET_MTU: u32 = 9000;
+
+/// A file or a symbolic link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A file with this content.
+    File(String),
+    /// A link to this relative path.
+    Link(PathBuf),
+}
+
+/// A class directory: its entries by relative path.
+pub type ClassDirectory = BTreeMap<PathBuf, Entry>;
+
+/// Returns what `/sys/class` contains on a machine with the listed NICs: the links of `real`, the
+/// class directory of this machine, and the software NICs in place of NICs of the same name.
+///
+/// # Errors
+/// One line that names an invalid environment variable.
+pub fn class_directory(real: &Path) -> Result<ClassDirectory, String> {
+    let nics = Nics::from_environment()?;
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut directory = links(real);
+    for number in 0..nics.listed {
+        let nid = nics.address(number).expect("listed NICs have addresses");
+        add(&mut directory, &information(number, nid), cpus.trim_end());
+    }
+    Ok(directory)
+}
+
+/// Returns the links in the classes of this machine, except those that lead to Cassini NICs.
+fn links(real: &Path) -> ClassDirectory {
+    let mut found = ClassDirectory::new();
+    for class in subdirectories(real) {
+        if CLASSES.iter().any(|ours| class.ends_with(ours)) {
+            continue;
+        }
+        for path in subdirectories(&class) {
+            if let Ok(target) = fs::read_link(&path)
+                && let Ok(name) = path.strip_prefix(real)
+            {
+                found.insert(name.to_owned(), Entry::Link(target));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the paths of the entries of a directory; none if it cannot be read.
+fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
+/// interface.
+fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str) {
+    let number = info.dev_id;
+    let pci_address = format!(
+        "{:04x}:{:02x}:{:02x}.{}",
+        info.pci_domain, info.pci_bus, info.pci_device, info.pci_function
+    );
+    let device = Path::new(DEVICES).join(&pci_address);
+    for (file, content) in pci_files(info, &pci_address, cpus) {
+        directory.insert(device.join(file), Entry::File(content));
+    }
+    let interface = format!("hsn{number}");
+    for (file, content) in interface_files(info) {
+        let path = device.join("net").join(&interface).join(file);
+        directory.insert(path, Entry::File(content));
+    }
+    let cxi = format!("{NAME}{number}");
+    for (class, name) in [("net", &interface), ("cxi", &cxi), ("cxi_user", &cxi)] {
+        let place = device.join(class).join(name);
+        directory.insert(place.join("device"), Entry::Link("../..".into()));
+        directory.insert(
+            Path::new(class).join(name),
+            Entry::Link(Path::new("..").join(&place)),
+        );
+    }
+}
+
+/// Returns the files of a PCI device that readers of Cassini NICs use.
+fn pci_files(info: &cxil_devinfo, pci_address: &str, cpus: &str) -> Vec<(String, String)> {
+    // SAFETY: both fields of the union are 32-bit numbers.
+    let nid = unsafe { info.__bindgen_anon_1.nid };
+    let link = if info.link_state == 1 { "up" } else { "down" };
+    let (vendor, device) = (info.vendor_id, info.device_id);
+    let mut files = vec![
+        (
+            "uevent",
+            format!(
+                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={pci_address}"
+            ),
+        ),
+        ("vendor", format!("{vendor:#06x}")),
+        ("device", format!("{device:#06x}")),
+        ("class", "0x020000".into()),
+        // A NIC without a place in the machine.
+        ("numa_node", "-1".into()),
+        ("local_cpulist", cpus.into()),
+        ("current_link_speed", "16.0 GT/s PCIe".into()),
+        ("max_link_speed", "16.0 GT/s PCIe".into()),
+        ("current_link_width", "16".into()),
+        ("max_link_width", "16".into()),
+        ("fru/description", "software NIC".into()),
+        ("uc/qspi_blob_version", "-".into()),
+        ("port/link", link.into()),
+        ("port/speed", "BS_200G".into()),
+        ("port/media", "unknown".into()),
+        ("port/link_layer_retry", "on".into()),
+        ("port/loopback", "off".into()),
+        ("port/pause", "pfc/802.1qbb".into()),
+        ("properties/cassini_version", "2.0".into()),
+        ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
+    ];
+    let numbers: [(&str, &dyn Display); 20] = [
+        ("properties/hpc_mtu", &info.link_mtu),
+        ("properties/link", &info.link_state),
+        ("properties/min_free_shift", &info.min_free_shift),
+        ("properties/num_acs", &info.num_acs),
+        ("properties/num_cts", &info.num_cts),
+        ("properties/num_eqs", &info.num_eqs),
+        ("properties/num_les", &info.num_les),
+        ("properties/num_ptes", &info.num_ptes),
+        ("properties/num_tgqs", &info.num_tgqs),
+        ("properties/num_tles", &info.num_tles),
+        ("properties/num_txqs", &info.num_txqs),
+        ("properties/pct_eq", &info.pct_eq),
+        ("properties/pid_bits", &info.pid_bits),
+        ("properties/pid_count", &info.pid_count),
+        ("properties/pid_granule", &info.pid_granule),
+        ("properties/platform", &info.device_platform),
+        ("properties/rdzv_get_idx", &info.rdzv_get_idx),
+        ("properties/rev", &info.device_rev),
+        ("properties/speed", &info.link_speed),
+        ("properties/uc_nic", &info.uc_nic),
+    ];
+    files.extend(numbers.map(|(file, number)| (file, number.to_string())));
+    files.push(("properties/nid", format!("{nid:#x}")));
+    files.push(("properties/nic_addr", format!("{nid:#x}")));
+    lines(files)
+}
+
+/// Returns the files of a network interface. Its MAC address is an algorithmic one, set by software:
+/// its low 20 bits are the NIC address (health.md 2.2).
+fn interface_files(info: &cxil_devinfo) -> Vec<(String, String)> {
+    // SAFETY: both fields of the union are 32-bit numbers.
+    let nid = unsafe { info.__bindgen_anon_1.nid };
+    let [_, high, middle, low] = nid.to_be_bytes();
+    let up = info.link_state == 1;
+    let state = if up { "up" } else { "down" };
+    lines(vec![
+        (
+            "address",
+            format!("02:00:00:{high:02x}:{middle:02x}:{low:02x}"),
+        ),
+        ("addr_assign_type", "3".into()),
+        ("addr_len", "6".into()),
+        ("carrier", u32::from(up).to_string()),
+        ("mtu", ETHERNET_MTU.to_string()),
+        ("operstate", state.into()),
+        ("speed", info.link_speed.to_string()),
+        ("type", "1".into()),
+    ])
+}
+
+/// Ends each content with a newline, as the kernel does.
+fn lines(files: Vec<(&str, String)>) -> Vec<(String, String)> {
+    let files = files.into_iter();
+    files
+        .map(|(name, content)| (name.to_owned(), content + "\n"))
+        .collect()
+}
