@@ -2,6 +2,7 @@
 //! against HPE's, and the functions and versions that the library exports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -9,6 +10,8 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libcxi");
+/// The program that acts as libfabric's provider for Cassini.
+const LIBFABRIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/provider");
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/softnic");
 
 /// The facts about libcxi.
@@ -27,20 +30,24 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
     for program in ["smoke", "life", "ping_pong", "writer"] {
-        compile(&directory, program);
+        compile(&directory, &Path::new(SOURCES).join(program));
     }
+    compile(&directory, Path::new(LIBFABRIC));
     directory
 });
 
-fn compile(directory: &Path, program: &str) {
-    let sources = [program, "rig"].map(|source| Path::new(SOURCES).join(format!("{source}.c")));
+/// Compiles a program from its source, given without `.c`, and what all programs share.
+fn compile(directory: &Path, program: &Path) {
+    let sources = [program, &Path::new(SOURCES).join("rig")].map(|path| path.with_extension("c"));
+    let name = program.file_name().expect("a name");
     succeed(
         Command::new("cc")
             .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
             .arg("-pthread")
             .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
+            .arg(format!("-I{SOURCES}"))
             .arg("-o")
-            .arg(directory.join(program))
+            .arg(directory.join(name))
             .args(sources)
             .arg(format!("-L{}", directory.display()))
             .arg("-lcxi"),
@@ -61,12 +68,18 @@ fn wrapper() -> Command {
 
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
+    run_with(program, argument, &[])
+}
+
+/// As [`run`], with environment variables.
+fn run_with(program: &str, argument: &str, variables: &[(&str, &str)]) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
         wrapper()
             .arg(BUILT.join(program))
             .arg(argument)
+            .envs(variables.iter().copied())
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
@@ -160,6 +173,49 @@ fn foreign_programs_exchange_data() {
         writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
         "{writer}"
     );
+}
+
+/// The calls and commands of libfabric's provider, with gets of rendezvous by the NIC and by software.
+#[test]
+fn libfabric_sequence_transfers_data() {
+    let argument = if shows_nics_in_sys() { "" } else { "no-sys" };
+    run("provider", argument);
+    run_with("provider", argument, &[("CXIDIAG_RDZV_GET", "0")]);
+}
+
+/// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs and
+/// transfer messages.
+#[test]
+fn libfabric_runs_where_it_has_the_provider() {
+    let providers = Command::new("fi_info").arg("--list").output();
+    let has_provider = providers.is_ok_and(|list| {
+        String::from_utf8_lossy(&list.stdout)
+            .lines()
+            .any(|line| line.starts_with("cxi:"))
+    });
+    if !has_provider || !shows_nics_in_sys() {
+        println!("not tested: no libfabric with the provider cxi, or no mount namespaces");
+        return;
+    }
+    let nics = succeed(wrapper().args(["fi_info", "-p", "cxi"]));
+    let nics = String::from_utf8_lossy(&nics.stdout);
+    assert!(nics.contains("domain: cxi0\n"), "{nics}");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = port.expect("a free port").port();
+    let pingpong = "fi_pingpong -p cxi -e rdm";
+    let script = &format!(
+        "{pingpong} -d cxi0 -B {port} & {pingpong} -d cxi1 -P {port} 127.0.0.1 && wait $!"
+    );
+    succeed(wrapper().args(["sh", "-c", script]));
+}
+
+/// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`.
+fn shows_nics_in_sys() -> bool {
+    let shown = wrapper()
+        .args(["test", "-e", "/sys/class/softnic"])
+        .output()
+        .expect("the wrapper starts");
+    shown.status.success()
 }
 
 fn text(value: &Value) -> String {
@@ -297,17 +353,19 @@ fn wrapper_shows_nics_in_sys() {
     let interfaces = succeed(Command::new("sh").args(["-c", script]).current_dir(written));
 
     let devices = nics(&[env!("CARGO_BIN_EXE_cxidiag"), "devices", "--json", "cxi1"]);
-    let said = String::from_utf8_lossy(&devices.stderr);
-    let devices: Value = serde_json::from_slice(&devices.stdout).expect("JSON");
-    let nic = &devices["devices"][0];
+    let listed: Value = serde_json::from_slice(&devices.stdout).expect("JSON");
+    let nic = &listed["devices"][0];
     let pci_address = text(&nic["nic"]["pci_address"]);
     assert_eq!(
         String::from_utf8_lossy(&interfaces.stdout),
         format!("02:00:00:0a:bc:de\n{pci_address}\nnet/hsn0\nnet/hsn1\nnet/lo\n")
     );
 
-    if said.contains("note: /sys/class does not show the software NICs: ") {
-        println!("not tested: {said}");
+    if !shows_nics_in_sys() {
+        let note = String::from_utf8_lossy(&devices.stderr);
+        let start = "cxi-softnic: note: /sys/class does not show the software NICs: ";
+        assert!(note.starts_with(start), "{note}");
+        println!("not tested: {note}");
         return;
     }
     assert_eq!(nic["mac_address"], "02:00:00:0a:bc:de");
