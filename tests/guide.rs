@@ -1,14 +1,16 @@
-//! Runs the shell examples of docs/guide.md and README.md.
+//! Runs the shell examples of docs/guide.md, docs/develop.md and README.md.
 //!
 //! The language of a fenced block decides what the test does with it:
 //!
 //! * `sh`: runs it as a bash script that ends at the first failing command. Each page has its own
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
-//!   test, is left out.
+//!   test, is left out. A line that ends in `# exit status N` must end with that status.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
 //!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D`
 //!   becomes `-n`.
-//! * `sh hardware`, `text`, `json`: does nothing.
+//! * `sh build`: builds the library of the software NIC and the command `cxi-softnic`.
+//! * `sh libfabric`: runs it as `sh` if libfabric has the provider `cxi`.
+//! * `sh hardware`, `text`, `json`, `yaml`: does nothing.
 //! * no language: compares it with the output of the block before it, except for numbers.
 
 mod harness;
@@ -100,6 +102,7 @@ impl Page {
                     .map(String::as_str)
                     .filter(|line| !line.starts_with("tests/run"))
                     .collect();
+                let lines: Vec<String> = lines.into_iter().map(checked).collect();
                 let script = lines
                     .join("\n")
                     .replace("cargo run --release -- ", "cxidiag ");
@@ -109,7 +112,19 @@ impl Page {
                 self.nodes(block);
                 None
             }
-            "sh hardware" | "" | "text" | "json" => None,
+            "sh build" => {
+                let command = Path::new(harness::legacy::library()).with_file_name("cxi-softnic");
+                symlink(command, self.directory.path().join("bin/cxi-softnic")).expect("a symlink");
+                None
+            }
+            "sh libfabric" => {
+                let has_provider = self.bash("fi_info --list | grep '^cxi:'").output();
+                if has_provider.expect("bash starts").status.success() {
+                    self.script(&block.lines.join("\n"), false);
+                }
+                None
+            }
+            "sh hardware" | "" | "text" | "json" | "yaml" => None,
             other => panic!("{}: unknown language '{other}' of a block", block.page),
         }
     }
@@ -161,6 +176,16 @@ impl Page {
         if !is_lasting {
             assert_success(&server.finish());
         }
+    }
+}
+
+/// Returns the line, as a command that fails unless the exit status is the one in its comment.
+fn checked(line: &str) -> String {
+    match line.split_once("  # exit status ") {
+        Some((command, status)) => {
+            format!("status=0; {command} || status=$?; [ $status = {status} ]")
+        }
+        None => line.to_owned(),
     }
 }
 
@@ -220,6 +245,12 @@ fn runs_examples_of_guide() {
 fn runs_examples_of_readme() {
     let (ran, compared) = run("README.md");
     assert!(ran >= 6 && compared == 2, "{ran} {compared}");
+}
+
+#[test]
+fn runs_examples_of_page_for_developers() {
+    let (ran, compared) = run("docs/develop.md");
+    assert!(ran >= 4 && compared == 0, "{ran} {compared}");
 }
 
 #[test]
