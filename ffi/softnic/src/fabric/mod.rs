@@ -33,6 +33,7 @@ use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::telemetry::PacketCounts;
 use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::environment::Driver;
 use crate::fork;
 pub use directory::Directory;
 use directory::is_owned;
@@ -89,6 +90,8 @@ pub struct Fabric {
     early: EarlyPackets,
     /// The earliest due time of the packets that were not due at the last poll.
     next_due: Option<u64>,
+    /// What parameters of the driver set on hardware.
+    pub driver: Driver,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -100,6 +103,7 @@ impl Fabric {
     /// EINVAL for invalid environment variables; errors of the file system.
     pub fn join(nid: u32) -> Result<Self, Errno> {
         let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
+        let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let path = directory::path()?;
         let directory = Directory::lock(&path)?;
         directory.sweep()?;
@@ -125,6 +129,7 @@ impl Fabric {
             link: LinkModel::new(settings, nid, slot),
             early: EarlyPackets::new(),
             next_due: None,
+            driver,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })

@@ -10,6 +10,7 @@ use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_r
 use super::device::PID_COUNT;
 use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
+use crate::environment::QosProfile;
 use crate::fabric::Fabric;
 use crate::nic::Nic;
 
@@ -135,16 +136,37 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.counters.count_of(lni) > 0
 }
 
-/// Checks that this NIC has a traffic class: one of the driver's default QoS profile, LL_BE_BD_ET
-/// (libcxi.md 5). EPERM for the Ethernet class unless the caller is root; otherwise EINVAL.
-fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result<(), Errno> {
-    match (tc, tc_type) {
-        (CXI_TC_ETH, _) => require_root().and(Err(Errno::INVAL)),
-        (CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP)
-        | (CXI_TC_LOW_LATENCY | CXI_TC_BULK_DATA, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED) => {
-            Ok(())
-        }
-        _ => Err(Errno::INVAL),
+/// Checks that a QoS profile has a traffic class for users (libcxi.md 5, jobs.md 1.7). EPERM for the
+/// Ethernet class unless the caller is root; otherwise EINVAL.
+fn check_class(
+    qos: QosProfile,
+    tc: cxi_traffic_class,
+    tc_type: cxi_traffic_class_type,
+) -> Result<(), Errno> {
+    let is_hpc = qos == QosProfile::Hpc;
+    let has_class = match tc {
+        CXI_TC_ETH => return require_root().and(Err(Errno::INVAL)),
+        CXI_TC_DEDICATED_ACCESS => is_hpc,
+        // In HPC it shares a priority with the NIC's own control traffic.
+        CXI_TC_LOW_LATENCY => !is_hpc,
+        CXI_TC_BULK_DATA | CXI_TC_BEST_EFFORT => true,
+        _ => false,
+    };
+    let leaves = if is_hpc {
+        CXI_TC_BEST_EFFORT
+    } else {
+        CXI_TC_LOW_LATENCY
+    };
+    let has_type = match tc_type {
+        CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED => true,
+        CXI_TC_TYPE_HRP => tc == CXI_TC_BEST_EFFORT,
+        CXI_TC_TYPE_COLL_LEAF => tc == leaves,
+        _ => false,
+    };
+    if has_class && has_type {
+        Ok(())
+    } else {
+        Err(Errno::INVAL)
     }
 }
 
@@ -181,8 +203,8 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
         };
         let lni = from_c!(handle(lni))?;
         let place = from_c!(output(cp))?;
-        check_class(tc, tc_type)?;
         let (lcid, vni) = lni.nic.with(|engine| {
+            check_class(engine.wire.driver.qos, tc, tc_type)?;
             let registry = ServiceRegistry::open(&engine.wire)?;
             let vni = registry.check_class(vni, tc)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;

@@ -8,4 +8,5 @@ mod admission;
 mod desk;
 mod limits;
 mod nic_limits;
+mod parameters;
 mod sharing;

@@ -42,7 +42,8 @@ pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_l
 }
 
 /// Makes a service and returns its number. With `restricted_vnis` 0 the service has no VNIs and is
-/// disabled; it can be enabled after its range is set (libcxi.md 3.3). ENOSPC if it reserves more
+/// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable` of
+/// the description says (libcxi.md 3.3). ENOSPC if it reserves more
 /// resources than are left: `fail_info`, which may be null, then has what is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_svc(
@@ -67,9 +68,9 @@ pub unsafe extern "C" fn cxil_alloc_svc(
     })
 }
 
-/// Replaces the service that the description names by the one that [`cxil_alloc_svc`] would make.
-/// Its range, LNIs per RGID and the other properties with functions of their own remain. EBUSY
-/// while it has users.
+/// Replaces the service that the description names by the one that [`cxil_alloc_svc`] would make,
+/// enabled or disabled as `enable` says. Its range, LNIs per RGID and exclusive profiles remain.
+/// EBUSY while it has users; EINVAL if `resource_limits` differs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_svc(
     dev: *mut cxil_dev,
@@ -83,6 +84,9 @@ pub unsafe extern "C" fn cxil_update_svc(
             require_root()?;
             let before = unused(registry, desc.svc_id)?;
             let described = Service::described(desc.svc_id, desc)?;
+            if described.resource_limits != before.resource_limits {
+                return Err(Errno::INVAL);
+            }
             let keeps_range = !described.restricted_vnis && before.range != (0, 0);
             let service = Service {
                 is_system: before.is_system,
@@ -90,7 +94,6 @@ pub unsafe extern "C" fn cxil_update_svc(
                 enabled: desc.enable() != 0 && (described.restricted_vnis || keeps_range),
                 lnis_per_rgid: before.lnis_per_rgid,
                 exclusive_profiles: before.exclusive_profiles,
-                netns: before.netns,
                 ..described
             };
             check_reserved(registry, &service, fail_info)?;
@@ -197,7 +200,8 @@ pub unsafe extern "C" fn cxil_svc_get_exclusive_cp(
 }
 
 /// Sets the VNI range of a service. EINVAL for a service with a list of VNIs, and for a range that
-/// is empty or begins at 0; EBUSY while the service is enabled.
+/// begins at 0, whose size is not a power of two, or that is not aligned to its size; EBUSY while
+/// the service is enabled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_set_vni_range(
     dev: *mut cxil_dev,
@@ -207,7 +211,7 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            if service.restricted_vnis || vni_min == 0 || vni_min > vni_max {
+            if service.restricted_vnis || !record::is_range((vni_min, vni_max)) {
                 return Err(Errno::INVAL);
             }
             if service.enabled {
@@ -219,7 +223,8 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
     })
 }
 
-/// Sets the network namespace that may use the service, by its inode number; 0 is all.
+/// Makes a network namespace, by its inode number, the member of a service with restricted members.
+/// EEXIST if members are not restricted, or users or groups are members.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_set_netns(
     dev: *mut cxil_dev,
@@ -228,13 +233,12 @@ pub unsafe extern "C" fn cxil_svc_set_netns(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            service.netns = netns;
-            Ok(())
+            service.set_network_namespace(netns)
         })
     })
 }
 
-/// Returns what [`cxil_svc_set_netns`] has set.
+/// Returns the network namespace that is a member of a service. EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_netns(
     dev: *mut cxil_dev,
@@ -244,7 +248,8 @@ pub unsafe extern "C" fn cxil_svc_get_netns(
     answer(|| {
         let place = from_c!(output(netns))?;
         *place = with_services(from_c!(handle(dev))?, |registry| {
-            Ok(registry.service(svc_id)?.netns)
+            let service = registry.service(svc_id)?;
+            service.network_namespace().ok_or(Errno::INVAL)
         })?;
         Ok(())
     })
