@@ -203,51 +203,6 @@ fn admits_to_traffic_classes_of_vni() {
 }
 
 #[test]
-fn modifies_vni_of_profile() {
-    alone!();
-    let dev = open(0);
-    let (user, other) = (lni(dev, 1).unwrap(), lni(dev, 1).unwrap());
-    let cp = profile(user, 1, CXI_TC_LOW_LATENCY).unwrap();
-    profile(other, 1, CXI_TC_LOW_LATENCY).unwrap();
-    let modify = |lni, cp, vni| answered(call!(cxil_modify_cp(lni, cp, vni)));
-    let vni = || {
-        // SAFETY: the handle was not destroyed yet.
-        let public = unsafe { *cp };
-        // SAFETY: the library fills this member.
-        unsafe { public.__bindgen_anon_1.vni }
-    };
-    for wrong in [0, 65536, u32::MAX] {
-        assert_eq!(modify(user, cp, wrong), Err(EINVAL));
-    }
-    assert_eq!(modify(null_mut(), cp, 10), Err(EINVAL));
-    assert_eq!(modify(user, null_mut(), 10), Err(EINVAL));
-    assert_eq!(modify(other, cp, 10), Err(EINVAL), "of another LNI");
-    assert_eq!(modify(user, cp, 50), Err(EPERM));
-    assert_eq!(vni(), 1);
-    assert_eq!(modify(user, cp, 10), Ok(0));
-    assert_eq!(vni(), 10);
-    let lcid = |cp: *mut cxi_cp| {
-        // SAFETY: the handle was not destroyed yet.
-        unsafe { (*cp).lcid }
-    };
-    // The profile is shared under its new VNI, not under the old one.
-    assert_eq!(
-        lcid(profile(user, 10, CXI_TC_LOW_LATENCY).unwrap()),
-        lcid(cp)
-    );
-    assert_ne!(
-        lcid(profile(user, 1, CXI_TC_LOW_LATENCY).unwrap()),
-        lcid(cp)
-    );
-    if is_root() {
-        assert_eq!(alloc(dev, &of_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
-        assert_eq!(modify(user, cp, 70), Err(EINVAL), "has not the class");
-        assert_eq!(destroy(dev, 5), Ok(0));
-    }
-    close(dev);
-}
-
-#[test]
 fn exclusive_profiles_are_not_shared() {
     alone!();
     let Some(dev) = administrator() else { return };

@@ -9,4 +9,5 @@ mod desk;
 mod limits;
 mod nic_limits;
 mod parameters;
+mod ranges;
 mod sharing;

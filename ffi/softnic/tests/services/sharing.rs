@@ -270,6 +270,9 @@ fn removes_files_of_interrupted_writers() {
     close(dev);
 }
 
+/// Where a port has the uses of its LNIs.
+const USES_AT: u64 = 20480;
+
 /// The uses in another process's port are not trusted.
 #[test]
 fn survives_false_claims_of_ports() {
@@ -284,12 +287,12 @@ fn survives_false_claims_of_ports() {
     for claim in claims.chunks_exact_mut(32) {
         claim[..8].copy_from_slice(&1_u64.to_le_bytes());
     }
-    port.write_all_at(&claims, 4096).unwrap();
+    port.write_all_at(&claims, USES_AT).unwrap();
     assert_eq!(used(dev, 1), [u16::MAX; KINDS]);
     assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
     assert_eq!(lni(dev, 2).err(), Some(ENOSPC));
     // LNIs of unknown services.
-    port.write_all_at(&[0xff; 256 * 32], 4096).unwrap();
+    port.write_all_at(&[0xff; 256 * 32], USES_AT).unwrap();
     assert_eq!(used(dev, 1), [0; KINDS]);
     let user = lni(dev, 1).unwrap();
     assert_eq!(counters(user, 1), 1);

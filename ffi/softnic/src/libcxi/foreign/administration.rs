@@ -9,6 +9,7 @@ use std::mem::offset_of;
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use crate::engine::VniRange;
 use crate::libcxi::boundary::{answer, answer_number, from_c, require_root};
 use crate::libcxi::device::Device;
 use crate::libcxi::list;
@@ -87,11 +88,11 @@ pub unsafe extern "C" fn cxil_update_svc(
             if described.resource_limits != before.resource_limits {
                 return Err(Errno::INVAL);
             }
-            let keeps_range = !described.restricted_vnis && before.range != (0, 0);
+            let range = before.range.filter(|_| !described.restricted_vnis);
             let service = Service {
                 is_system: before.is_system,
-                range: if keeps_range { before.range } else { (0, 0) },
-                enabled: desc.enable() != 0 && (described.restricted_vnis || keeps_range),
+                range,
+                enabled: desc.enable() != 0 && (described.restricted_vnis || range.is_some()),
                 lnis_per_rgid: before.lnis_per_rgid,
                 exclusive_profiles: before.exclusive_profiles,
                 ..described
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn cxil_svc_enable(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            if enable && !service.restricted_vnis && service.range == (0, 0) {
+            if enable && !service.restricted_vnis && service.range.is_none() {
                 return Err(Errno::INVAL);
             }
             service.enabled = enable;
@@ -211,13 +212,14 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            if service.restricted_vnis || !record::is_range((vni_min, vni_max)) {
+            let range = VniRange::new(vni_min, vni_max).ok_or(Errno::INVAL)?;
+            if service.restricted_vnis {
                 return Err(Errno::INVAL);
             }
             if service.enabled {
                 return Err(Errno::BUSY);
             }
-            service.range = (vni_min, vni_max);
+            service.range = Some(range);
             Ok(())
         })
     })

@@ -3,6 +3,7 @@
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use crate::engine::VniRange;
 use crate::engine::portal::MAX_ENTRIES;
 use crate::environment::InitialServices;
 
@@ -45,8 +46,8 @@ pub struct Service {
     /// It has the list `vnis`, not a range.
     pub restricted_vnis: bool,
     pub vnis: Vec<u16>,
-    /// The first and last VNI of the range; 0 and 0 for none.
-    pub range: (u16, u16),
+    /// The range that it has without the list.
+    pub range: Option<VniRange>,
     /// Only the traffic classes `tcs` are allowed.
     pub restricted_tcs: bool,
     pub tcs: [bool; CXI_TC_MAX as usize],
@@ -59,15 +60,6 @@ pub struct Service {
     pub lnis_per_rgid: u32,
     /// Communication profiles are never shared, even for the same VNI and class.
     pub exclusive_profiles: bool,
-}
-
-/// Whether these are the first and last VNI of a range that a service can have: without VNI 0, of a
-/// size that is a power of two, and aligned to it.
-pub fn is_range((min, max): (u16, u16)) -> bool {
-    min > 0 && min <= max && {
-        let size = u32::from(max - min) + 1;
-        size.is_power_of_two() && u32::from(min).is_multiple_of(size)
-    }
 }
 
 /// Whether `lnis` LNIs can share an RGID.
@@ -103,7 +95,7 @@ fn examples() -> Vec<Service> {
         default_service(true),
         Service {
             restricted_vnis: false,
-            range: (16, 31),
+            range: VniRange::new(16, 31),
             ..Service::plain(2)
         },
         Service {
@@ -132,7 +124,7 @@ impl Service {
             members: [(CXI_SVC_MEMBER_IGNORE, 0); CXI_SVC_MAX_MEMBERS as usize],
             restricted_vnis: true,
             vnis: Vec::new(),
-            range: (0, 0),
+            range: None,
             restricted_tcs: true,
             tcs: [true, true, true, true, false],
             resource_limits: true,
@@ -166,7 +158,7 @@ impl Service {
             members,
             restricted_vnis,
             vnis,
-            range: (0, 0),
+            range: None,
             restricted_tcs: desc.restricted_tcs() != 0,
             tcs: desc.tcs,
             resource_limits: desc.resource_limits() != 0,
@@ -195,8 +187,8 @@ impl Service {
         let limits = !self.resource_limits
             || (self.limits.iter().zip(TOTALS))
                 .all(|(&(max, res), total)| res <= max && max <= total);
-        let range = self.range == (0, 0) || !self.restricted_vnis && is_range(self.range);
-        let usable = self.restricted_vnis || self.range != (0, 0) || !self.enabled;
+        let range = self.range.is_none() || !self.restricted_vnis;
+        let usable = self.restricted_vnis || self.range.is_some() || !self.enabled;
         let shares = can_share(self.lnis_per_rgid);
         members && vnis && limits && range && usable && shares
     }
@@ -269,13 +261,19 @@ impl Service {
         Ok(())
     }
 
-    /// Whether a VNI belongs to the service.
-    pub fn has_vni(&self, vni: u16) -> bool {
+    /// Returns the VNIs of the service that share PIDs with a VNI: the VNI of a list alone, or the
+    /// range. `None` if the VNI does not belong to the service.
+    pub fn vnis_with(&self, vni: u16) -> Option<VniRange> {
         if self.restricted_vnis {
-            self.vnis.contains(&vni)
+            self.vnis.contains(&vni).then(|| VniRange::single(vni))
         } else {
-            vni != 0 && (self.range.0..=self.range.1).contains(&vni)
+            self.range.filter(|range| range.contains(vni))
         }
+    }
+
+    /// Returns the first and the last VNI of the range; 0 and 0 for none.
+    pub fn range_bounds(&self) -> (u16, u16) {
+        self.range.map_or((0, 0), VniRange::bounds)
     }
 
     /// Returns limit and reserved number for a kind of resource.
@@ -302,7 +300,8 @@ impl Service {
         );
         numbers.extend([u32::from(self.restricted_vnis), self.vnis.len() as u32]);
         numbers.extend(self.vnis.iter().map(|&vni| u32::from(vni)));
-        numbers.extend([u32::from(self.range.0), u32::from(self.range.1)]);
+        let (first, last) = self.range_bounds();
+        numbers.extend([u32::from(first), u32::from(last)]);
         numbers.push(self.restricted_tcs.into());
         numbers.extend(self.tcs.map(u32::from));
         numbers.push(self.resource_limits.into());
@@ -341,7 +340,10 @@ impl Service {
         for _ in 0..listed {
             service.vnis.push(short(number()?)?);
         }
-        service.range = (short(number()?)?, short(number()?)?);
+        service.range = match (short(number()?)?, short(number()?)?) {
+            (0, 0) => None,
+            (first, last) => Some(VniRange::new(first, last)?),
+        };
         service.restricted_tcs = flag(number()?)?;
         for tc in &mut service.tcs {
             *tc = flag(number()?)?;
@@ -417,32 +419,22 @@ mod tests {
                 ..default.clone()
             },
             Service {
-                range: (5, 6),
+                range: Some(VniRange::single(5)),
                 ..default
-            },
-            Service {
-                range: (0, 6),
-                ..ranged.clone()
-            },
-            Service {
-                range: (7, 6),
-                ..ranged.clone()
-            },
-            Service {
-                range: (16, 30),
-                ..ranged.clone()
-            },
-            Service {
-                range: (8, 23),
-                ..ranged.clone()
             },
             // Enabled without any VNI.
             Service {
-                range: (0, 0),
-                ..ranged
+                range: None,
+                ..ranged.clone()
             },
         ] {
             assert_eq!(Service::from_line(&broken.to_line()), None, "{broken:?}");
+        }
+        let line = ranged.to_line();
+        assert!(line.contains(" 16 31 "));
+        for range in ["0 31", "31 16", "16 30", "8 23"] {
+            let broken = line.replace("16 31", range);
+            assert_eq!(Service::from_line(&broken), None, "{range}");
         }
     }
 }

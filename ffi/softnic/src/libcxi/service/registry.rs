@@ -6,7 +6,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::record::{KINDS, Service, TOTALS, built_in};
-use crate::engine::Engine;
+use crate::engine::{Engine, VniRange};
 use crate::environment::InitialServices;
 use crate::fabric::{Directory, Fabric, Use};
 
@@ -156,6 +156,14 @@ impl ServiceRegistry {
         }
     }
 
+    /// Returns the VNIs that share PIDs with a VNI: those of the first enabled service that has it, or
+    /// the VNI alone.
+    pub fn vnis_with(&self, vni: u16) -> VniRange {
+        let mut services = self.services.iter().filter(|service| service.enabled);
+        let vnis = services.find_map(|service| service.vnis_with(vni));
+        vnis.unwrap_or(VniRange::single(vni))
+    }
+
     /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
     /// service.
     fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
@@ -163,7 +171,7 @@ impl ServiceRegistry {
             .ok()
             .filter(|&vni| vni != 0)
             .ok_or(Errno::INVAL)?;
-        let having = |service: &&Service| service.enabled && service.has_vni(vni);
+        let having = |service: &&Service| service.enabled && service.vnis_with(vni).is_some();
         let mut services = self.services.iter().filter(having).peekable();
         if services.peek().is_none() {
             return if rustix::process::geteuid().is_root() {
