@@ -52,7 +52,7 @@ Link             : up
 Link MTU         : 2112 bytes
 Retry Handler    : running
 Board            : Not Available
-Service 1        : enabled; VNIs 1,10; anyone; system
+Service 1        : enabled; VNIs 1,10; anyone
   In Use/Limit   : PTE 0/2047  TXQ 0/1024  TGQ 0/512  EQ 0/2047
                  : CT 0/2047  LE 0/16384  TLE 0/512  AC 0/1022
 Service 2        : enabled; VNIs 16-31; anyone

@@ -75,14 +75,14 @@ static void services(void)
 	CHECK_EQ(cxil_svc_enable(rig.dev, id, false), changed);
 	CHECK_EQ(cxil_set_svc_lpr(rig.dev, id, 3), changed);
 	CHECK_EQ(cxil_svc_set_exclusive_cp(rig.dev, id, true), changed);
-	CHECK_EQ(cxil_svc_set_netns(rig.dev, id, 4), changed);
+	CHECK_EQ(cxil_svc_set_netns(rig.dev, id, 4), is_root() ? -EEXIST : -EPERM);
 	CHECK_EQ(cxil_svc_set_vni_range(rig.dev, id, 8, 9), is_root() ? -EINVAL : -EPERM);
 	CHECK_EQ(cxil_get_svc(rig.dev, id, &found), 0);
 	CHECK(found.svc_id == id && (!is_root() || (found.num_vld_vnis == 1 && found.vnis[0] == 77)));
 	CHECK_EQ(cxil_get_svc_lpr(rig.dev, id), is_root() ? 3 : 1);
 	CHECK_EQ(cxil_svc_get_exclusive_cp(rig.dev, id, &exclusive), 0);
-	CHECK_EQ(cxil_svc_get_netns(rig.dev, id, &netns), 0);
-	CHECK(exclusive == is_root() && netns == (is_root() ? 4u : 0u));
+	CHECK_EQ(cxil_svc_get_netns(rig.dev, id, &netns), -EINVAL);
+	CHECK(exclusive == is_root());
 	CHECK_EQ(cxil_destroy_svc(rig.dev, id), changed);
 	rig_close(&rig);
 }
@@ -96,8 +96,8 @@ static void interfaces_and_memory(void)
 
 	CHECK_EQ(cxil_alloc_trig_cp(rig.lni, 10, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP, NON_TRIG_LCID, &cp), 0);
 	CHECK_EQ(cp->lcid, 1);
-	CHECK_EQ(cxil_modify_cp(rig.lni, cp, 1), 0);
-	CHECK_EQ(cp->vni, 1);
+	CHECK_EQ(cxil_modify_cp(rig.lni, cp, 1), -EINVAL);
+	CHECK_EQ(cp->vni, 10);
 	CHECK_EQ(cxil_destroy_cp(cp), 0);
 	CHECK(rig.domain->pid == 0 && rig.domain->vni == 1);
 	CHECK_EQ(cxil_reserve_domain(rig.lni, 1, C_PID_ANY, 4), 1);

@@ -1,9 +1,11 @@
-//! The NICs of this machine, from environment variables.
+//! The NICs of this machine and the parameters of their driver, from environment variables.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `CXIDIAG_NICS` | number of NICs, 1 to 100 | 100, of which lists show the first 4 |
 //! | `CXIDIAG_NIDS` | their addresses, separated by commas | 0x12 for the first |
+//! | `CXIDIAG_SERVICES` | `enabled` or `disabled`: service 1 alone, in this state | four services |
+//! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
 //!
 //! NICs without a given address get the addresses after the last given one.
 
@@ -82,6 +84,81 @@ impl Nics {
     }
 }
 
+/// The services that a NIC has until an administrator changes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialServices {
+    /// The default service, and further ones for cases that programs meet.
+    Examples,
+    /// The default service alone, as the driver makes it.
+    DefaultOnly { enabled: bool },
+}
+
+/// The QoS profiles of the driver (jobs.md 1.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QosProfile {
+    Hpc,
+    LlBeBdEt,
+    LlBeBdEt1Et2,
+}
+
+/// What parameters of the driver set on hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Driver {
+    pub services: InitialServices,
+    pub qos: QosProfile,
+}
+
+impl Driver {
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// One line that names the variable.
+    pub fn from_environment() -> Result<Self, String> {
+        Self::new(env::var_os("CXIDIAG_SERVICES"), env::var_os("CXIDIAG_QOS"))
+    }
+
+    fn new(services: Option<OsString>, qos: Option<OsString>) -> Result<Self, String> {
+        let services = choice(
+            "CXIDIAG_SERVICES",
+            services,
+            InitialServices::Examples,
+            &[
+                ("enabled", InitialServices::DefaultOnly { enabled: true }),
+                ("disabled", InitialServices::DefaultOnly { enabled: false }),
+            ],
+        )?;
+        let qos = choice(
+            "CXIDIAG_QOS",
+            qos,
+            QosProfile::LlBeBdEt,
+            &[
+                ("HPC", QosProfile::Hpc),
+                ("LL_BE_BD_ET", QosProfile::LlBeBdEt),
+                ("LL_BE_BD_ET1_ET2", QosProfile::LlBeBdEt1Et2),
+            ],
+        )?;
+        Ok(Self { services, qos })
+    }
+}
+
+/// Returns the choice that a variable names; `default` if it is not set or empty.
+fn choice<T: Copy>(
+    variable: &str,
+    value: Option<OsString>,
+    default: T,
+    choices: &[(&str, T)],
+) -> Result<T, String> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return Ok(default);
+    };
+    let named = choices.iter().find(|(name, _)| value == *name);
+    named.map(|&(_, choice)| choice).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let value = value.display();
+        format!("{variable}={value}: expected {}", names.join(" or "))
+    })
+}
+
 /// Parses the addresses of `count` NICs.
 fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
     let given: Option<Vec<u32>> = text.split(',').map(number).collect();
@@ -131,6 +208,27 @@ mod tests {
         let found: Vec<_> = (0..5).map(|nic| nics.address(nic)).collect();
         assert_eq!(found, [Some(0x100), Some(7), Some(8), Some(9), None]);
         assert_eq!(nics.listed, 4);
+    }
+
+    #[test]
+    fn reads_driver_parameters() {
+        let driver = |services: &str, qos: &str| {
+            let found = Driver::new(Some(services.into()), Some(qos.into()))?;
+            Ok::<_, String>((found.services, found.qos))
+        };
+        let default = (InitialServices::Examples, QosProfile::LlBeBdEt);
+        assert_eq!(driver("", ""), Ok(default));
+        let disabled = InitialServices::DefaultOnly { enabled: false };
+        assert_eq!(driver("disabled", "HPC"), Ok((disabled, QosProfile::Hpc)));
+        let enabled = InitialServices::DefaultOnly { enabled: true };
+        let wide = QosProfile::LlBeBdEt1Et2;
+        assert_eq!(driver("enabled", "LL_BE_BD_ET1_ET2"), Ok((enabled, wide)));
+        assert_eq!(
+            driver("1", ""),
+            Err("CXIDIAG_SERVICES=1: expected enabled or disabled".into())
+        );
+        let message = driver("", "hpc").unwrap_err();
+        assert!(message.starts_with("CXIDIAG_QOS=hpc: "), "{message}");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! | `cpu` | CPU time for the engine thread |
 //! | `interrupt` | descriptors that programs sleep on |
 //! | `sysfs` | the NICs as files of the kernel show them |
-//! | `environment` | the NICs of a machine, from environment variables |
+//! | `environment` | the NICs of a machine and parameters of their driver, from environment variables |
 //! | `fork` | files that child processes must not inherit |
 //! | `fork_marks` | memory that child processes do not inherit, on request |
 //! | `pages` | memory shared with other threads and processes |
@@ -45,6 +45,7 @@ pub use libcxi::api;
 /// One line for the user: variable, value, and what is allowed.
 pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
+    environment::Driver::from_environment()?;
     fabric::check_environment()?;
     Ok(())
 }

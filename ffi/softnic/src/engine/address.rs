@@ -1,4 +1,44 @@
-//! Addresses of portals table entries (nic.md 4).
+//! VNIs, and addresses of portals table entries (nic.md 4).
+
+/// The VNIs of one profile of the receive unit: one VNI, or the range of a service. Their number is
+/// a power of two, and the first is a multiple of it (libcxi.md 3.3). They share PIDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VniRange {
+    first: u16,
+    last: u16,
+}
+
+impl VniRange {
+    /// Makes a range of valid VNIs; `None` if its size or its place is not allowed.
+    pub fn new(first: u16, last: u16) -> Option<Self> {
+        let size = (u32::from(last) + 1).checked_sub(first.into())?;
+        let is_valid = first > 0 && size.is_power_of_two() && u32::from(first).is_multiple_of(size);
+        is_valid.then_some(Self { first, last })
+    }
+
+    /// Makes a range of one VNI.
+    pub fn single(vni: u16) -> Self {
+        Self {
+            first: vni,
+            last: vni,
+        }
+    }
+
+    /// Returns the first and the last VNI.
+    pub fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
+    }
+
+    /// Whether a VNI is one of them.
+    pub fn contains(self, vni: u16) -> bool {
+        (self.first..=self.last).contains(&vni)
+    }
+
+    /// Whether two ranges have a VNI in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
 
 /// VNI, PID and index of a portals table entry on a NIC, in one word, which is compared at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,6 +49,14 @@ impl Address {
     #[inline]
     pub fn new(vni: u16, pid: u16, index: u16) -> Self {
         Self(u64::from(vni) | u64::from(pid) << 16 | u64::from(index) << 32)
+    }
+
+    /// Whether it has this PID and index, on any VNI of a range.
+    #[inline]
+    pub fn is_on(self, vnis: VniRange, pid: u16, index: u16) -> bool {
+        // Alignment makes the VNIs of a range differ in their lower bits only.
+        let any = u64::from(vnis.first ^ vnis.last);
+        (self.0 ^ Self::new(vnis.first, pid, index).0) & !any == 0
     }
 
     /// Returns the VNI.
@@ -33,5 +81,43 @@ impl Address {
     #[inline]
     pub fn from_parts(endpoint: u32, index: u16) -> Self {
         Self(u64::from(endpoint) | u64::from(index) << 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_aligned_powers_of_two() {
+        for (first, last) in [(1, 1), (65535, 65535), (2, 3), (16, 31), (1 << 15, 65535)] {
+            let range = VniRange::new(first, last).unwrap();
+            assert_eq!(range.bounds(), (first, last));
+        }
+        for (first, last) in [
+            (0, 0),
+            (0, 65535),
+            (1, 2),
+            (2, 4),
+            (8, 23),
+            (17, 16),
+            (9, 7),
+        ] {
+            assert_eq!(VniRange::new(first, last), None, "{first} to {last}");
+        }
+    }
+
+    #[test]
+    fn compares_ranges_and_addresses() {
+        let range = VniRange::new(16, 31).unwrap();
+        for vni in 0..64 {
+            let is_inside = (16..32).contains(&vni);
+            assert_eq!(range.contains(vni), is_inside);
+            assert_eq!(range.overlaps(VniRange::single(vni)), is_inside);
+            assert_eq!(Address::new(vni, 3, 7).is_on(range, 3, 7), is_inside);
+        }
+        assert!(!Address::new(16, 4, 7).is_on(range, 3, 7));
+        assert!(!Address::new(16, 3, 8).is_on(range, 3, 7));
+        assert!(range.overlaps(VniRange::new(1 << 4, 31).unwrap()));
     }
 }

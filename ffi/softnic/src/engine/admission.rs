@@ -33,7 +33,7 @@ impl<W: Wire> Engine<W> {
             return (None, packet.return_code.into());
         }
         let address = packet.address;
-        let map = self.maps.iter().find(|(_, map)| map.address() == address);
+        let map = self.maps.iter().find(|(_, map)| map.serves(address));
         let Some(number) = map.map(|(_, map)| map.pte) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };

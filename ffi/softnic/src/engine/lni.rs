@@ -2,6 +2,7 @@
 
 use cxi_sys::C_COMM_PROF_PER_CQ;
 
+use super::address::VniRange;
 use super::memory::AddressSpace;
 
 /// Communication profiles of one LNI.
@@ -38,27 +39,19 @@ impl Lni {
     }
 }
 
-/// A PID on a VNI.
+/// A PID on the VNIs of a profile of the receive unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
     pub lni: usize,
-    pub vni: u16,
+    pub vnis: VniRange,
     pub pid: u16,
 }
 
-/// Consecutive PIDs that only domains of one LNI can have.
+/// A PID that only a domain of one LNI can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    pub vni: u16,
-    pub first: u16,
-    pub count: u16,
-}
-
-impl Reservation {
-    /// Whether it contains a PID.
-    pub fn contains(&self, vni: u16, pid: u16) -> bool {
-        self.vni == vni && pid >= self.first && pid - self.first < self.count
-    }
+    pub vnis: VniRange,
+    pub pid: u16,
 }
 
 /// A memory descriptor: memory mapped for the NIC.

@@ -72,6 +72,7 @@ mod test_node;
 
 use cxi_sys::*;
 
+pub use address::VniRange;
 use counter::Counting;
 use event_queue::EventQueue;
 pub use lni::{Domain, Lni, Md, PROFILES, Profile, Reservation};

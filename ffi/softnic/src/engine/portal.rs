@@ -2,7 +2,7 @@
 
 use cxi_sys::*;
 
-use super::address::Address;
+use super::address::{Address, VniRange};
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
 use super::events::{self, PoolUse, Target};
@@ -118,17 +118,17 @@ impl Pte {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortalMap {
     pub domain: usize,
-    pub vni: u16,
+    pub vnis: VniRange,
     pub pid: u16,
     pub index: u16,
     pub pte: usize,
 }
 
 impl PortalMap {
-    /// Returns the address that packets carry.
+    /// Whether packets with this address are for the entry.
     #[inline]
-    pub fn address(&self) -> Address {
-        Address::new(self.vni, self.pid, self.index)
+    pub fn serves(&self, address: Address) -> bool {
+        address.is_on(self.vnis, self.pid, self.index)
     }
 }
 

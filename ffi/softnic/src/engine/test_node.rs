@@ -17,7 +17,7 @@ use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
 use super::wire::{Arrival, Peer, Wire};
-use super::{Engine, Lni, Profile, ReturnCode};
+use super::{Engine, Lni, Profile, ReturnCode, VniRange};
 use crate::pages::Pages;
 
 pub const VNI: u16 = 1;
@@ -159,7 +159,7 @@ impl Node {
         let pte = engine.ptes.insert(pte).unwrap();
         let map = PortalMap {
             domain: 1,
-            vni: VNI,
+            vnis: VniRange::single(VNI),
             pid: PID,
             index: 0,
             pte,

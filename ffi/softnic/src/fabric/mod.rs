@@ -28,26 +28,24 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::futex;
 
-use crate::engine::ReturnCode;
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::telemetry::PacketCounts;
 use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::engine::{ReturnCode, VniRange};
+use crate::environment::Driver;
 use crate::fork;
 pub use directory::Directory;
 use directory::is_owned;
 use early::EarlyPackets;
 use gathered::{Gathered, Unread};
 use link_model::LinkModel;
-use port::{ENDPOINTS, LANES, TIMED};
+use port::{Endpoints, LANES, TIMED, VNIS};
 pub use port::{Port, Use};
 use remote::Remote;
 
 /// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 const SOON: u64 = 100_000;
-
-/// VNIs on which a NIC can have domains: the size of a table of its receive unit (libcxi.md 6).
-const VNIS: usize = 256;
 
 /// The result of the last lookup of an address.
 struct Route {
@@ -55,8 +53,9 @@ struct Route {
     vni: u16,
     pid: u16,
     peer: Peer,
-    /// The entry of the endpoint table with the address.
-    claim: usize,
+    /// The row of the peer's table of VNIs with the address, and its VNIs.
+    row: usize,
+    vnis: VniRange,
 }
 
 /// A lane of the own port.
@@ -89,6 +88,8 @@ pub struct Fabric {
     early: EarlyPackets,
     /// The earliest due time of the packets that were not due at the last poll.
     next_due: Option<u64>,
+    /// What parameters of the driver set on hardware.
+    pub driver: Driver,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -100,6 +101,7 @@ impl Fabric {
     /// EINVAL for invalid environment variables; errors of the file system.
     pub fn join(nid: u32) -> Result<Self, Errno> {
         let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
+        let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let path = directory::path()?;
         let directory = Directory::lock(&path)?;
         directory.sweep()?;
@@ -125,6 +127,7 @@ impl Fabric {
             link: LinkModel::new(settings, nid, slot),
             early: EarlyPackets::new(),
             next_due: None,
+            driver,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })
@@ -160,65 +163,50 @@ impl Fabric {
             .collect())
     }
 
-    /// Claims `count` consecutive PIDs on `vni` for this NIC, from `pid` on or the lowest free
+    /// Claims `count` consecutive PIDs on `vnis` for this NIC, from `pid` on or the lowest free
     /// ones. Returns the first.
     ///
     /// # Errors
-    /// EEXIST if a port of this NIC has one of them; ENOSPC if there are too few below 510
-    /// (libcxi.md 6), if the NIC has domains on too many VNIs, or if this port has too many
-    /// endpoints.
-    pub fn claim(&mut self, vni: u16, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
+    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too few
+    /// below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
+    pub fn claim(&mut self, vnis: VniRange, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
-        let mut taken = [false; C_PID_ANY as usize];
-        let mut vnis = BTreeSet::from([vni]);
-        for (_, _, header) in directory.ports(self.nid)? {
-            for (of_vni, of_pid) in header
-                .endpoints
-                .iter()
-                .filter_map(|&word| port::parse_endpoint(word))
-            {
-                vnis.insert(of_vni);
-                if of_vni == vni
-                    && let Some(taken) = taken.get_mut(usize::from(of_pid))
-                {
-                    *taken = true;
-                }
-            }
-        }
-        if vnis.len() > VNIS {
+        let ports = directory.ports(self.nid)?;
+        let in_use = || ports.iter().flat_map(|(_, _, header)| &header.endpoints);
+        let mut rows: BTreeSet<VniRange> = in_use().map(|endpoints| endpoints.vnis).collect();
+        rows.insert(vnis);
+        if rows.len() > VNIS {
             return Err(Errno::NOSPC);
         }
-        let count = usize::from(count);
-        let free = |first: &u16| {
-            let pids = taken.get(usize::from(*first)..usize::from(*first) + count);
-            pids.is_some_and(|pids| !pids.contains(&true))
+        let is_free = |pid: u16| {
+            !in_use().any(|endpoints| endpoints.vnis.overlaps(vnis) && endpoints.contains(pid))
         };
-        // The wildcard never selects the highest PID.
-        let last = (C_PID_ANY as usize - 1).saturating_sub(count) as u16;
-        let first = match pid {
-            Some(pid) => Some(pid).filter(free).ok_or(Errno::EXIST)?,
-            None => (0..=last).find(free).ok_or(Errno::NOSPC)?,
+        let free: Vec<bool> = (0..C_PID_ANY as u16).map(is_free).collect();
+        let are_free = |pids: &[bool]| pids.iter().all(|&is_free| is_free);
+        let (highest, others) = (free.len() - 1, usize::from(count));
+        let first = match pid.map(usize::from) {
+            Some(pid) => free
+                .get(pid..pid + others)
+                .is_some_and(are_free)
+                .then_some(pid)
+                .ok_or(Errno::EXIST)?,
+            // The wildcard never selects the highest PID.
+            None => free[..highest]
+                .windows(others)
+                .position(are_free)
+                .ok_or(Errno::NOSPC)?,
         };
-        let is_free = |place: &usize| self.port.endpoint(*place).load(Ordering::Relaxed) == 0;
-        let places: Vec<usize> = (0..ENDPOINTS).filter(is_free).take(count).collect();
-        if places.len() < count {
-            return Err(Errno::NOSPC);
+        let first = first as u16;
+        if self.port.add_pids(vnis, first..first + count) {
+            Ok(first)
+        } else {
+            Err(Errno::NOSPC)
         }
-        for (place, pid) in places.into_iter().zip(first..) {
-            let claimed = port::endpoint(vni, pid);
-            self.port.endpoint(place).store(claimed, Ordering::Release);
-        }
-        Ok(first)
     }
 
     /// Releases a PID.
-    pub fn unclaim(&mut self, vni: u16, pid: u16) {
-        for place in 0..ENDPOINTS {
-            let word = self.port.endpoint(place);
-            if word.load(Ordering::Relaxed) == port::endpoint(vni, pid) {
-                word.store(0, Ordering::Release);
-            }
-        }
+    pub fn unclaim(&mut self, vnis: VniRange, pid: u16) {
+        self.port.remove_pid(vnis, pid);
     }
 
     /// Resolves an address in the directory.
@@ -238,23 +226,20 @@ impl Fabric {
         // difference (nic.md 4.3).
         let mut vni_known = nid == self.nid;
         for (slot, file, header) in ports {
-            let claims = header
-                .endpoints
-                .iter()
-                .map(|&word| port::parse_endpoint(word));
-            for (claim, found) in claims.enumerate() {
-                vni_known |= found.is_some_and(|(of_vni, _)| of_vni == vni);
-                if found == Some((vni, pid)) {
-                    let peer = self.connect(&directory, (nid, slot), file, header.instance)?;
-                    self.routes.push(Route {
-                        nid,
-                        vni,
-                        pid,
-                        peer,
-                        claim,
-                    });
-                    return Ok(peer);
-                }
+            let of_vni = |endpoints: &&Endpoints| endpoints.vnis.contains(vni);
+            let mut endpoints = header.endpoints.iter().filter(of_vni).peekable();
+            vni_known |= endpoints.peek().is_some();
+            if let Some(endpoints) = endpoints.find(|endpoints| endpoints.contains(pid)) {
+                let peer = self.connect(&directory, (nid, slot), file, header.instance)?;
+                self.routes.push(Route {
+                    nid,
+                    vni,
+                    pid,
+                    peer,
+                    row: endpoints.row,
+                    vnis: endpoints.vnis,
+                });
+                return Ok(peer);
             }
         }
         Err(if vni_known {
@@ -414,9 +399,7 @@ impl Fabric {
     /// other NIC is alive. Lanes need no release, because their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.path)?;
-        for place in 0..ENDPOINTS {
-            self.port.endpoint(place).store(0, Ordering::Release);
-        }
+        self.port.remove_pids();
         directory.sweep()?;
         directory.remove(self.nid, self.slot)
     }
@@ -444,8 +427,7 @@ impl Wire for Fabric {
         for route in &self.routes {
             if (route.nid, route.vni, route.pid) == (nid, vni, pid)
                 && let Some(remote) = &self.remotes[route.peer]
-                && remote.port.endpoint(route.claim).load(Ordering::Relaxed)
-                    == port::endpoint(vni, pid)
+                && remote.port.serves(route.row, route.vnis, pid)
             {
                 return Ok(route.peer);
             }

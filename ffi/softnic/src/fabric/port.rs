@@ -7,34 +7,43 @@
 //! All offsets are in bytes. Fields of the header that change often have separate cache lines.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use crate::engine::VniRange;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x06");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x07");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
 const LANES_AT: usize = 128;
-const ENDPOINTS_AT: usize = 192;
+/// The VNIs on which the owner has PIDs, and below a bit for each PID.
+const VNIS_AT: usize = 192;
+const PIDS_AT: usize = 4096;
 /// The resources that each LNI of the owner uses, by its number.
-const USE_AT: usize = 4096;
+const USE_AT: usize = PIDS_AT + VNIS * 8 * PID_WORDS;
 const USE_LEN: usize = 32;
 const HEADER_LEN: usize = USE_AT + LNIS * USE_LEN;
 
 /// LNIs of one open NIC, by their numbers.
 pub const LNIS: usize = 256;
 
-/// Endpoints that one open NIC can claim.
-pub const ENDPOINTS: usize = 64;
+/// VNIs, or ranges of VNIs, on which a NIC can have PIDs: the size of a table of its receive unit
+/// (libcxi.md 6).
+pub const VNIS: usize = 256;
+
+/// Words with a bit for each PID, and for the wildcard, which is never claimed.
+const PID_WORDS: usize = (C_PID_ANY as usize + 1) / 64;
 
 /// Lanes of a port, which is the number of NICs that can send to it.
 pub const LANES: usize = 64;
@@ -60,23 +69,43 @@ const PORT_LEN: usize = HEADER_LEN + LANES * LANE_LEN;
 /// A bit of the first word of a cell: its packet has a due time.
 pub const TIMED: u64 = WIRE_FLAG;
 
-/// Marks an endpoint word as in use; below it are VNI and PID.
+/// Marks a word of the VNI table as in use; below it are the first and the last VNI.
 const CLAIMED: u64 = 1 << 32;
 
-/// Returns an endpoint as a word of the table.
-pub fn endpoint(vni: u16, pid: u16) -> u64 {
-    CLAIMED | u64::from(vni) << 16 | u64::from(pid)
+fn vni_word(vnis: VniRange) -> u64 {
+    let (first, last) = vnis.bounds();
+    CLAIMED | u64::from(first) << 16 | u64::from(last)
 }
 
-/// Returns VNI and PID of an endpoint in use.
-pub fn parse_endpoint(word: u64) -> Option<(u16, u16)> {
-    (word & CLAIMED != 0).then_some(((word >> 16) as u16, word as u16))
+fn parse_vni_word(word: u64) -> Option<VniRange> {
+    let used = word & CLAIMED != 0;
+    VniRange::new((word >> 16) as u16, word as u16).filter(|_| used)
+}
+
+/// The PIDs of a port on some VNIs.
+pub struct Endpoints {
+    /// Its place in the table of VNIs.
+    pub row: usize,
+    pub vnis: VniRange,
+    pids: [u64; PID_WORDS],
+}
+
+impl Endpoints {
+    /// Whether a PID is in use.
+    pub fn contains(&self, pid: u16) -> bool {
+        let word = self.pids.get(usize::from(pid) / 64);
+        word.is_some_and(|word| word & pid_bit(pid) != 0)
+    }
+}
+
+fn pid_bit(pid: u16) -> u64 {
+    1 << (pid % 64)
 }
 
 /// A copy of the header of a port.
 pub struct Header {
     pub instance: u64,
-    pub endpoints: Vec<u64>,
+    pub endpoints: Vec<Endpoints>,
 }
 
 /// The resources in use by an LNI that services limit.
@@ -131,14 +160,20 @@ pub fn read_header(file: &File) -> Option<Header> {
     if file.metadata().ok()?.len() != PORT_LEN as u64 {
         return None;
     }
-    let mut bytes = [0; ENDPOINTS_AT + 8 * ENDPOINTS];
+    let mut bytes = [0; USE_AT];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| u64::from_le_bytes(words[at / 8]);
     (word(MAGIC_AT) == MAGIC).then(|| Header {
         instance: word(INSTANCE_AT),
-        endpoints: (0..ENDPOINTS)
-            .map(|index| word(ENDPOINTS_AT + 8 * index))
+        endpoints: (0..VNIS)
+            .filter_map(|row| {
+                Some(Endpoints {
+                    row,
+                    vnis: parse_vni_word(word(VNIS_AT + 8 * row))?,
+                    pids: std::array::from_fn(|index| word(pids_at(row) + 8 * index)),
+                })
+            })
             .collect(),
     })
 }
@@ -197,10 +232,58 @@ impl Port {
         self.pages.word(LANES_AT)
     }
 
-    /// Returns an entry of the endpoint table.
-    pub fn endpoint(&self, index: usize) -> &AtomicU64 {
-        assert!(index < ENDPOINTS);
-        self.pages.word(ENDPOINTS_AT + 8 * index)
+    /// Whether a row of the table of VNIs has these VNIs and this PID.
+    #[inline]
+    pub fn serves(&self, row: usize, vnis: VniRange, pid: u16) -> bool {
+        let pids = self.pids(row, pid).load(Ordering::Relaxed);
+        pids & pid_bit(pid) != 0 && self.vni(row).load(Ordering::Relaxed) == vni_word(vnis)
+    }
+
+    /// Adds PIDs on some VNIs; false if there is no room for further VNIs. The directory must be
+    /// locked.
+    pub fn add_pids(&self, vnis: VniRange, pids: Range<u16>) -> bool {
+        let row = self.row_of(vni_word(vnis)).or_else(|| self.row_of(0));
+        let Some(row) = row else {
+            return false;
+        };
+        for pid in pids {
+            self.pids(row, pid)
+                .fetch_or(pid_bit(pid), Ordering::Relaxed);
+        }
+        self.vni(row).store(vni_word(vnis), Ordering::Release);
+        true
+    }
+
+    /// Removes a PID.
+    pub fn remove_pid(&self, vnis: VniRange, pid: u16) {
+        let Some(row) = self.row_of(vni_word(vnis)) else {
+            return;
+        };
+        self.pids(row, pid)
+            .fetch_and(!pid_bit(pid), Ordering::Relaxed);
+        let mut words = (0..PID_WORDS).map(|word| self.pages.word(pids_at(row) + 8 * word));
+        if words.all(|word| word.load(Ordering::Relaxed) == 0) {
+            self.vni(row).store(0, Ordering::Release);
+        }
+    }
+
+    /// Removes all PIDs.
+    pub fn remove_pids(&self) {
+        (0..VNIS).for_each(|row| self.vni(row).store(0, Ordering::Release));
+    }
+
+    fn row_of(&self, word: u64) -> Option<usize> {
+        (0..VNIS).find(|&row| self.vni(row).load(Ordering::Relaxed) == word)
+    }
+
+    fn vni(&self, row: usize) -> &AtomicU64 {
+        assert!(row < VNIS);
+        self.pages.word(VNIS_AT + 8 * row)
+    }
+
+    fn pids(&self, row: usize, pid: u16) -> &AtomicU64 {
+        assert!(row < VNIS && u32::from(pid) <= C_PID_ANY);
+        self.pages.word(pids_at(row) + 8 * usize::from(pid / 64))
     }
 
     /// Returns the instance of the NIC that owns a lane; 0 is none.
@@ -297,6 +380,10 @@ impl Port {
         self.lanes().fetch_or(1 << lane, Ordering::AcqRel);
         Ok(position)
     }
+}
+
+fn pids_at(row: usize) -> usize {
+    PIDS_AT + row * 8 * PID_WORDS
 }
 
 fn lane_at(lane: usize) -> usize {

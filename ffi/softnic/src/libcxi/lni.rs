@@ -10,6 +10,7 @@ use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_r
 use super::device::PID_COUNT;
 use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
+use crate::environment::QosProfile;
 use crate::fabric::Fabric;
 use crate::nic::Nic;
 
@@ -106,9 +107,7 @@ pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
             }
             if let Some(lni) = engine.lnis.get(*number) {
                 for reserved in &lni.reservations {
-                    for pid in reserved.first..reserved.first + reserved.count {
-                        engine.wire.unclaim(reserved.vni, pid);
-                    }
+                    engine.wire.unclaim(reserved.vnis, reserved.pid);
                 }
             }
             engine.remove_lni(*number);
@@ -135,16 +134,37 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.counters.count_of(lni) > 0
 }
 
-/// Checks that this NIC has a traffic class: one of the driver's default QoS profile, LL_BE_BD_ET
-/// (libcxi.md 5). EPERM for the Ethernet class unless the caller is root; otherwise EINVAL.
-fn check_class(tc: cxi_traffic_class, tc_type: cxi_traffic_class_type) -> Result<(), Errno> {
-    match (tc, tc_type) {
-        (CXI_TC_ETH, _) => require_root().and(Err(Errno::INVAL)),
-        (CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP)
-        | (CXI_TC_LOW_LATENCY | CXI_TC_BULK_DATA, CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED) => {
-            Ok(())
-        }
-        _ => Err(Errno::INVAL),
+/// Checks that a QoS profile has a traffic class for users (libcxi.md 5, jobs.md 1.7). EPERM for the
+/// Ethernet class unless the caller is root; otherwise EINVAL.
+fn check_class(
+    qos: QosProfile,
+    tc: cxi_traffic_class,
+    tc_type: cxi_traffic_class_type,
+) -> Result<(), Errno> {
+    let is_hpc = qos == QosProfile::Hpc;
+    let has_class = match tc {
+        CXI_TC_ETH => return require_root().and(Err(Errno::INVAL)),
+        CXI_TC_DEDICATED_ACCESS => is_hpc,
+        // In HPC it shares a priority with the NIC's own control traffic.
+        CXI_TC_LOW_LATENCY => !is_hpc,
+        CXI_TC_BULK_DATA | CXI_TC_BEST_EFFORT => true,
+        _ => false,
+    };
+    let leaves = if is_hpc {
+        CXI_TC_BEST_EFFORT
+    } else {
+        CXI_TC_LOW_LATENCY
+    };
+    let has_type = match tc_type {
+        CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED => true,
+        CXI_TC_TYPE_HRP => tc == CXI_TC_BEST_EFFORT,
+        CXI_TC_TYPE_COLL_LEAF => tc == leaves,
+        _ => false,
+    };
+    if has_class && has_type {
+        Ok(())
+    } else {
+        Err(Errno::INVAL)
     }
 }
 
@@ -181,8 +201,8 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
         };
         let lni = from_c!(handle(lni))?;
         let place = from_c!(output(cp))?;
-        check_class(tc, tc_type)?;
         let (lcid, vni) = lni.nic.with(|engine| {
+            check_class(engine.wire.driver.qos, tc, tc_type)?;
             let registry = ServiceRegistry::open(&engine.wire)?;
             let vni = registry.check_class(vni, tc)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
@@ -263,13 +283,8 @@ fn requested_pid(pid: c_uint) -> Result<Option<u16>, Errno> {
     }
 }
 
-/// Whether a PID is reserved for an LNI.
-fn is_reserved(lni: &Lni, vni: u16, pid: u16) -> bool {
-    let mut reservations = lni.reservations.iter();
-    reservations.any(|reserved| reserved.contains(vni, pid))
-}
-
-/// Makes a domain: claims a PID on a VNI.
+/// Makes a domain: claims a PID on a VNI, and on all VNIs of its range. A PID that is reserved for
+/// the LNI is then reserved no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_domain(
     lni: *mut cxil_lni,
@@ -282,21 +297,25 @@ pub unsafe extern "C" fn cxil_alloc_domain(
         let place = from_c!(output(domain))?;
         let wanted = requested_pid(pid)?;
         let (number, vni, pid) = lni.nic.with(|engine| {
-            let vni = ServiceRegistry::open(&engine.wire)?.check_vni(vni)?;
-            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            let reserved = wanted.filter(|&pid| is_reserved(owner, vni, pid));
-            let in_use = |pid| {
-                let mut domains = engine.domains.iter();
-                domains.any(|(_, other)| (other.vni, other.pid) == (vni, pid))
-            };
-            let pid = match reserved {
-                Some(pid) if in_use(pid) => return Err(Errno::EXIST),
-                Some(pid) => pid,
-                None => engine.wire.claim(vni, wanted, 1)?,
+            let registry = ServiceRegistry::open(&engine.wire)?;
+            let vni = registry.check_vni(vni)?;
+            let vnis = registry.vnis_with(vni);
+            drop(registry);
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            let reserved = owner
+                .reservations
+                .iter()
+                .position(|reserved| wanted == Some(reserved.pid) && reserved.vnis.contains(vni));
+            let Reservation { vnis, pid } = match reserved {
+                Some(reserved) => owner.reservations.swap_remove(reserved),
+                None => Reservation {
+                    vnis,
+                    pid: engine.wire.claim(vnis, wanted, 1)?,
+                },
             };
             let domain = Domain {
                 lni: lni.number,
-                vni,
+                vnis,
                 pid,
             };
             let number = engine.domains.insert(domain).ok_or(Errno::NOSPC)?;
@@ -325,10 +344,7 @@ pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int 
                 return Err(Errno::BUSY);
             }
             let domain = engine.domains.remove(*number).ok_or(Errno::INVAL)?;
-            let owner = engine.lnis.get(domain.lni);
-            if !owner.is_some_and(|lni| is_reserved(lni, domain.vni, domain.pid)) {
-                engine.wire.unclaim(domain.vni, domain.pid);
-            }
+            engine.wire.unclaim(domain.vnis, domain.pid);
             Ok(())
         })?;
         from_c!(destroy(domain));
@@ -336,8 +352,8 @@ pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int 
     })
 }
 
-/// Changes the VNI of a profile for all queues that use it, with the rules of [`cxil_alloc_cp`] for
-/// the VNI. EINVAL for a profile of another LNI.
+/// Changes the VNI of a profile for all queues that use it. EINVAL, also for root, unless the profile
+/// belongs to the LNI and is exclusive, and the VNIs are of one range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni: c_uint) -> c_int {
     answer(|| {
@@ -346,13 +362,18 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
         if !lni.owns(&cp.nic, cp.lni) {
             return Err(Errno::INVAL);
         }
-        let (tc, lcid) = (cp.public.tc, cp.public.lcid as usize);
+        let lcid = cp.public.lcid as usize;
         let vni = lni.nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
-            let vni = registry.check_class(vni, tc)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            let is_exclusive = registry.service(owner.service)?.exclusive_profiles;
             let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
-            entry.as_mut().ok_or(Errno::INVAL)?.vni = vni;
+            let profile = entry.as_mut().ok_or(Errno::INVAL)?;
+            let vni = u16::try_from(vni).map_err(|_| Errno::INVAL)?;
+            if !is_exclusive || !registry.vnis_with(profile.vni).contains(vni) {
+                return Err(Errno::INVAL);
+            }
+            profile.vni = vni;
             Ok(vni)
         })?;
         cp.public.__bindgen_anon_1.vni = vni.into();
@@ -361,9 +382,9 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
 }
 
 /// Reserves `count` consecutive PIDs for an LNI, from `pid` on or, for `C_PID_ANY`, the lowest free
-/// ones, and returns the first. Only the LNI can have domains on them, until it is destroyed;
-/// others get EEXIST, and `C_PID_ANY` never selects them. EINVAL for a count of 0 or beyond the
-/// PIDs; other errors as for [`cxil_alloc_domain`].
+/// ones, and returns the first. Until the LNI is destroyed it can make one domain on each; others
+/// get EEXIST, and `C_PID_ANY` never selects them. EINVAL for a count of 0 or beyond the PIDs; other
+/// errors as for [`cxil_alloc_domain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_reserve_domain(
     lni: *mut cxil_lni,
@@ -380,10 +401,14 @@ pub unsafe extern "C" fn cxil_reserve_domain(
         }
         let count = count as u16;
         lni.nic.with(|engine| {
-            let vni = ServiceRegistry::open(&engine.wire)?.check_vni(vni)?;
-            let first = engine.wire.claim(vni, wanted, count)?;
+            let registry = ServiceRegistry::open(&engine.wire)?;
+            let vnis = registry.vnis_with(registry.check_vni(vni)?);
+            drop(registry);
+            let first = engine.wire.claim(vnis, wanted, count)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
-            owner.reservations.push(Reservation { vni, first, count });
+            let pids = first..first + count;
+            let reserved = pids.map(|pid| Reservation { vnis, pid });
+            owner.reservations.extend(reserved);
             Ok(c_int::from(first))
         })
     })

@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cxil_map_pte(
                 .ok_or(Errno::INVAL)?;
             let map = PortalMap {
                 domain: domain.number,
-                vni: to.vni,
+                vnis: to.vnis,
                 pid: to.pid,
                 index: pid_offset as u16,
                 pte: pte.number,

@@ -112,7 +112,7 @@ fn describes_services() {
     let desc = service(dev, 1).unwrap();
     assert_eq!(
         (desc.tcs, desc.restricted_tcs()),
-        ([true, true, true, true, false], 1)
+        ([true, true, true, true, false], 0)
     );
     // SAFETY: integers, all views of which are valid.
     let limits = unsafe { desc.limits.__bindgen_anon_1.__bindgen_anon_1 };

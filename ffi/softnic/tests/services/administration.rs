@@ -29,7 +29,8 @@ fn rejects_null_and_unknown_services() {
     call!(cxil_free_svc_rsrc_list(null_mut()));
     // SAFETY: integers, for which zero is a value.
     let mut found: cxi_rsrc_use = unsafe { std::mem::zeroed() };
-    let (mut netns, mut exclusive) = (9, true);
+    let mut exclusive = true;
+    let mut netns = 9;
     assert_eq!(call!(cxil_get_svc_rsrc_use(dev, 1, null_mut())), -EINVAL);
     assert_eq!(call!(cxil_svc_get_netns(dev, 1, null_mut())), -EINVAL);
     assert_eq!(
@@ -46,9 +47,8 @@ fn rejects_null_and_unknown_services() {
         assert_eq!(call!(cxil_get_svc_lpr(dev, id)), -EINVAL);
     }
     assert_eq!((netns, exclusive), (9, true), "left alone");
-    assert_eq!(call!(cxil_svc_get_netns(dev, 1, &mut netns)), 0);
     assert_eq!(call!(cxil_svc_get_exclusive_cp(dev, 1, &mut exclusive)), 0);
-    assert_eq!((netns, exclusive), (0, false));
+    assert!(!exclusive);
     assert_eq!(call!(cxil_get_svc_lpr(dev, 1)), 1);
     close(dev);
 }
@@ -119,6 +119,7 @@ fn file_exists_only_while_services_are_changed() {
         "a NIC's own"
     );
     assert_eq!(alloc(dev, &third), Ok(3));
+    assert_eq!(enable(dev, 3, false), Ok(0), "as before");
     assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-13.0"]);
     close(dev);
     close(other);
@@ -131,7 +132,7 @@ type Flaw = fn(&mut cxi_svc_desc);
 fn rejects_invalid_descriptions() {
     alone!();
     let Some(dev) = administrator() else { return };
-    let flaws: [(&str, Flaw); 13] = [
+    let flaws: [(&str, Flaw); 11] = [
         ("no VNI", |desc| desc.num_vld_vnis = 0),
         ("more VNIs than there is room for", |desc| {
             desc.num_vld_vnis = 5
@@ -140,12 +141,10 @@ fn rejects_invalid_descriptions() {
         ("a VNI twice", |desc| {
             (desc.num_vld_vnis, desc.vnis) = (3, [70, 71, 70, 0])
         }),
-        ("no members", |desc| desc.set_restricted_members(1)),
         ("a member of no type", |desc| {
             *desc = for_member(70, CXI_SVC_MEMBER_UID, 0);
             desc.members[0].type_ = CXI_SVC_MEMBER_MAX;
         }),
-        ("no class", |desc| desc.set_restricted_tcs(1)),
         ("more kept than allowed", |desc| {
             limit(desc, CXI_RSRC_TYPE_CT, 3, 4)
         }),
@@ -192,11 +191,10 @@ fn rejects_invalid_descriptions() {
     close(dev);
 }
 
-/// LNIs for an RGID, exclusive profiles, network namespace, and range of a service.
-fn settings(dev: Dev, id: u32) -> (i32, bool, u32, Option<(u16, u16)>) {
-    let (mut exclusive, mut netns, mut min, mut max) = (false, 0, 0, 0);
+/// LNIs for an RGID, exclusive profiles, and range of a service.
+fn settings(dev: Dev, id: u32) -> (i32, bool, Option<(u16, u16)>) {
+    let (mut exclusive, mut min, mut max) = (false, 0, 0);
     assert_eq!(call!(cxil_svc_get_exclusive_cp(dev, id, &mut exclusive)), 0);
-    assert_eq!(call!(cxil_svc_get_netns(dev, id, &mut netns)), 0);
     let range = match call!(cxil_svc_get_vni_range(dev, id, &mut min, &mut max)) {
         0 => Some((min, max)),
         code => {
@@ -204,7 +202,7 @@ fn settings(dev: Dev, id: u32) -> (i32, bool, u32, Option<(u16, u16)>) {
             None
         }
     };
-    (call!(cxil_get_svc_lpr(dev, id)), exclusive, netns, range)
+    (call!(cxil_get_svc_lpr(dev, id)), exclusive, range)
 }
 
 #[test]
@@ -215,13 +213,12 @@ fn update_keeps_settings_with_separate_calls() {
     ranged.set_restricted_vnis(0);
     ranged.svc_id = 5;
     assert_eq!(alloc(dev, &ranged), Ok(5));
-    assert_eq!(settings(dev, 5), (1, false, 0, Some((0, 0))));
+    assert_eq!(settings(dev, 5), (1, false, Some((0, 0))));
     for lnis in [0, 9, u32::MAX] {
         assert_eq!(call!(cxil_set_svc_lpr(dev, 5, lnis)), -EINVAL, "{lnis}");
     }
     assert_eq!(call!(cxil_set_svc_lpr(dev, 5, 8)), 0);
     assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 5, true)), 0);
-    assert_eq!(call!(cxil_svc_set_netns(dev, 5, u32::MAX)), 0);
     assert_eq!(update(dev, &ranged), Ok(0));
     assert_eq!(
         get(dev, 5).unwrap().enable(),
@@ -231,7 +228,7 @@ fn update_keeps_settings_with_separate_calls() {
     assert_eq!(call!(cxil_svc_set_vni_range(dev, 5, 100, 100)), 0);
     assert_eq!(update(dev, &ranged), Ok(0));
     assert_eq!(get(dev, 5).unwrap().enable(), 1);
-    assert_eq!(settings(dev, 5), (8, true, u32::MAX, Some((100, 100))));
+    assert_eq!(settings(dev, 5), (8, true, Some((100, 100))));
     // A list replaces the range for good.
     let listed = cxi_svc_desc {
         svc_id: 5,
@@ -239,15 +236,19 @@ fn update_keeps_settings_with_separate_calls() {
     };
     assert_eq!(update(dev, &listed), Ok(0));
     assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&listed));
-    assert_eq!(settings(dev, 5), (8, true, u32::MAX, None));
+    assert_eq!(settings(dev, 5), (8, true, None));
     assert_eq!(update(dev, &ranged), Ok(0));
     assert_eq!(get(dev, 5).unwrap().enable(), 0);
-    assert_eq!(settings(dev, 5), (8, true, u32::MAX, Some((0, 0))));
+    assert_eq!(settings(dev, 5), (8, true, Some((0, 0))));
     // An update does not change whether a service is a system service.
-    let mut default = get(dev, 1).unwrap();
-    default.set_is_system_svc(0);
-    assert_eq!(update(dev, &default), Ok(0));
-    assert_eq!(get(dev, 1).unwrap().is_system_svc(), 1);
+    let mut system = plain(71);
+    system.set_is_system_svc(1);
+    assert_eq!(alloc(dev, &system), Ok(6));
+    system.svc_id = 6;
+    system.set_is_system_svc(0);
+    assert_eq!(update(dev, &system), Ok(0));
+    assert_eq!(get(dev, 6).unwrap().is_system_svc(), 1);
+    assert_eq!(destroy(dev, 6), Ok(0));
     assert_eq!(
         update(
             dev,
@@ -263,6 +264,40 @@ fn update_keeps_settings_with_separate_calls() {
 }
 
 #[test]
+fn enables_created_service_with_list() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let mut desc = plain(70);
+    desc.set_enable(0);
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    assert_eq!(get(dev, 5).unwrap().enable(), 1);
+    drop_lni(lni(dev, 5).unwrap());
+    // An update disables.
+    desc.svc_id = 5;
+    assert_eq!(update(dev, &desc), Ok(0));
+    assert_eq!(get(dev, 5).unwrap().enable(), 0);
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+}
+
+#[test]
+fn rejects_update_of_resource_limits() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let mut desc = plain(70);
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    desc.svc_id = 5;
+    limit(&mut desc, CXI_RSRC_TYPE_CT, 5, 0);
+    assert_eq!(update(dev, &desc), Err(EINVAL));
+    assert_eq!(get(dev, 5).unwrap().resource_limits(), 0);
+    let mut default = get(dev, 1).unwrap();
+    default.set_resource_limits(0);
+    assert_eq!(update(dev, &default), Err(EINVAL));
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+}
+
+#[test]
 fn sets_range_before_enabling() {
     alone!();
     let Some(dev) = administrator() else { return };
@@ -270,13 +305,15 @@ fn sets_range_before_enabling() {
     assert_eq!(range(2, 40, 41), Err(EBUSY), "enabled");
     assert_eq!(enable(dev, 2, false), Ok(0));
     assert_eq!(lni(dev, 2).err(), Some(EKEYREVOKED));
-    for (min, max) in [(0, 0), (0, 9), (9, 8)] {
+    for (min, max) in [(0, 0), (0, 7), (9, 8), (9, 10), (8, 10), (1, 65535)] {
         assert_eq!(range(2, min, max), Err(EINVAL), "{min} to {max}");
     }
     assert_eq!(range(1, 40, 41), Err(EINVAL), "has a list");
     assert_eq!(range(9, 40, 41), Err(EINVAL), "is none");
-    assert_eq!(range(2, 1, u16::MAX), Ok(0));
-    assert_eq!(settings(dev, 2).3, Some((1, u16::MAX)));
+    for (min, max) in [(9, 9), (8, 9), (1 << 15, u16::MAX)] {
+        assert_eq!(range(2, min, max), Ok(0));
+        assert_eq!(settings(dev, 2).2, Some((min, max)));
+    }
     assert_eq!(range(2, 16, 31), Ok(0));
     assert_eq!(enable(dev, 9, true), Err(EINVAL));
     assert_eq!(enable(dev, 2, true), Ok(0));

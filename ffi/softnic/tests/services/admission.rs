@@ -52,20 +52,85 @@ fn admits_only_members() {
 fn admits_by_network_namespace() {
     alone!();
     let Some(dev) = administrator() else { return };
-    assert_eq!(alloc(dev, &plain(70)), Ok(5));
+    let mut desc = plain(70);
+    desc.set_restricted_members(1);
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    let found = || {
+        let mut found = 1;
+        let code = call!(cxil_svc_get_netns(dev, 5, &mut found));
+        answered(code).map(|_| found)
+    };
+    assert_eq!(found(), Err(EINVAL));
     for (number, refused) in [
-        (namespace(), None),
         (namespace() ^ 1, Some(EPERM)),
-        (0, None),
+        (namespace(), None),
+        (0, Some(EPERM)),
     ] {
         assert_eq!(call!(cxil_svc_set_netns(dev, 5, number)), 0);
-        let mut found = 1;
-        assert_eq!(call!(cxil_svc_get_netns(dev, 5, &mut found)), 0);
-        assert_eq!(found, number);
+        assert_eq!(found(), Ok(number));
+        let member = get(dev, 5).unwrap().members[0];
+        assert_eq!(member.type_, CXI_SVC_MEMBER_NET_NS);
+        // SAFETY: both members of this union are the same number.
+        assert_eq!(unsafe { member.svc_member.uid }, number);
         let user = lni(dev, 5);
         assert_eq!(user.err(), refused, "{number}");
         user.into_iter().for_each(drop_lni);
     }
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+}
+
+#[test]
+fn rejects_network_namespace_beside_other_members() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    for desc in [
+        plain(70),
+        for_member(70, CXI_SVC_MEMBER_UID, 0),
+        for_member(70, CXI_SVC_MEMBER_GID, 0),
+    ] {
+        assert_eq!(alloc(dev, &desc), Ok(5));
+        let before = fields_of(&get(dev, 5).unwrap());
+        assert_eq!(call!(cxil_svc_set_netns(dev, 5, namespace())), -EEXIST);
+        let mut netns = 9;
+        assert_eq!(call!(cxil_svc_get_netns(dev, 5, &mut netns)), -EINVAL);
+        assert_eq!(netns, 9);
+        assert_eq!(fields_of(&get(dev, 5).unwrap()), before);
+        assert_eq!(destroy(dev, 5), Ok(0));
+    }
+    let member = for_member(70, CXI_SVC_MEMBER_NET_NS, 4711);
+    assert_eq!(alloc(dev, &member), Ok(5));
+    let mut netns = 9;
+    assert_eq!(call!(cxil_svc_get_netns(dev, 5, &mut netns)), 0);
+    assert_eq!(netns, 4711, "a member of the description");
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+}
+
+#[test]
+fn admits_nobody_without_members() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let mut desc = plain(70);
+    desc.set_restricted_members(1);
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    assert_eq!(lni(dev, 5).err(), Some(EPERM));
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+}
+
+#[test]
+fn admits_to_no_class_without_classes() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let mut desc = plain(70);
+    desc.set_restricted_tcs(1);
+    assert_eq!(alloc(dev, &desc), Ok(5));
+    let user = lni(dev, 5).unwrap();
+    assert_eq!(profile(user, 70, CXI_TC_BEST_EFFORT).err(), Some(EINVAL));
+    assert_eq!(domain(user, 70, C_PID_ANY), Ok(0));
+    close(dev);
+    let dev = open(0);
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
 }
@@ -133,51 +198,6 @@ fn admits_to_traffic_classes_of_vni() {
     assert!(profile(user, 71, CXI_TC_BULK_DATA).is_ok());
     for id in 5..8 {
         assert_eq!(destroy(dev, id), Ok(0));
-    }
-    close(dev);
-}
-
-#[test]
-fn modifies_vni_of_profile() {
-    alone!();
-    let dev = open(0);
-    let (user, other) = (lni(dev, 1).unwrap(), lni(dev, 1).unwrap());
-    let cp = profile(user, 1, CXI_TC_LOW_LATENCY).unwrap();
-    profile(other, 1, CXI_TC_LOW_LATENCY).unwrap();
-    let modify = |lni, cp, vni| answered(call!(cxil_modify_cp(lni, cp, vni)));
-    let vni = || {
-        // SAFETY: the handle was not destroyed yet.
-        let public = unsafe { *cp };
-        // SAFETY: the library fills this member.
-        unsafe { public.__bindgen_anon_1.vni }
-    };
-    for wrong in [0, 65536, u32::MAX] {
-        assert_eq!(modify(user, cp, wrong), Err(EINVAL));
-    }
-    assert_eq!(modify(null_mut(), cp, 10), Err(EINVAL));
-    assert_eq!(modify(user, null_mut(), 10), Err(EINVAL));
-    assert_eq!(modify(other, cp, 10), Err(EINVAL), "of another LNI");
-    assert_eq!(modify(user, cp, 50), Err(EPERM));
-    assert_eq!(vni(), 1);
-    assert_eq!(modify(user, cp, 10), Ok(0));
-    assert_eq!(vni(), 10);
-    let lcid = |cp: *mut cxi_cp| {
-        // SAFETY: the handle was not destroyed yet.
-        unsafe { (*cp).lcid }
-    };
-    // The profile is shared under its new VNI, not under the old one.
-    assert_eq!(
-        lcid(profile(user, 10, CXI_TC_LOW_LATENCY).unwrap()),
-        lcid(cp)
-    );
-    assert_ne!(
-        lcid(profile(user, 1, CXI_TC_LOW_LATENCY).unwrap()),
-        lcid(cp)
-    );
-    if is_root() {
-        assert_eq!(alloc(dev, &of_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
-        assert_eq!(modify(user, cp, 70), Err(EINVAL), "has not the class");
-        assert_eq!(destroy(dev, 5), Ok(0));
     }
     close(dev);
 }

@@ -149,10 +149,10 @@ fn enforces_maximum_of_zero() {
         assert_eq!(user.make(kind, 0).err(), Some(ENOSPC), "{kind}");
     }
     drop(user);
+    assert_eq!(destroy(dev, 5), Ok(0));
     // Without the flag there are no limits.
-    desc.svc_id = 5;
     desc.set_resource_limits(0);
-    assert_eq!(update(dev, &desc), Ok(0));
+    assert_eq!(alloc(dev, &desc), Ok(5));
     let user = User::of(5);
     for kind in CALLED_FOR {
         assert!(user.make(kind, 0).is_ok(), "{kind}");

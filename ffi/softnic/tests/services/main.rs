@@ -8,4 +8,6 @@ mod admission;
 mod desk;
 mod limits;
 mod nic_limits;
+mod parameters;
+mod ranges;
 mod sharing;

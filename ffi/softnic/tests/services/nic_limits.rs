@@ -131,9 +131,9 @@ fn reserves_consecutive_pids() {
     }
     assert_eq!(keep(owner, 1, 1, u32::MAX), Err(EINVAL));
     assert_eq!(
-        keep(owner, 1, C_PID_ANY, 65),
+        keep(owner, 1, C_PID_ANY, 511),
         Err(ENOSPC),
-        "more than an open device has"
+        "the topmost PID is not for any"
     );
     assert_eq!(keep(owner, 1, 510, 1), Ok(510));
     // The lowest gap that is wide enough.
@@ -152,16 +152,36 @@ fn reserves_consecutive_pids() {
     let mut kept = null_mut();
     assert_eq!(call!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
     assert_eq!(domain(owner, 1, 4), Err(EEXIST));
+    assert_eq!(domain(stranger, 1, 4), Err(EEXIST));
+    // The domain has used the reservation up.
     assert_eq!(call!(cxil_destroy_domain(kept)), 0);
-    assert_eq!(domain(stranger, 1, 4), Err(EEXIST), "still kept");
-    assert_eq!(call!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
+    assert_eq!(domain(stranger, 1, 4), Ok(4));
     // Destroying the LNI or closing the device frees them.
     assert_eq!(keep(sibling, 10, C_PID_ANY, 3), Ok(0));
     drop_lni(sibling);
     assert_eq!(domain(stranger, 10, C_PID_ANY), Ok(0));
     close(dev);
-    for pid in [0, 4, 510] {
+    for pid in [0, 3, 510] {
         assert_eq!(domain(stranger, 1, pid), Ok(pid));
     }
     close(second);
+}
+
+#[test]
+fn reserves_all_pids() {
+    alone!();
+    let dev = open(0);
+    let [user, other] = [0; 2].map(|_| alloc_lni(dev));
+    let keep = |lni, vni, count| answered(call!(cxil_reserve_domain(lni, vni, 0, count)));
+    assert_eq!(keep(user, 1, 1), Ok(0));
+    let domain = alloc_domain(user, 1, 0);
+    assert_eq!(call!(cxil_destroy_domain(domain)), 0);
+    for lni in [user, other] {
+        assert_eq!(keep(lni, 1, 511), Ok(0));
+        assert_eq!(keep(lni, 10, 511), Ok(0));
+        assert_eq!(keep(lni, 20, 511), Ok(0));
+        assert_eq!(keep(lni, 1, 1), Err(EEXIST));
+        drop_lni(lni);
+    }
+    close(dev);
 }

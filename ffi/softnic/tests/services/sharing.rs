@@ -160,8 +160,8 @@ fn file() -> PathBuf {
 }
 
 /// A file with the default service alone, with VNI 9.
-const GOOD: &str = "cxidiag services 1: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
-                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 1 0 0\n";
+const GOOD: &str = "cxidiag services 2: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
+                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 1 0\n";
 
 /// The calls refuse to disable a used service, but users can edit the file.
 #[test]
@@ -270,6 +270,9 @@ fn removes_files_of_interrupted_writers() {
     close(dev);
 }
 
+/// Where a port has the uses of its LNIs.
+const USES_AT: u64 = 20480;
+
 /// The uses in another process's port are not trusted.
 #[test]
 fn survives_false_claims_of_ports() {
@@ -284,12 +287,12 @@ fn survives_false_claims_of_ports() {
     for claim in claims.chunks_exact_mut(32) {
         claim[..8].copy_from_slice(&1_u64.to_le_bytes());
     }
-    port.write_all_at(&claims, 4096).unwrap();
+    port.write_all_at(&claims, USES_AT).unwrap();
     assert_eq!(used(dev, 1), [u16::MAX; KINDS]);
     assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
     assert_eq!(lni(dev, 2).err(), Some(ENOSPC));
     // LNIs of unknown services.
-    port.write_all_at(&[0xff; 256 * 32], 4096).unwrap();
+    port.write_all_at(&[0xff; 256 * 32], USES_AT).unwrap();
     assert_eq!(used(dev, 1), [0; KINDS]);
     let user = lni(dev, 1).unwrap();
     assert_eq!(counters(user, 1), 1);

@@ -9,6 +9,7 @@ use std::mem::offset_of;
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use crate::engine::VniRange;
 use crate::libcxi::boundary::{answer, answer_number, from_c, require_root};
 use crate::libcxi::device::Device;
 use crate::libcxi::list;
@@ -42,7 +43,8 @@ pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_l
 }
 
 /// Makes a service and returns its number. With `restricted_vnis` 0 the service has no VNIs and is
-/// disabled; it can be enabled after its range is set (libcxi.md 3.3). ENOSPC if it reserves more
+/// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable` of
+/// the description says (libcxi.md 3.3). ENOSPC if it reserves more
 /// resources than are left: `fail_info`, which may be null, then has what is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_svc(
@@ -67,9 +69,9 @@ pub unsafe extern "C" fn cxil_alloc_svc(
     })
 }
 
-/// Replaces the service that the description names by the one that [`cxil_alloc_svc`] would make.
-/// Its range, LNIs per RGID and the other properties with functions of their own remain. EBUSY
-/// while it has users.
+/// Replaces the service that the description names by the one that [`cxil_alloc_svc`] would make,
+/// enabled or disabled as `enable` says. Its range, LNIs per RGID and exclusive profiles remain.
+/// EBUSY while it has users; EINVAL if `resource_limits` differs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_svc(
     dev: *mut cxil_dev,
@@ -83,14 +85,16 @@ pub unsafe extern "C" fn cxil_update_svc(
             require_root()?;
             let before = unused(registry, desc.svc_id)?;
             let described = Service::described(desc.svc_id, desc)?;
-            let keeps_range = !described.restricted_vnis && before.range != (0, 0);
+            if described.resource_limits != before.resource_limits {
+                return Err(Errno::INVAL);
+            }
+            let range = before.range.filter(|_| !described.restricted_vnis);
             let service = Service {
                 is_system: before.is_system,
-                range: if keeps_range { before.range } else { (0, 0) },
-                enabled: desc.enable() != 0 && (described.restricted_vnis || keeps_range),
+                range,
+                enabled: desc.enable() != 0 && (described.restricted_vnis || range.is_some()),
                 lnis_per_rgid: before.lnis_per_rgid,
                 exclusive_profiles: before.exclusive_profiles,
-                netns: before.netns,
                 ..described
             };
             check_reserved(registry, &service, fail_info)?;
@@ -155,7 +159,7 @@ pub unsafe extern "C" fn cxil_svc_enable(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            if enable && !service.restricted_vnis && service.range == (0, 0) {
+            if enable && !service.restricted_vnis && service.range.is_none() {
                 return Err(Errno::INVAL);
             }
             service.enabled = enable;
@@ -197,7 +201,8 @@ pub unsafe extern "C" fn cxil_svc_get_exclusive_cp(
 }
 
 /// Sets the VNI range of a service. EINVAL for a service with a list of VNIs, and for a range that
-/// is empty or begins at 0; EBUSY while the service is enabled.
+/// begins at 0, whose size is not a power of two, or that is not aligned to its size; EBUSY while
+/// the service is enabled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_set_vni_range(
     dev: *mut cxil_dev,
@@ -207,19 +212,21 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            if service.restricted_vnis || vni_min == 0 || vni_min > vni_max {
+            let range = VniRange::new(vni_min, vni_max).ok_or(Errno::INVAL)?;
+            if service.restricted_vnis {
                 return Err(Errno::INVAL);
             }
             if service.enabled {
                 return Err(Errno::BUSY);
             }
-            service.range = (vni_min, vni_max);
+            service.range = Some(range);
             Ok(())
         })
     })
 }
 
-/// Sets the network namespace that may use the service, by its inode number; 0 is all.
+/// Makes a network namespace, by its inode number, the member of a service with restricted members.
+/// EEXIST if members are not restricted, or users or groups are members.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_set_netns(
     dev: *mut cxil_dev,
@@ -228,13 +235,12 @@ pub unsafe extern "C" fn cxil_svc_set_netns(
 ) -> c_int {
     answer(|| {
         change(from_c!(handle(dev))?, svc_id, |service| {
-            service.netns = netns;
-            Ok(())
+            service.set_network_namespace(netns)
         })
     })
 }
 
-/// Returns what [`cxil_svc_set_netns`] has set.
+/// Returns the network namespace that is a member of a service. EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_netns(
     dev: *mut cxil_dev,
@@ -244,7 +250,8 @@ pub unsafe extern "C" fn cxil_svc_get_netns(
     answer(|| {
         let place = from_c!(output(netns))?;
         *place = with_services(from_c!(handle(dev))?, |registry| {
-            Ok(registry.service(svc_id)?.netns)
+            let service = registry.service(svc_id)?;
+            service.network_namespace().ok_or(Errno::INVAL)
         })?;
         Ok(())
     })

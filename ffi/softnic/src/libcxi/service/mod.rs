@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cxil_svc_get_vni_range(
             if service.restricted_vnis {
                 return Err(Errno::INVAL);
             }
-            Ok(service.range)
+            Ok(service.range_bounds())
         })?;
         Ok(())
     })

@@ -3,7 +3,9 @@
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use crate::engine::VniRange;
 use crate::engine::portal::MAX_ENTRIES;
+use crate::environment::InitialServices;
 
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
@@ -44,8 +46,8 @@ pub struct Service {
     /// It has the list `vnis`, not a range.
     pub restricted_vnis: bool,
     pub vnis: Vec<u16>,
-    /// The first and last VNI of the range; 0 and 0 for none.
-    pub range: (u16, u16),
+    /// The range that it has without the list.
+    pub range: Option<VniRange>,
     /// Only the traffic classes `tcs` are allowed.
     pub restricted_tcs: bool,
     pub tcs: [bool; CXI_TC_MAX as usize],
@@ -58,8 +60,6 @@ pub struct Service {
     pub lnis_per_rgid: u32,
     /// Communication profiles are never shared, even for the same VNI and class.
     pub exclusive_profiles: bool,
-    /// Inode number of the network namespace that may use it; 0 is all.
-    pub netns: u32,
 }
 
 /// Whether `lnis` LNIs can share an RGID.
@@ -68,20 +68,34 @@ pub fn can_share(lnis: u32) -> bool {
 }
 
 /// Returns the services of a NIC until they are changed (docs/software-nic.md).
-pub fn built_in() -> Vec<Service> {
-    let default = Service::plain(CXI_DEFAULT_SVC_ID);
-    let mut limits = default.limits;
+pub fn built_in(initial: InitialServices) -> Vec<Service> {
+    match initial {
+        InitialServices::Examples => examples(),
+        InitialServices::DefaultOnly { enabled } => vec![default_service(enabled)],
+    }
+}
+
+/// Returns the default service (libcxi.md 3.2).
+fn default_service(enabled: bool) -> Service {
+    let plain = Service::plain(CXI_DEFAULT_SVC_ID);
+    let mut limits = plain.limits;
     limits[CXI_RSRC_TYPE_TLE as usize] = (DEFAULT_TLES, DEFAULT_TLES);
+    Service {
+        enabled,
+        vnis: vec![1, 10],
+        restricted_tcs: false,
+        limits,
+        ..plain
+    }
+}
+
+/// Returns the enabled default service, and a service for each case that programs meet.
+fn examples() -> Vec<Service> {
     vec![
-        Service {
-            is_system: true,
-            vnis: vec![1, 10],
-            limits,
-            ..default
-        },
+        default_service(true),
         Service {
             restricted_vnis: false,
-            range: (16, 31),
+            range: VniRange::new(16, 31),
             ..Service::plain(2)
         },
         Service {
@@ -110,7 +124,7 @@ impl Service {
             members: [(CXI_SVC_MEMBER_IGNORE, 0); CXI_SVC_MAX_MEMBERS as usize],
             restricted_vnis: true,
             vnis: Vec::new(),
-            range: (0, 0),
+            range: None,
             restricted_tcs: true,
             tcs: [true, true, true, true, false],
             resource_limits: true,
@@ -118,11 +132,11 @@ impl Service {
             counter_pool: 0,
             lnis_per_rgid: 1,
             exclusive_profiles: false,
-            netns: 0,
         }
     }
 
-    /// Makes a service from a description by a program; EINVAL if that is inconsistent.
+    /// Makes a service from a description by a program; EINVAL if that is inconsistent. It is enabled
+    /// unless it needs a range first, whatever the description says (libcxi.md 3.3).
     pub fn described(id: u32, desc: &cxi_svc_desc) -> Result<Self, Errno> {
         let restricted_vnis = desc.restricted_vnis() != 0;
         // Without that flag the list is ignored.
@@ -138,14 +152,13 @@ impl Service {
         let limits = limits.map(|limit| (limit.max, limit.res));
         let service = Self {
             id,
-            // A service with a range cannot be enabled before the range is set.
-            enabled: desc.enable() != 0 && restricted_vnis,
+            enabled: restricted_vnis,
             is_system: desc.is_system_svc() != 0,
             restricted_members: desc.restricted_members() != 0,
             members,
             restricted_vnis,
             vnis,
-            range: (0, 0),
+            range: None,
             restricted_tcs: desc.restricted_tcs() != 0,
             tcs: desc.tcs,
             resource_limits: desc.resource_limits() != 0,
@@ -153,7 +166,6 @@ impl Service {
             counter_pool: desc.cntr_pool_id(),
             lnis_per_rgid: 1,
             exclusive_profiles: false,
-            netns: 0,
         };
         if service.is_consistent() {
             Ok(service)
@@ -165,24 +177,20 @@ impl Service {
     /// Whether the fields are consistent.
     fn is_consistent(&self) -> bool {
         let known = |&(kind, _): &(cxi_svc_member_type, u32)| kind < CXI_SVC_MEMBER_MAX;
-        let named = |&(kind, _): &(cxi_svc_member_type, u32)| kind != CXI_SVC_MEMBER_IGNORE;
-        let members = !self.restricted_members
-            || self.members.iter().all(known) && self.members.iter().any(named);
+        let members = !self.restricted_members || self.members.iter().all(known);
         let mut sorted = self.vnis.clone();
         sorted.sort_unstable();
         sorted.dedup();
         let vnis = self.vnis.is_empty() != self.restricted_vnis
             && !self.vnis.contains(&0)
             && sorted.len() == self.vnis.len();
-        let tcs = !self.restricted_tcs || self.tcs.contains(&true);
         let limits = !self.resource_limits
             || (self.limits.iter().zip(TOTALS))
                 .all(|(&(max, res), total)| res <= max && max <= total);
-        let range = self.range == (0, 0)
-            || !self.restricted_vnis && self.range.0 > 0 && self.range.0 <= self.range.1;
-        let usable = self.restricted_vnis || self.range != (0, 0) || !self.enabled;
+        let range = self.range.is_none() || !self.restricted_vnis;
+        let usable = self.restricted_vnis || self.range.is_some() || !self.enabled;
         let shares = can_share(self.lnis_per_rgid);
-        members && vnis && tcs && limits && range && usable && shares
+        members && vnis && limits && range && usable && shares
     }
 
     /// Returns the description for programs.
@@ -229,17 +237,43 @@ impl Service {
             CXI_SVC_MEMBER_NET_NS => network_namespace() == Some(number),
             _ => false,
         };
-        let admitted = !self.restricted_members || self.members.iter().any(own);
-        admitted && (self.netns == 0 || network_namespace() == Some(self.netns))
+        !self.restricted_members || self.members.iter().any(own)
     }
 
-    /// Whether a VNI belongs to the service.
-    pub fn has_vni(&self, vni: u16) -> bool {
-        if self.restricted_vnis {
-            self.vnis.contains(&vni)
-        } else {
-            vni != 0 && (self.range.0..=self.range.1).contains(&vni)
+    /// Returns the network namespace that is a member, by its inode number.
+    pub fn network_namespace(&self) -> Option<u32> {
+        let mut members = self.members.iter().filter(|_| self.restricted_members);
+        members
+            .find(|(kind, _)| *kind == CXI_SVC_MEMBER_NET_NS)
+            .map(|&(_, number)| number)
+    }
+
+    /// Makes a network namespace the only member. EEXIST for an unrestricted service, and for one
+    /// with users or groups as members.
+    pub fn set_network_namespace(&mut self, number: u32) -> Result<(), Errno> {
+        let is_replaced = |&(kind, _): &(cxi_svc_member_type, u32)| {
+            matches!(kind, CXI_SVC_MEMBER_IGNORE | CXI_SVC_MEMBER_NET_NS)
+        };
+        if !self.restricted_members || !self.members.iter().all(is_replaced) {
+            return Err(Errno::EXIST);
         }
+        self.members = [(CXI_SVC_MEMBER_NET_NS, number), (CXI_SVC_MEMBER_IGNORE, 0)];
+        Ok(())
+    }
+
+    /// Returns the VNIs of the service that share PIDs with a VNI: the VNI of a list alone, or the
+    /// range. `None` if the VNI does not belong to the service.
+    pub fn vnis_with(&self, vni: u16) -> Option<VniRange> {
+        if self.restricted_vnis {
+            self.vnis.contains(&vni).then(|| VniRange::single(vni))
+        } else {
+            self.range.filter(|range| range.contains(vni))
+        }
+    }
+
+    /// Returns the first and the last VNI of the range; 0 and 0 for none.
+    pub fn range_bounds(&self) -> (u16, u16) {
+        self.range.map_or((0, 0), VniRange::bounds)
     }
 
     /// Returns limit and reserved number for a kind of resource.
@@ -266,7 +300,8 @@ impl Service {
         );
         numbers.extend([u32::from(self.restricted_vnis), self.vnis.len() as u32]);
         numbers.extend(self.vnis.iter().map(|&vni| u32::from(vni)));
-        numbers.extend([u32::from(self.range.0), u32::from(self.range.1)]);
+        let (first, last) = self.range_bounds();
+        numbers.extend([u32::from(first), u32::from(last)]);
         numbers.push(self.restricted_tcs.into());
         numbers.extend(self.tcs.map(u32::from));
         numbers.push(self.resource_limits.into());
@@ -279,7 +314,6 @@ impl Service {
             u32::from(self.counter_pool),
             self.lnis_per_rgid,
             self.exclusive_profiles.into(),
-            self.netns,
         ]);
         let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
         words.join(" ")
@@ -306,7 +340,10 @@ impl Service {
         for _ in 0..listed {
             service.vnis.push(short(number()?)?);
         }
-        service.range = (short(number()?)?, short(number()?)?);
+        service.range = match (short(number()?)?, short(number()?)?) {
+            (0, 0) => None,
+            (first, last) => Some(VniRange::new(first, last)?),
+        };
         service.restricted_tcs = flag(number()?)?;
         for tc in &mut service.tcs {
             *tc = flag(number()?)?;
@@ -318,7 +355,6 @@ impl Service {
         service.counter_pool = u8::try_from(number()?).ok().filter(|&pool| pool < 4)?;
         service.lnis_per_rgid = number()?;
         service.exclusive_profiles = flag(number()?)?;
-        service.netns = number()?;
         (words.next().is_none() && service.id != 0 && service.is_consistent()).then_some(service)
     }
 }
@@ -335,17 +371,16 @@ mod tests {
 
     #[test]
     fn lines_and_descriptions_preserve_services() {
-        for mut service in built_in() {
+        for mut service in examples() {
             let described = Service::described(service.id, &service.describe()).unwrap();
             let range = std::mem::take(&mut service.range);
             let enabled = service.enabled;
-            service.enabled &= service.restricted_vnis;
+            service.enabled = service.restricted_vnis;
             assert_eq!(described, service, "a description has no range");
             service.enabled = enabled;
             service.range = range;
             service.lnis_per_rgid = 7;
             service.exclusive_profiles = true;
-            service.netns = u32::MAX;
             service.counter_pool = 3;
             assert_eq!(Service::from_line(&service.to_line()), Some(service));
         }
@@ -353,7 +388,7 @@ mod tests {
 
     #[test]
     fn rejects_invalid_lines() {
-        let line = built_in()[0].to_line();
+        let line = examples()[0].to_line();
         for (at, _) in line.char_indices() {
             assert_eq!(Service::from_line(&line[..at]), None, "cut at {at}");
         }
@@ -366,10 +401,10 @@ mod tests {
         ] {
             assert_eq!(Service::from_line(hostile), None, "{hostile:?}");
         }
-        let mut broken = built_in()[0].clone();
+        let mut broken = examples()[0].clone();
         broken.limits[0] = (1, 2);
         assert_eq!(Service::from_line(&broken.to_line()), None);
-        let [default, ranged, _, _] = built_in().try_into().unwrap();
+        let [default, ranged, _, _] = examples().try_into().unwrap();
         for broken in [
             Service {
                 id: 0,
@@ -384,24 +419,22 @@ mod tests {
                 ..default.clone()
             },
             Service {
-                range: (5, 6),
+                range: Some(VniRange::single(5)),
                 ..default
-            },
-            Service {
-                range: (0, 6),
-                ..ranged.clone()
-            },
-            Service {
-                range: (7, 6),
-                ..ranged.clone()
             },
             // Enabled without any VNI.
             Service {
-                range: (0, 0),
-                ..ranged
+                range: None,
+                ..ranged.clone()
             },
         ] {
             assert_eq!(Service::from_line(&broken.to_line()), None, "{broken:?}");
+        }
+        let line = ranged.to_line();
+        assert!(line.contains(" 16 31 "));
+        for range in ["0 31", "31 16", "16 30", "8 23"] {
+            let broken = line.replace("16 31", range);
+            assert_eq!(Service::from_line(&broken), None, "{range}");
         }
     }
 }

@@ -6,12 +6,13 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::record::{KINDS, Service, TOTALS, built_in};
-use crate::engine::Engine;
+use crate::engine::{Engine, VniRange};
+use crate::environment::InitialServices;
 use crate::fabric::{Directory, Fabric, Use};
 
 /// The start of the file that keeps changed services. Their number follows, then a line for each.
 /// With any other content, calls that need services fail with EIO until the file is removed.
-const HEADING: &str = "cxidiag services 1: ";
+const HEADING: &str = "cxidiag services 2: ";
 
 /// Communication profiles of the NIC (libcxi.md 11).
 const PROFILES: u32 = 255;
@@ -25,6 +26,7 @@ pub struct ServiceRegistry {
     nid: u32,
     services: Vec<Service>,
     uses: Vec<Use>,
+    initial: InitialServices,
 }
 
 impl ServiceRegistry {
@@ -35,8 +37,9 @@ impl ServiceRegistry {
     pub fn open(fabric: &Fabric) -> Result<Self, Errno> {
         let directory = fabric.directory()?;
         let nid = fabric.own_nid();
+        let initial = fabric.driver.services;
         let services = match directory.services(nid)? {
-            None => built_in(),
+            None => built_in(initial),
             Some(text) => parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
@@ -45,6 +48,7 @@ impl ServiceRegistry {
             nid,
             services,
             uses,
+            initial,
         })
     }
 
@@ -152,6 +156,14 @@ impl ServiceRegistry {
         }
     }
 
+    /// Returns the VNIs that share PIDs with a VNI: those of the first enabled service that has it, or
+    /// the VNI alone.
+    pub fn vnis_with(&self, vni: u16) -> VniRange {
+        let mut services = self.services.iter().filter(|service| service.enabled);
+        let vnis = services.find_map(|service| service.vnis_with(vni));
+        vnis.unwrap_or(VniRange::single(vni))
+    }
+
     /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
     /// service.
     fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
@@ -159,7 +171,7 @@ impl ServiceRegistry {
             .ok()
             .filter(|&vni| vni != 0)
             .ok_or(Errno::INVAL)?;
-        let having = |service: &&Service| service.enabled && service.has_vni(vni);
+        let having = |service: &&Service| service.enabled && service.vnis_with(vni).is_some();
         let mut services = self.services.iter().filter(having).peekable();
         if services.peek().is_none() {
             return if rustix::process::geteuid().is_root() {
@@ -184,7 +196,7 @@ impl ServiceRegistry {
 
     /// Replaces the services, for all processes that use the NIC.
     pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
-        let text = (services != built_in()).then(|| text_of(&services));
+        let text = (services != built_in(self.initial)).then(|| text_of(&services));
         self.directory.set_services(self.nid, text.as_deref())?;
         self.services = services;
         Ok(())
@@ -274,12 +286,12 @@ mod tests {
 
     #[test]
     fn reads_complete_files_only() {
-        let text = text_of(&built_in());
-        assert_eq!(parse(&text), Some(built_in()));
+        let text = text_of(&built_in(InitialServices::Examples));
+        assert_eq!(parse(&text), Some(built_in(InitialServices::Examples)));
         for (at, _) in text.char_indices() {
             assert_eq!(parse(&text[..at]), None, "cut at {at}");
         }
-        let [one, two, three, four] = built_in().try_into().unwrap();
+        let [one, two, three, four] = built_in(InitialServices::Examples).try_into().unwrap();
         for wrong in [
             vec![],
             vec![two.clone()],
