@@ -56,10 +56,16 @@ fn succeed(command: &mut Command) -> Output {
 
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
+    run_under(&[], program, argument)
+}
+
+/// Runs a program on the library under another program, such as a debugger.
+fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
         Command::new(Path::new(PACKAGING).join("cxi-softnic"))
+            .args(other)
             .arg(BUILT.join(program))
             .arg(argument)
             .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())
@@ -156,6 +162,35 @@ fn foreign_programs_exchange_data() {
         writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
         "{writer}"
     );
+}
+
+/// Memcheck reports no error: no invalid access, and no decision that depends on uninitialised bytes.
+#[test]
+fn runs_under_valgrind() {
+    let memcheck = ["valgrind", "--quiet", "--error-exitcode=9"];
+    for (program, argument) in [("smoke", ""), ("ping_pong", "20"), ("life", "forks")] {
+        run_under(&memcheck, program, argument);
+    }
+}
+
+/// A debugger stops in a call and continues.
+#[test]
+fn runs_under_gdb() {
+    let commands = [
+        "set breakpoint pending on",
+        "break cxil_close_device",
+        "run",
+        "backtrace",
+        "delete",
+        "continue",
+    ];
+    let mut gdb = vec!["gdb", "-nx", "-batch"];
+    gdb.extend(commands.iter().flat_map(|command| ["-ex", command]));
+    gdb.push("--args");
+    let output = String::from_utf8(run_under(&gdb, "smoke", "").stdout).expect("text");
+    assert!(output.contains("#0  0x"), "{output}");
+    assert!(output.contains(" in cxil_close_device ()"), "{output}");
+    assert!(output.contains("exited normally"), "{output}");
 }
 
 fn text(value: &Value) -> String {
