@@ -68,18 +68,18 @@ fn wrapper() -> Command {
 
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
-    run_with(program, argument, &[])
+    run_under(&[], program, argument)
 }
 
-/// As [`run`], with environment variables.
-fn run_with(program: &str, argument: &str, variables: &[(&str, &str)]) -> Output {
+/// Runs a program on the library under another program, such as a debugger.
+fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
         wrapper()
+            .args(other)
             .arg(BUILT.join(program))
             .arg(argument)
-            .envs(variables.iter().copied())
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
@@ -180,7 +180,7 @@ fn foreign_programs_exchange_data() {
 fn libfabric_sequence_transfers_data() {
     let argument = if shows_nics_in_sys() { "" } else { "no-sys" };
     run("provider", argument);
-    run_with("provider", argument, &[("CXIDIAG_RDZV_GET", "0")]);
+    run_under(&["env", "CXIDIAG_RDZV_GET=0"], "provider", argument);
 }
 
 /// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs and
@@ -216,6 +216,35 @@ fn shows_nics_in_sys() -> bool {
         .output()
         .expect("the wrapper starts");
     shown.status.success()
+}
+
+/// Memcheck reports no error: no invalid access, and no decision that depends on uninitialised bytes.
+#[test]
+fn runs_under_valgrind() {
+    let memcheck = ["valgrind", "--quiet", "--error-exitcode=9"];
+    for (program, argument) in [("smoke", ""), ("ping_pong", "20"), ("life", "forks")] {
+        run_under(&memcheck, program, argument);
+    }
+}
+
+/// A debugger stops in a call and continues.
+#[test]
+fn runs_under_gdb() {
+    let commands = [
+        "set breakpoint pending on",
+        "break cxil_close_device",
+        "run",
+        "backtrace",
+        "delete",
+        "continue",
+    ];
+    let mut gdb = vec!["gdb", "-nx", "-batch"];
+    gdb.extend(commands.iter().flat_map(|command| ["-ex", command]));
+    gdb.push("--args");
+    let output = String::from_utf8(run_under(&gdb, "smoke", "").stdout).expect("text");
+    assert!(output.contains("#0  0x"), "{output}");
+    assert!(output.contains(" in cxil_close_device ()"), "{output}");
+    assert!(output.contains("exited normally"), "{output}");
 }
 
 fn text(value: &Value) -> String {
