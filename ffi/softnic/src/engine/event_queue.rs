@@ -180,16 +180,16 @@ impl EventQueue {
         self.reserved
     }
 
-    /// Changes the number of reserved slots. `None` if it would be negative or need slots that are
-    /// in use.
-    pub fn reserve(&mut self, change: isize) -> Option<()> {
+    /// Changes the number of reserved slots and returns it. `None` if it would be negative or need
+    /// slots that are in use.
+    pub fn reserve(&mut self, change: isize) -> Option<usize> {
         let reserved = self.reserved.checked_add_signed(change)?;
         self.refresh();
         if change > 0 && reserved > self.free_slots(self.write / SLOT) {
             return None;
         }
         self.reserved = reserved;
-        Some(())
+        Some(reserved)
     }
 
     /// Signals the event interrupt after an event, or notes that it is disabled (nic.md 5.4).
