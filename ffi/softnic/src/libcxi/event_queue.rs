@@ -112,11 +112,12 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             };
             queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
             queue.set_interrupts(interrupts);
-            let interrupting = queue.has_event_interrupt();
+            let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
                 engine.eqs.insert(queue).ok_or(Errno::NOSPC)
             })?;
             engine.interrupting += usize::from(interrupting);
+            engine.combining += usize::from(combining);
             Ok(number)
         })?;
         let public = cxi_eq {
