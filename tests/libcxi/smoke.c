@@ -126,7 +126,7 @@ static void event_queues(void)
 	CHECK_EQ(cxil_map(rig.lni, larger, 2 * PAGE, RW, NULL, &larger_md), 0);
 	CHECK_EQ(cxil_alloc_evtq(rig.lni, md, &attr, wait, NULL, &eq), 0);
 	CHECK(eq->byte_size == PAGE && eq->rd_offset == 64 && eq->prev_rd_offset == 64 && eq->eqn != 0);
-	CHECK_EQ(cxil_evtq_adjust_reserved_fc(eq, 62), 0);
+	CHECK_EQ(cxil_evtq_adjust_reserved_fc(eq, 62), 62);
 	CHECK_EQ(cxil_evtq_adjust_reserved_fc(eq, -62), 0);
 	CHECK_EQ(cxil_evtq_resize(eq, larger, 2 * PAGE, larger_md), 0);
 	polled.fd = cxil_get_wait_obj_fd(wait);

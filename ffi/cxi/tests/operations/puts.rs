@@ -60,6 +60,32 @@ fn delivers_puts_by_doorbell_and_low_latency() {
     assert!(rig.target_events.poll().is_none());
 }
 
+/// Queues without EC_DISABLE close slots that are filled in part with NULL events (nic.md 5.7).
+#[test]
+fn reads_queues_that_combine_events() {
+    let mut rig = Rig::with_queues(0);
+    let mut entry = rig.entry(rig.plain.number());
+    entry.set_event_success_disable(false);
+    rig.append(&entry);
+    let put = rig.dma(C_CMD_PUT, PLAIN, 8);
+    // Several times around both queues, with full and partly filled slots.
+    for round in 0..500 {
+        let count = 1 + round % 6;
+        let mut batch = rig.transmit.batch();
+        for _ in 0..count {
+            batch.emit_dma(&put).unwrap();
+        }
+        batch.commit_doorbell();
+        for events in [&mut rig.events, &mut rig.target_events] {
+            for _ in 0..count {
+                let code = next(events, |event| event.return_code());
+                assert_eq!(code, ReturnCode::OK, "round {round}");
+            }
+        }
+    }
+    assert!(rig.events.poll().is_none() && rig.target_events.poll().is_none());
+}
+
 #[test]
 fn reports_put_to_unmapped_index() {
     let mut rig = rig();

@@ -73,6 +73,11 @@ pub fn code(event: &Event<'_>) -> &'static str {
 
 impl Rig {
     pub fn new() -> Self {
+        Self::with_queues(CXI_EQ_EC_DISABLE)
+    }
+
+    /// A rig whose event queues have these flags.
+    pub fn with_queues(flags: u32) -> Self {
         let library = Library::from_api(softnic::api());
         let device = Device::open(&library, 0).unwrap();
         let service = device.service(CXI_DEFAULT_SVC_ID).unwrap();
@@ -81,10 +86,10 @@ impl Rig {
         let domain = Domain::new(&lni, vni, C_PID_ANY).unwrap();
         let profile =
             CommunicationProfile::new(&lni, vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
-        let flags = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
-        let map = || MemoryRegion::map(&lni, Pages::anonymous(LEN).unwrap(), flags).unwrap();
+        let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
+        let map = || MemoryRegion::map(&lni, Pages::anonymous(LEN).unwrap(), rights).unwrap();
         let (local, remote) = (map(), map());
-        let queue = || EventQueue::new(&lni, 64, CXI_EQ_EC_DISABLE.into()).unwrap();
+        let queue = || EventQueue::new(&lni, 64, flags.into()).unwrap();
         let (events, target_events) = (queue(), queue());
         let transmit = TransmitQueue::new(&profile, 64, &events, None).unwrap();
         let commands = TargetQueue::new(&lni, 64, None).unwrap();

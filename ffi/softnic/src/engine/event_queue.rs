@@ -1,13 +1,19 @@
 //! Event queues: rings of event records that the NIC writes and software reads (nic.md 5).
 
+mod status;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxi_sys::records::{EqStatus, EqSwState};
+use cxi_sys::records::EqSwState;
 use cxi_sys::{
-    C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, C_RC_PERM_VIOLATION, CXI_EQ_DROP_STATUS_DISABLE,
+    C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, C_RC_PERM_VIOLATION, CXI_EQ_EC_DISABLE,
     CXI_EQ_TIMESTAMP_EVENTS,
 };
+
+pub use status::Thresholds;
 
 use super::return_codes::ReturnCode;
 use super::table::Table;
@@ -36,14 +42,6 @@ const SWITCH_EVENT: [u64; 2] = [0, 0x0179_0000_0000_0000];
 /// one.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
 
-/// Fill levels in percent at which the NIC writes the status block (nic.md 5.1, 5.5).
-#[derive(Clone, Copy, Default)]
-pub struct Thresholds {
-    pub base: u32,
-    pub delta: u32,
-    pub count: u32,
-}
-
 /// An event queue of this process.
 pub struct EventQueue {
     pub lni: usize,
@@ -62,6 +60,10 @@ pub struct EventQueue {
     considered_at: u64,
     /// `CXI_EQ_*`.
     pub flags: u64,
+    /// Events are written slot by slot, not one by one (nic.md 5.7).
+    combines: bool,
+    /// The events of the slot at `write`, if the queue combines events.
+    held: [u64; SLOT / 8],
     /// Slots that events of received messages may not use.
     reserved: usize,
     thresholds: Thresholds,
@@ -82,7 +84,7 @@ pub struct EventQueue {
 
 impl EventQueue {
     /// Makes a queue over `len` zeroed bytes at `buffer`, whose software-state register is the
-    /// first word of `software`.
+    /// first word of `software`. Its only option is EC_DISABLE.
     ///
     /// # Safety
     /// The buffer is page aligned, stays mapped and writable, and is used for nothing else while
@@ -103,7 +105,9 @@ impl EventQueue {
             interrupts: [None, None],
             is_signal_due: false,
             considered_at: 0,
-            flags: 0,
+            flags: CXI_EQ_EC_DISABLE.into(),
+            combines: false,
+            held: [0; SLOT / 8],
             reserved: 0,
             thresholds: Thresholds::default(),
             level: 0,
@@ -121,8 +125,14 @@ impl EventQueue {
     /// Sets the options of creation.
     pub fn configure(&mut self, flags: u64, reserved: usize, thresholds: Thresholds) {
         self.flags = flags;
+        self.combines = flags & u64::from(CXI_EQ_EC_DISABLE) == 0;
         self.reserved = reserved;
         self.thresholds = thresholds;
+    }
+
+    /// Whether events are held until [`write_held`](Self::write_held), or until a slot is full.
+    pub fn combines_events(&self) -> bool {
+        self.combines
     }
 
     /// Sets the interrupts for events and for writes of the status block.
@@ -153,6 +163,9 @@ impl EventQueue {
         // There is always room: in a partly filled slot, or else in the slot that distinguishes a
         // full queue from an empty one, which this buffer does not need any more.
         self.put(&SWITCH_EVENT);
+        if self.combines {
+            self.fill_slot();
+        }
         self.counts.written[C_EVENT_EQ_SWITCH as usize] += 1;
         self.consider_interrupt();
         self.leaving = Some(std::mem::replace(&mut self.md, md));
@@ -180,16 +193,16 @@ impl EventQueue {
         self.reserved
     }
 
-    /// Changes the number of reserved slots. `None` if it would be negative or need slots that are
-    /// in use.
-    pub fn reserve(&mut self, change: isize) -> Option<()> {
+    /// Changes the number of reserved slots and returns it. `None` if it would be negative or need
+    /// slots that are in use.
+    pub fn reserve(&mut self, change: isize) -> Option<usize> {
         let reserved = self.reserved.checked_add_signed(change)?;
         self.refresh();
         if change > 0 && reserved > self.free_slots(self.write / SLOT) {
             return None;
         }
         self.reserved = reserved;
-        Some(())
+        Some(reserved)
     }
 
     /// Signals the event interrupt after an event, or notes that it is disabled (nic.md 5.4).
@@ -227,31 +240,31 @@ impl EventQueue {
     }
 
     /// Writes an event; false if it was dropped for lack of room. Its last byte becomes visible
-    /// last.
+    /// last. A queue that combines events holds it until its slot is full, or until
+    /// [`write_held`](Self::write_held).
     ///
     /// Small events are packed back to back (nic.md 15, question 6). An event that would cross a
     /// slot boundary starts in the next slot, and NULL events fill the rest of this one.
     pub fn post<const N: usize>(&mut self, event: &[u8; N]) -> bool {
         let rest = self.rest_of_slot();
         let fits = rest >= N;
-        let room = if fits {
-            self.has_room(self.write, 0)
+        let at = if fits {
+            self.write
         } else {
-            self.has_room(self.step(self.write, rest), 0)
+            self.step(self.write, rest)
         };
-        let end = self.write + if fits { N } else { rest };
-        if !room
-            || !self.is_clear(self.write, end)
-            || (!fits
-                && !self.is_clear(self.step(self.write, rest), self.step(self.write, rest) + N))
-        {
+        let is_clear = if self.combines {
+            // The slot that is being filled was clear when its first event was posted.
+            !at.is_multiple_of(SLOT) || self.is_clear(at, at + SLOT)
+        } else {
+            (fits || self.is_clear(self.write, self.write + rest)) && self.is_clear(at, at + N)
+        };
+        if !is_clear || !self.has_room(at, 0) {
             self.drop_event();
             return false;
         }
         if !fits {
-            for _ in 0..rest / 16 {
-                self.put(&NULL_EVENT);
-            }
+            self.fill_slot();
         }
         let (words, _) = event.as_chunks::<8>();
         let mut record = [0; 8];
@@ -260,11 +273,28 @@ impl EventQueue {
         }
         self.put(&record[..N / 8]);
         self.counts.written[usize::from(event[14] >> 2 & 31)] += 1;
-        self.consider_interrupt();
+        if !self.combines || self.write.is_multiple_of(SLOT) {
+            self.consider_interrupt();
+        }
         if self.thresholds.count != 0 {
             self.report_level();
         }
         true
+    }
+
+    /// Closes the slot with held events, so that software can read them.
+    pub fn write_held(&mut self) {
+        if self.combines && !self.write.is_multiple_of(SLOT) {
+            self.fill_slot();
+            self.consider_interrupt();
+        }
+    }
+
+    /// Fills the rest of the current slot with NULL events.
+    fn fill_slot(&mut self) {
+        while !self.write.is_multiple_of(SLOT) {
+            self.put(&NULL_EVENT);
+        }
     }
 
     /// Whether there is room beside the reserved slots for events of these sizes, one after the
@@ -354,18 +384,35 @@ impl EventQueue {
             .all(|at| self.word(at).load(Ordering::Relaxed) == 0)
     }
 
+    /// Adds a record to the current slot, which has room for it.
     #[inline]
     fn put(&mut self, record: &[u64]) {
+        let at = self.write;
+        self.write = self.step(at, 8 * record.len());
+        if self.combines {
+            return self.hold(at, record);
+        }
         let Some((last, first)) = record.split_last() else {
             return;
         };
         for (index, value) in first.iter().enumerate() {
-            self.word(self.write + 8 * index)
-                .store(*value, Ordering::Relaxed);
+            self.word(at + 8 * index).store(*value, Ordering::Relaxed);
         }
-        self.word(self.write + 8 * first.len())
+        self.word(at + 8 * first.len())
             .store(*last, Ordering::Release);
-        self.write = self.step(self.write, 8 * record.len());
+    }
+
+    /// Holds a record for byte `at`, and writes its slot if that is full.
+    fn hold(&mut self, at: usize, record: &[u64]) {
+        let (slot, first) = (at - at % SLOT, at % SLOT / 8);
+        self.held[first..first + record.len()].copy_from_slice(record);
+        if !self.write.is_multiple_of(SLOT) {
+            return;
+        }
+        // Backwards, so that the slot is complete when its first event becomes visible.
+        for (index, value) in self.held.iter().enumerate().rev() {
+            self.word(slot + 8 * index).store(*value, Ordering::Release);
+        }
     }
 
     #[inline]
@@ -375,66 +422,6 @@ impl EventQueue {
         // SAFETY: the caller of `new` or `move_to` keeps the page-aligned buffer mapped; the offset
         // is inside it, and a multiple of 8.
         unsafe { AtomicU64::from_ptr(word) }
-    }
-
-    /// Records a dropped event, also in the status block (nic.md 5.6).
-    fn drop_event(&mut self) {
-        self.counts.dropped += 1;
-        if self.software_state().event_drop_seq_no() == self.drop_sequence {
-            self.drop_sequence = !self.drop_sequence;
-        }
-        if self.flags & u64::from(CXI_EQ_DROP_STATUS_DISABLE) == 0 {
-            self.write_status(0);
-        }
-    }
-
-    /// Writes the status block when the fill level has passed another threshold. The thresholds are
-    /// base, base - delta, and so on, which are the ones that the rule of nic.md 5.1 keeps within 0
-    /// to 100.
-    fn report_level(&mut self) {
-        self.refresh();
-        let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
-        let Thresholds { base, delta, count } = self.thresholds;
-        let level = (0..count)
-            .filter(|step| used >= base.saturating_sub(step * delta))
-            .count() as u32;
-        if level > self.level {
-            self.write_status(level);
-        }
-        self.level = level;
-    }
-
-    fn write_status(&mut self, level: u32) {
-        self.counts.statuses += 1;
-        self.refresh();
-        let (seconds, nanoseconds) = (self.clock)();
-        let mut status = EqStatus::new();
-        status
-            .set_timestamp_ns_cpy(nanoseconds)
-            .set_timestamp_sec_cpy(seconds)
-            .set_timestamp_ns(nanoseconds)
-            .set_timestamp_sec(seconds)
-            .set_thld_sts(level > 0)
-            .set_thld_id(level.saturating_sub(1) as u8)
-            .set_unackd_dropped_event(
-                self.software_state().event_drop_seq_no() != self.drop_sequence,
-            )
-            .set_event_drop_seq_no(self.drop_sequence)
-            .set_event_slots_free(self.free_slots(self.write / SLOT) as u32)
-            .set_event_slots_rsrvd(self.reserved as u32)
-            .set_wr_ptr((self.write / SLOT) as u32)
-            .set_using_buffer_b(self.buffer_b);
-        // Readers accept the block when the copies at its start equal the times at its end.
-        let (words, _) = status.bytes().as_chunks::<8>();
-        for (index, bytes) in words.iter().enumerate().rev() {
-            self.word(8 * index)
-                .store(u64::from_le_bytes(*bytes), Ordering::Release);
-        }
-        if let Some(interrupt) = &self.interrupts[1]
-            && !self.software_state().eq_sts_int_disable()
-        {
-            interrupt.signal();
-        }
     }
 }
 
@@ -454,229 +441,4 @@ pub fn check_owner(eqs: &Table<EventQueue>, eq: u16, lni: usize) -> Result<u16, 
 
 fn is_interrupt_disabled(state: u64) -> bool {
     EqSwState::from_bytes(state.to_le_bytes()).event_int_disable()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-
-    const LEN: usize = 4096;
-    const SLOTS: usize = LEN / SLOT;
-
-    #[derive(Default)]
-    struct Signal(AtomicBool);
-
-    impl Interrupt for Signal {
-        fn signal(&self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    impl Signal {
-        /// Whether it was signaled since the last call.
-        fn take(&self) -> bool {
-            self.0.swap(false, Ordering::Relaxed)
-        }
-    }
-
-    struct Rig {
-        memory: Arc<Pages>,
-        software: Arc<Pages>,
-        queue: EventQueue,
-    }
-
-    fn rig() -> Rig {
-        let memory = Arc::new(Pages::anonymous(LEN).unwrap());
-        let software = Arc::new(Pages::anonymous(LEN).unwrap());
-        let buffer = memory.at(0, LEN).expose_provenance();
-        // SAFETY: `memory` lives as long as the queue and is used for nothing else.
-        let queue = unsafe { EventQueue::new(0, None, buffer, LEN, software.clone(), || (7, 9)) };
-        Rig {
-            memory,
-            software,
-            queue,
-        }
-    }
-
-    fn event<const N: usize>(mark: u8) -> [u8; N] {
-        let mut event = [mark; N];
-        event[14] = (N / 16).ilog2() as u8 + 1;
-        event[N - 1] = 1;
-        event
-    }
-
-    impl Rig {
-        fn byte(&self, offset: usize) -> u8 {
-            self.memory
-                .word(offset & !7)
-                .load(Ordering::Relaxed)
-                .to_le_bytes()[offset % 8]
-        }
-
-        /// Zeroes all slots and acknowledges the slots before `read`, as software does.
-        fn release(&self, read: u64) {
-            for offset in (SLOT..LEN).step_by(8) {
-                self.memory.word(offset).store(0, Ordering::Relaxed);
-            }
-            self.software.word(0).store(read, Ordering::Release);
-        }
-    }
-
-    #[test]
-    fn packs_small_events_within_slots() {
-        let mut rig = rig();
-        assert!(rig.queue.post(&event::<16>(0xa1)));
-        assert!(rig.queue.post(&event::<32>(0xb2)));
-        assert!(rig.queue.post(&event::<32>(0xc3)));
-        assert_eq!((rig.byte(64), rig.byte(80)), (0xa1, 0xb2));
-        assert_eq!(
-            (rig.byte(112 + 14), rig.byte(112 + 15)),
-            (0x7d, 0x01),
-            "filler"
-        );
-        assert_eq!(rig.byte(128), 0xc3);
-    }
-
-    #[test]
-    fn uses_all_slots_but_two() {
-        let mut rig = rig();
-        for mark in 0..SLOTS - 2 {
-            assert!(rig.queue.post(&event::<64>(mark as u8 | 1)), "event {mark}");
-        }
-        assert!(!rig.queue.post(&event::<16>(1)));
-        assert_eq!(rig.queue.counts.dropped, 1);
-    }
-
-    #[test]
-    fn reports_drops_in_status_block_until_acknowledged() {
-        let mut rig = rig();
-        while rig.queue.post(&event::<64>(1)) {}
-        let flags = rig.byte(15);
-        assert_eq!(flags & 0x11, 0x11, "unacknowledged, sequence 1");
-        rig.queue.post(&event::<64>(1));
-        assert_eq!(
-            rig.byte(15) & 0x10,
-            0x10,
-            "sequence unchanged until acknowledged"
-        );
-        let mut state = EqSwState::new();
-        state.set_rd_ptr(1).set_event_drop_seq_no(true);
-        rig.software
-            .word(0)
-            .store(u64::from_le_bytes(*state.bytes()), Ordering::Release);
-        rig.queue.post(&event::<64>(1));
-        assert_eq!(
-            rig.byte(15) & 0x11,
-            0x01,
-            "the next drop has the other sequence bit"
-        );
-    }
-
-    #[test]
-    fn writes_no_drop_status_when_disabled() {
-        let mut rig = rig();
-        rig.queue.configure(
-            u64::from(CXI_EQ_DROP_STATUS_DISABLE),
-            0,
-            Thresholds::default(),
-        );
-        while rig.queue.post(&event::<64>(1)) {}
-        assert_eq!(rig.byte(15), 0);
-    }
-
-    #[test]
-    fn wraps_to_byte_64_when_acknowledged() {
-        let mut rig = rig();
-        for _ in 0..SLOTS - 2 {
-            assert!(rig.queue.post(&event::<64>(7)));
-        }
-        rig.release(SLOTS as u64 - 1);
-        assert!(rig.queue.post(&event::<64>(0x11)), "last slot");
-        assert!(rig.queue.post(&event::<64>(0x22)), "first slot");
-        assert_eq!((rig.byte(LEN - SLOT), rig.byte(SLOT)), (0x11, 0x22));
-        assert_eq!(rig.byte(0), 0, "the status slot is no event");
-    }
-
-    #[test]
-    fn does_not_write_bytes_that_are_not_clear() {
-        let mut rig = rig();
-        rig.memory.word(64 + 56).store(5, Ordering::Relaxed);
-        assert!(!rig.queue.post(&event::<64>(1)));
-        assert_eq!(rig.byte(64), 0);
-        assert!(rig.queue.post(&event::<32>(1)), "these bytes are clear");
-    }
-
-    #[test]
-    fn keeps_reserved_slots_from_received_messages() {
-        let mut rig = rig();
-        rig.queue.configure(0, SLOTS - 4, Thresholds::default());
-        for _ in 0..2 {
-            assert!(rig.queue.accepts(&[64]));
-            assert!(rig.queue.post(&event::<64>(1)));
-        }
-        assert!(!rig.queue.accepts(&[64]));
-        assert!(
-            rig.queue.post(&event::<64>(1)),
-            "not reserved against the NIC's own events"
-        );
-    }
-
-    #[test]
-    fn reports_rising_fill_levels() {
-        let mut rig = rig();
-        rig.queue.configure(
-            0,
-            0,
-            Thresholds {
-                base: 90,
-                delta: 40,
-                count: 2,
-            },
-        );
-        let mut levels = vec![];
-        for _ in 0..SLOTS - 2 {
-            rig.queue.post(&event::<64>(1));
-            let level = (rig.byte(14) & 1, rig.byte(14) >> 4 & 3);
-            if levels.last() != Some(&level) {
-                levels.push(level);
-            }
-        }
-        assert_eq!(levels, [(0, 0), (1, 0), (1, 1)]);
-    }
-
-    #[test]
-    fn signals_once_for_each_event() {
-        let mut rig = rig();
-        let signal = Arc::new(Signal::default());
-        rig.queue.set_interrupts([Some(signal.clone()), None]);
-        assert!(!signal.take());
-        assert!(rig.queue.post(&event::<64>(1)));
-        assert!(signal.take());
-        rig.queue.signal_if_due();
-        assert!(!signal.take(), "the same event");
-        // Software reads it, and disables interrupts.
-        let mut state = EqSwState::new();
-        state.set_rd_ptr(2).set_event_int_disable(true);
-        rig.release(u64::from_le_bytes(*state.bytes()));
-        rig.queue.signal_if_due();
-        assert!(rig.queue.post(&event::<16>(1)));
-        assert!(!signal.take(), "disabled");
-        state.set_event_int_disable(false);
-        let word = u64::from_le_bytes(*state.bytes());
-        rig.software.word(0).store(word, Ordering::Release);
-        rig.queue.signal_if_due();
-        assert!(signal.take(), "enabled with an unread event");
-    }
-
-    #[test]
-    fn ignores_read_pointer_beyond_the_queue() {
-        let mut rig = rig();
-        rig.software.word(0).store(SLOTS as u64, Ordering::Release);
-        for _ in 0..SLOTS - 2 {
-            assert!(rig.queue.post(&event::<64>(1)));
-        }
-        assert!(!rig.queue.post(&event::<64>(1)));
-    }
 }

@@ -146,6 +146,9 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
+        if self.combining > 0 {
+            self.eqs.values_mut().for_each(EventQueue::write_held);
+        }
         worked |= self.wire.is_about_to_receive();
         if self.interrupting > 0 {
             self.eqs.values_mut().for_each(EventQueue::signal_if_due);
@@ -299,6 +302,7 @@ impl<W: Wire> Engine<W> {
         if let Some(queue) = self.eqs.remove(number) {
             self.retired.add_events(&queue.counts);
             self.interrupting -= usize::from(queue.has_event_interrupt());
+            self.combining -= usize::from(queue.combines_events());
         }
         self.counters.forget_event_queue(number);
         for (_, transaction) in self.transactions.iter_mut() {

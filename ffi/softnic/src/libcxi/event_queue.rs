@@ -9,7 +9,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::boundary::{Handle, answer, from_c, hand_out, require_root};
+use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_root};
 use super::process_memory::check_access;
 use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
@@ -112,11 +112,12 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             };
             queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
             queue.set_interrupts(interrupts);
-            let interrupting = queue.has_event_interrupt();
+            let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
                 engine.eqs.insert(queue).ok_or(Errno::NOSPC)
             })?;
             engine.interrupting += usize::from(interrupting);
+            engine.combining += usize::from(combining);
             Ok(number)
         })?;
         let public = cxi_eq {
@@ -330,21 +331,23 @@ pub unsafe extern "C" fn cxil_evtq_resize_complete(evtq: *mut cxi_eq) -> c_int {
 /// The largest change of the reserved slots by one call (nic.md 5.6).
 const MOST_RESERVED: c_int = (1 << 14) - 1;
 
-/// Changes the number of slots that received messages may not use. EINVAL for a change of more than
-/// 2^14 - 1 slots, and if the number would be negative; ENOSPC if too few slots are free.
+/// Changes the number of slots that received messages may not use, and returns the new number.
+/// EINVAL for a change of more than 2^14 - 1 slots, and if the number would be negative; ENOSPC if
+/// too few slots are free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_evtq_adjust_reserved_fc(evtq: *mut cxi_eq, value: c_int) -> c_int {
-    answer(|| {
+    answer_number(|| {
         let EqHandle { nic, number, .. } = from_c!(handle(evtq))?;
         if !(-MOST_RESERVED..=MOST_RESERVED).contains(&value) {
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {
             let queue = engine.eqs.get_mut(*number).ok_or(Errno::INVAL)?;
-            queue.reserve(value as isize).ok_or(match value {
+            let reserved = queue.reserve(value as isize).ok_or(match value {
                 ..0 => Errno::INVAL,
                 _ => Errno::NOSPC,
-            })
+            })?;
+            Ok(reserved as c_int)
         })
     })
 }

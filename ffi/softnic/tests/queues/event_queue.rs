@@ -107,6 +107,66 @@ fn events_never_straddle_slots() {
     }
 }
 
+/// The types of the events in a slot, NULL events included.
+fn slot(queue: &EventQueue, number: usize) -> Vec<u32> {
+    let bytes = queue.buffer.pages.read(number * SLOT, SLOT);
+    let (mut kinds, mut at) = (vec![], 0);
+    while at < SLOT && bytes[at + 14] & 3 != 0 {
+        let event = Event(bytes[at..at + (8 << (bytes[at + 14] & 3))].to_vec());
+        assert_eq!(event.code(), C_RC_OK);
+        kinds.push(event.kind());
+        at += event.0.len();
+    }
+    kinds
+}
+
+/// nic.md 5.7: a queue without EC_DISABLE has no slot that is filled in part.
+#[test]
+fn closes_slots_with_null_events() {
+    alone!();
+    let mut rig = Rig::with_queues(0, 0, 0);
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    // STATE_CHANGE and LINK fill slots.
+    rig.target_with(0, &sink, |_| {});
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    const ACK: u32 = C_EVENT_ACK;
+    const NULL: u32 = C_EVENT_NULL_EVENT;
+    // More than a lap of the queue.
+    for lap in 0..USABLE + 5 {
+        let at = |slots: usize| 1 + (lap + slots) % (SLOTS - 1);
+        rig.tx.issue(&put);
+        // Seen together: the event, and the bytes behind it.
+        let ack = wait_for("an ACK", || rig.eq.poll());
+        assert_eq!(slot(&rig.eq, at(0)), [ACK, NULL, NULL, NULL]);
+        assert_eq!(ack.code(), C_RC_OK);
+        rig.eq.acknowledge();
+        wait_for("a PUT", || rig.teq.poll()).is(C_EVENT_PUT, C_RC_OK);
+        assert_eq!(slot(&rig.teq, at(2)), [C_EVENT_PUT, NULL, NULL]);
+        rig.teq.acknowledge();
+    }
+}
+
+/// Events of one turn of the NIC share slots.
+#[test]
+fn combines_events_of_one_turn() {
+    alone!();
+    let mut rig = Rig::with_queues(0, 0, 0);
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    rig.target(0, &sink);
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    for _ in 0..5 {
+        rig.tx.emit(&put);
+    }
+    rig.tx.ring();
+    for _ in 0..5 {
+        let ack = wait_for("an ACK", || rig.eq.poll());
+        ack.is(C_EVENT_ACK, C_RC_OK);
+    }
+    assert_eq!(slot(&rig.eq, 1), [C_EVENT_ACK; 4]);
+    let null = C_EVENT_NULL_EVENT;
+    assert_eq!(slot(&rig.eq, 2), [C_EVENT_ACK, null, null, null]);
+}
+
 #[test]
 fn reuses_slots_only_after_acknowledgement() {
     alone!();

@@ -184,10 +184,10 @@ fn moves_twice_without_acknowledgement() {
     for _ in 0..2 {
         let buffer = bench.rig.buffer(PAGE);
         assert_eq!(bench.resize(&buffer), 0);
-        assert_eq!((adjust(all), adjust(-all)), (0, 0));
+        assert_eq!((adjust(all), adjust(-all)), (all, 0));
         assert_eq!(bench.take(), (vec![], true));
         bench.complete(buffer);
-        assert_eq!((adjust(all), adjust(-all)), (0, 0));
+        assert_eq!((adjust(all), adjust(-all)), (all, 0));
     }
 }
 
@@ -255,6 +255,7 @@ fn resize_keeps_reserved_slots() {
     }
 }
 
+/// Each call returns the number of reserved slots (libcxi.md 8.1).
 #[test]
 fn adjusts_reserved_slots() {
     alone!();
@@ -263,35 +264,36 @@ fn adjusts_reserved_slots() {
     let portal = rig.target_with(0, &sink, |_| {});
     let put = rig.dma_put(&source, 0, 8, |_| {});
     let eq = rig.teq.handle;
-    let adjust = |by| -call!(cxil_evtq_adjust_reserved_fc(eq, by));
+    let adjust = |by| answered(call!(cxil_evtq_adjust_reserved_fc(eq, by)));
     assert_eq!(call!(cxil_evtq_adjust_reserved_fc(null_mut(), 1)), -EINVAL);
     let limit = 1 << 14;
     for beyond in [limit, -limit, i32::MAX, i32::MIN] {
-        assert_eq!(adjust(beyond), EINVAL);
+        assert_eq!(adjust(beyond), Err(EINVAL));
     }
-    assert_eq!(adjust(limit - 1), ENOSPC);
-    assert_eq!(adjust(-1), EINVAL, "none is reserved");
+    assert_eq!(adjust(limit - 1), Err(ENOSPC));
+    assert_eq!(adjust(-1), Err(EINVAL), "none is reserved");
     let free = USABLE as i32;
-    assert_eq!(adjust(free + 1), ENOSPC);
-    assert_eq!(adjust(free), 0);
-    assert_eq!(adjust(1), ENOSPC);
-    assert_eq!(adjust(0), 0);
+    assert_eq!(adjust(free + 1), Err(ENOSPC));
+    assert_eq!(adjust(free - 2), Ok(free as u32 - 2));
+    assert_eq!(adjust(2), Ok(free as u32));
+    assert_eq!(adjust(1), Err(ENOSPC));
+    assert_eq!(adjust(0), Ok(free as u32));
     // No room is left for messages.
     progress(rig.dev);
     assert_eq!(rig.code(&put), C_RC_ENTRY_NOT_FOUND);
-    assert_eq!(adjust(-free - 1), EINVAL);
+    assert_eq!(adjust(-free - 1), Err(EINVAL));
     // The NIC's own events use reserved slots; more slots are released than are free.
     for _ in 0..4 {
         rig.tgt.emit(&set_state(portal.number, C_PTLTE_ENABLED));
     }
     rig.tgt.ring();
     rig.tgt.drain();
-    assert_eq!(adjust(-1), 0);
+    assert_eq!(adjust(-1), Ok(free as u32 - 1));
     for _ in 0..4 {
         assert_eq!(rig.teq.wait().kind(), C_EVENT_STATE_CHANGE);
     }
     assert_eq!(rig.code(&put), C_RC_OK);
     assert_eq!(rig.teq.wait().kind(), C_EVENT_PUT);
-    assert_eq!(adjust(1 - free), 0);
+    assert_eq!(adjust(1 - free), Ok(0));
     assert_eq!(rig.code(&put), C_RC_OK);
 }
