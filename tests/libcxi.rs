@@ -370,6 +370,7 @@ fn wrapper_shows_nics_in_sys() {
         wrapper()
             .args(arguments)
             .envs([("CXIDIAG_NICS", "2"), ("CXIDIAG_NIDS", "0x12,0xabcde")])
+            .env("CXIDIAG_QOS", "HPC")
             .output()
             .expect("the wrapper starts")
     };
@@ -387,7 +388,7 @@ fn wrapper_shows_nics_in_sys() {
     let pci_address = text(&nic["nic"]["pci_address"]);
     assert_eq!(
         String::from_utf8_lossy(&interfaces.stdout),
-        format!("02:00:00:0a:bc:de\n{pci_address}\nnet/hsn0\nnet/hsn1\nnet/lo\n")
+        format!("02:00:00:0a:bc:de\nHPC\n{pci_address}\nnet/hsn0\nnet/hsn1\nnet/lo\n")
     );
 
     if !shows_nics_in_sys() {

@@ -101,6 +101,20 @@ pub enum QosProfile {
     LlBeBdEt1Et2,
 }
 
+impl QosProfile {
+    const NAMES: [(&str, Self); 3] = [
+        ("HPC", Self::Hpc),
+        ("LL_BE_BD_ET", Self::LlBeBdEt),
+        ("LL_BE_BD_ET1_ET2", Self::LlBeBdEt1Et2),
+    ];
+
+    /// Returns the name that the driver uses.
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(_, profile)| *profile == self);
+        named.map_or("", |(name, _)| *name)
+    }
+}
+
 /// What parameters of the driver set on hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
@@ -127,16 +141,7 @@ impl Driver {
                 ("disabled", InitialServices::DefaultOnly { enabled: false }),
             ],
         )?;
-        let qos = choice(
-            "CXIDIAG_QOS",
-            qos,
-            QosProfile::LlBeBdEt,
-            &[
-                ("HPC", QosProfile::Hpc),
-                ("LL_BE_BD_ET", QosProfile::LlBeBdEt),
-                ("LL_BE_BD_ET1_ET2", QosProfile::LlBeBdEt1Et2),
-            ],
-        )?;
+        let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
         Ok(Self { services, qos })
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cxi_sys::cxil_devinfo;
 
-use crate::environment::Nics;
+use crate::environment::{Driver, Nics};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -44,11 +44,17 @@ pub type ClassDirectory = BTreeMap<PathBuf, Entry>;
 /// One line that names an invalid environment variable.
 pub fn class_directory(real: &Path) -> Result<ClassDirectory, String> {
     let nics = Nics::from_environment()?;
+    let qos = Driver::from_environment()?.qos.name();
     let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut directory = links(real);
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
-        add(&mut directory, &information(number, nid), cpus.trim_end());
+        add(
+            &mut directory,
+            &information(number, nid),
+            cpus.trim_end(),
+            qos,
+        );
     }
     Ok(directory)
 }
@@ -79,7 +85,7 @@ fn subdirectories(directory: &Path) -> Vec<PathBuf> {
 
 /// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
 /// interface.
-fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str) {
+fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str, qos: &str) {
     let number = info.dev_id;
     let pci_address = format!(
         "{:04x}:{:02x}:{:02x}.{}",
@@ -90,6 +96,8 @@ fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str) {
         directory.insert(device.join(file), Entry::File(content));
     }
     let interface = format!("hsn{number}");
+    let profile = device.join("traffic_classes/active_qos_profile");
+    directory.insert(profile, Entry::File(format!("{qos}\n")));
     for (file, content) in interface_files(info) {
         let path = device.join("net").join(&interface).join(file);
         directory.insert(path, Entry::File(content));
