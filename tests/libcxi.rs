@@ -378,8 +378,7 @@ fn wrapper_shows_nics_in_sys() {
     let written = written.path().to_str().expect("UTF-8");
     let output = nics(&["--write-sys", written]);
     assert!(output.status.success(), "{output:?}");
-    let script =
-        "cat net/hsn1/address; basename $(realpath net/hsn1/device); ls -d net/hsn* net/lo";
+    let script = "cat net/hsn1/address cxi/cxi1/device/traffic_classes/active_qos_profile; basename $(realpath net/hsn1/device); ls -d net/hsn* net/lo";
     let interfaces = succeed(Command::new("sh").args(["-c", script]).current_dir(written));
 
     let devices = nics(&[env!("CARGO_BIN_EXE_cxidiag"), "devices", "--json", "cxi1"]);
