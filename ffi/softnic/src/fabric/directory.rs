@@ -1,17 +1,21 @@
 //! The directory of a fabric, with one file per open NIC, `cxisoft-<nid in hex>.<slot>`.
 //!
+//! The directory is private to a user, or shared by the members of a group (`Sharing`).
+//!
 //! The owner of a file holds an exclusive lock on it, which the kernel releases when the owner
 //! exits for any reason. Files are made and removed only under the lock of the directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::Uid;
 
+use super::file_user::FileUser;
 use super::port::{self, Header};
 
 /// The environment variable that names the directory. The default is `/dev/shm/cxidiag-<uid>`.
@@ -29,14 +33,65 @@ const UNFINISHED: &str = ".new";
 /// The maximum length of a file of services.
 const MAX_SERVICES_LEN: u64 = 16 << 20;
 
-/// Returns the absolute path of the directory.
-pub fn path() -> Result<PathBuf, Errno> {
-    match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-        Some(value) => std::path::absolute(value).map_err(|_| Errno::NOENT),
-        None => Ok(PathBuf::from(format!(
-            "/dev/shm/cxidiag-{}",
-            rustix::process::geteuid().as_raw()
-        ))),
+/// The absolute path of the directory, and the user as whom this process accesses it.
+pub struct Place {
+    path: PathBuf,
+    user: Uid,
+}
+
+impl Place {
+    /// Returns the directory of the environment, for the present effective user.
+    ///
+    /// # Errors
+    /// ENOENT without a current directory.
+    pub fn from_environment() -> Result<Self, Errno> {
+        let user = rustix::process::geteuid();
+        let path = match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+            Some(value) => std::path::absolute(value).map_err(|_| Errno::NOENT)?,
+            None => PathBuf::from(format!("/dev/shm/cxidiag-{}", user.as_raw())),
+        };
+        Ok(Self { path, user })
+    }
+}
+
+/// Who shares a directory. Whoever can write to a port can write to the memory that its owner
+/// exposes, and can end the owner by truncating the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// One user, who owns it and alone can write to it.
+    Private,
+    /// A group. Its set-group-ID bit and the write permission of the group mark it; other users have
+    /// no permission. Root or the user owns it.
+    Group,
+}
+
+impl Sharing {
+    /// Returns who shares a directory with these properties; EACCES if others can write to it.
+    fn of(stat: &Stat, user: Uid) -> Result<Self, Errno> {
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let is_own = stat.st_uid == user.as_raw();
+        if mode.contains(Mode::SGID | Mode::WGRP) {
+            let is_closed = !mode.intersects(Mode::RWXO);
+            return if is_closed && (is_own || stat.st_uid == 0) {
+                Ok(Self::Group)
+            } else {
+                Err(Errno::ACCESS)
+            };
+        }
+        if is_own && !mode.intersects(Mode::WGRP | Mode::WOTH) {
+            Ok(Self::Private)
+        } else {
+            Err(Errno::ACCESS)
+        }
+    }
+
+    /// Returns the permissions of files.
+    fn file_mode(self) -> Mode {
+        let own = Mode::RUSR | Mode::WUSR;
+        match self {
+            Self::Private => own,
+            Self::Group => own | Mode::RGRP | Mode::WGRP,
+        }
     }
 }
 
@@ -44,22 +99,23 @@ pub fn path() -> Result<PathBuf, Errno> {
 /// file system.
 pub struct Directory {
     path: PathBuf,
+    sharing: Sharing,
     lock: OwnedFd,
+    _user: FileUser,
 }
 
 impl Directory {
     /// Opens and locks the directory, and makes it if it does not exist.
     ///
     /// # Errors
-    /// EACCES if it belongs to another user, or other users may write to it: a user who can write to
-    /// a port can write to the memory of its owner.
-    pub fn lock(path: &Path) -> Result<Self, Errno> {
+    /// EACCES if it is neither private to the user nor shared by a group.
+    pub fn lock(place: &Place) -> Result<Self, Errno> {
         loop {
-            match rustix::fs::mkdir(path, Mode::RWXU) {
+            match rustix::fs::mkdir(&place.path, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
-            match Self::lock_existing(path) {
+            match Self::lock_existing(place) {
                 // The last user of the directory removed it after mkdir.
                 Err(Errno::NOENT) => continue,
                 result => return result,
@@ -68,16 +124,13 @@ impl Directory {
     }
 
     /// Opens and locks the directory as `lock` does; ENOENT if it does not exist.
-    pub fn lock_existing(path: &Path) -> Result<Self, Errno> {
+    pub fn lock_existing(place: &Place) -> Result<Self, Errno> {
+        let user = FileUser::become_user(place.user);
+        let path = &place.path;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&lock)?;
-        let writable_by_others = Mode::WGRP | Mode::WOTH;
-        if stat.st_uid != rustix::process::geteuid().as_raw()
-            || Mode::from_raw_mode(stat.st_mode).intersects(writable_by_others)
-        {
-            return Err(Errno::ACCESS);
-        }
+        let sharing = Sharing::of(&stat, place.user)?;
         retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
         // The name must still be that of the locked directory.
         let named = rustix::fs::lstat(path)?;
@@ -85,17 +138,23 @@ impl Directory {
             return Err(Errno::NOENT);
         }
         Ok(Self {
-            path: path.to_owned(),
+            path: path.clone(),
+            sharing,
             lock,
+            _user: user,
         })
     }
 
     /// Removes ports whose owners are gone, and incomplete files of services. Other files stay,
-    /// whatever their names.
+    /// whatever their names, as do those of other users in a directory that protects them (sticky).
     pub fn sweep(&self) -> Result<(), Errno> {
+        let remove = |name: &Path| match remove(&self.path.join(name)) {
+            Err(Errno::PERM | Errno::ACCESS) => Ok(()),
+            result => result,
+        };
         for name in self.entries()? {
             if is_unfinished(&name) {
-                remove(&self.path.join(name))?;
+                remove(Path::new(&name))?;
             }
         }
         for (name, _, _) in self.names()? {
@@ -103,7 +162,7 @@ impl Directory {
                 && port::is_port(&file)
                 && !is_owned(&file)
             {
-                remove(&self.path.join(&name))?;
+                remove(&name)?;
             }
         }
         Ok(())
@@ -112,17 +171,25 @@ impl Directory {
     /// Makes and locks the file of a new port, in the lowest free slot of its NIC.
     pub fn create(&self, nid: u32) -> Result<(File, u32), Errno> {
         for slot in 0..=u32::MAX {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            match rustix::fs::open(self.port_path(nid, slot), flags, Mode::RUSR | Mode::WUSR) {
+            match self.create_file(&self.port_path(nid, slot)) {
                 Ok(file) => {
                     retry_interrupted(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
-                    return Ok((File::from(file), slot));
+                    return Ok((file, slot));
                 }
                 Err(Errno::EXIST) => continue,
                 Err(error) => return Err(error),
             }
         }
         Err(Errno::NOSPC)
+    }
+
+    /// Makes a file for all who share the directory, whatever the file mode creation mask is.
+    fn create_file(&self, path: &Path) -> Result<File, Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = self.sharing.file_mode();
+        let file = rustix::fs::open(path, flags, mode)?;
+        rustix::fs::fchmod(&file, mode)?;
+        Ok(File::from(file))
     }
 
     /// Opens a port a second time, to map its memory. A mapping keeps its open file, and with it
@@ -179,7 +246,15 @@ impl Directory {
             };
         };
         let new = self.path.join(format!("{SERVICES}{nid:x}{UNFINISHED}"));
-        fs::write(&new, text)
+        let mut file = match self.create_file(&new) {
+            // Left by a process that was killed since the last sweep.
+            Err(Errno::EXIST) => {
+                remove(&new)?;
+                self.create_file(&new)?
+            }
+            result => result?,
+        };
+        file.write_all(text.as_bytes())
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
@@ -188,9 +263,13 @@ impl Directory {
         self.path.join(format!("{SERVICES}{nid:x}"))
     }
 
-    /// Removes a port of the caller, and the directory if it was the last.
+    /// Removes a port of the caller. If it was the last, also removes the directory, unless a group
+    /// shares it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
+        if self.sharing == Sharing::Group {
+            return Ok(());
+        }
         match rustix::fs::rmdir(&self.path) {
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
             Err(error) => Err(error),

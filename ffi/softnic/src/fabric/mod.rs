@@ -6,6 +6,7 @@
 
 mod directory;
 mod early;
+mod file_user;
 mod gathered;
 mod link_model;
 mod port;
@@ -16,7 +17,6 @@ mod syntax;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::engine::{ReturnCode, VniRange};
 use crate::environment::Driver;
 use crate::fork;
 pub use directory::Directory;
-use directory::is_owned;
+use directory::{Place, is_owned};
 use early::EarlyPackets;
 use gathered::{Gathered, Unread};
 use link_model::LinkModel;
@@ -71,7 +71,7 @@ struct Inbound {
 
 /// One NIC's connection to the fabric.
 pub struct Fabric {
-    path: PathBuf,
+    place: Place,
     port: Arc<Port>,
     /// Holds the lock that marks the port as alive.
     file: Option<File>,
@@ -102,8 +102,8 @@ impl Fabric {
     pub fn join(nid: u32) -> Result<Self, Errno> {
         let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
-        let path = directory::path()?;
-        let directory = Directory::lock(&path)?;
+        let place = Place::from_environment()?;
+        let directory = Directory::lock(&place)?;
         directory.sweep()?;
         let (file, slot) = directory.create(nid)?;
         let instance = random()?;
@@ -114,7 +114,7 @@ impl Fabric {
         })?;
         fork::keep_from_children(&file);
         Ok(Self {
-            path,
+            place,
             port: Arc::new(port),
             file: Some(file),
             nid,
@@ -146,7 +146,7 @@ impl Fabric {
 
     /// Locks and returns the directory.
     pub fn directory(&self) -> Result<Directory, Errno> {
-        Directory::lock_existing(&self.path)
+        Directory::lock_existing(&self.place)
     }
 
     /// Returns the address of this NIC.
@@ -214,7 +214,7 @@ impl Fabric {
     fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
         self.routes
             .retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
-        let Ok(directory) = Directory::lock_existing(&self.path) else {
+        let Ok(directory) = Directory::lock_existing(&self.place) else {
             return Err(C_RC_UNDELIVERABLE);
         };
         let ports = directory.ports(nid).map_err(|_| C_RC_UNDELIVERABLE)?;
@@ -304,7 +304,7 @@ impl Fabric {
     #[cold]
     fn identify(&mut self, lane: usize, source: u64) -> Option<Peer> {
         let (nid, slot) = self.port.owner_name(lane);
-        let directory = Directory::lock_existing(&self.path).ok()?;
+        let directory = Directory::lock_existing(&self.place).ok()?;
         let (file, header) = directory.port(nid, slot, source)?;
         let peer = self
             .connect(&directory, (nid, slot), file, header.instance)
@@ -398,7 +398,7 @@ impl Fabric {
     /// Leaves the fabric: releases the endpoints, and removes the port, and the directory if no
     /// other NIC is alive. Lanes need no release, because their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
-        let directory = Directory::lock_existing(&self.path)?;
+        let directory = Directory::lock_existing(&self.place)?;
         self.port.remove_pids();
         directory.sweep()?;
         directory.remove(self.nid, self.slot)

@@ -248,6 +248,45 @@ fn rejects_reservation_beyond_available() {
     close(dev);
 }
 
+#[test]
+fn limits_services_with_reserved_entries_to_pools() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    // The default service reserves triggered operations too.
+    for (kind, pools) in [(CXI_RSRC_TYPE_LE, 16), (CXI_RSRC_TYPE_TLE, 3)] {
+        let reserving = |vni, res| {
+            let mut desc = plain(vni);
+            limit(&mut desc, kind, 10, res);
+            desc
+        };
+        let ids: Vec<u32> = (0..pools)
+            .map(|nth| alloc(dev, &reserving(70 + nth, 1)).unwrap())
+            .collect();
+        // SAFETY: integers and booleans, for which zero is a value.
+        let mut info: cxi_svc_fail_info = unsafe { std::mem::zeroed() };
+        let code = call!(cxil_alloc_svc(dev, &reserving(90, 1), &mut info));
+        assert_eq!(code, -ENOSPC);
+        let missing = (info.no_le_pools, info.no_tle_pools, info.no_cntr_pools);
+        let is_le = kind == CXI_RSRC_TYPE_LE;
+        assert_eq!(missing, (is_le, !is_le, false));
+        // Without a reservation a service needs no pool, and an update keeps its own.
+        let other = alloc(dev, &reserving(90, 0)).unwrap();
+        let own = |id, res| cxi_svc_desc {
+            svc_id: id,
+            ..reserving(90, res)
+        };
+        assert_eq!(update(dev, &own(other, 1)), Err(ENOSPC));
+        assert_eq!(update(dev, &own(ids[0], 2)), Ok(0));
+        // A destroyed service returns its pool.
+        assert_eq!(destroy(dev, ids[0]), Ok(0));
+        assert_eq!(update(dev, &own(other, 1)), Ok(0));
+        for id in ids[1..].iter().chain([&other]) {
+            assert_eq!(destroy(dev, *id), Ok(0));
+        }
+    }
+    close(dev);
+}
+
 /// Limits list entries and triggered operations of the default service to `most`; returns its description before.
 fn narrow_default(dev: Dev, most: u16) -> cxi_svc_desc {
     let before = get(dev, 1).unwrap();

@@ -11,3 +11,4 @@ mod nic_limits;
 mod parameters;
 mod ranges;
 mod sharing;
+mod users;

@@ -44,8 +44,9 @@ pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_l
 
 /// Makes a service and returns its number. With `restricted_vnis` 0 the service has no VNIs and is
 /// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable` of
-/// the description says (libcxi.md 3.3). ENOSPC if it reserves more
-/// resources than are left: `fail_info`, which may be null, then has what is left.
+/// the description says (libcxi.md 3.3). ENOSPC if it reserves more resources than are left, or list
+/// entries or triggered operations while no pool is left: `fail_info`, which may be null, then has
+/// what is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_svc(
     dev: *mut cxil_dev,
@@ -288,22 +289,27 @@ fn replace(registry: &mut ServiceRegistry, service: Service) -> Result<(), Errno
     registry.set_services(services)
 }
 
-/// Checks that the resources reserved for a service are left: ENOSPC otherwise.
+/// Checks that the resources reserved for a service, and pools for them, are left: ENOSPC otherwise.
 fn check_reserved(
     registry: &ServiceRegistry,
     service: &Service,
     fail_info: Option<&mut cxi_svc_fail_info>,
 ) -> Result<(), Errno> {
     let available = registry.available(service.id);
-    let short = (0..available.len()).any(|kind| service.limit(kind).1 > available[kind]);
-    if !short {
+    let is_short = (0..available.len()).any(|kind| service.limit(kind).1 > available[kind]);
+    let lacks_pool = |kind: cxi_rsrc_type, pools| {
+        service.limit(kind as usize).1 > 0 && registry.reserving(service.id, kind) >= pools
+    };
+    let no_le_pools = lacks_pool(CXI_RSRC_TYPE_LE, record::LE_POOLS);
+    let no_tle_pools = lacks_pool(CXI_RSRC_TYPE_TLE, record::TLE_POOLS);
+    if !(is_short || no_le_pools || no_tle_pools) {
         return Ok(());
     }
     if let Some(fail_info) = fail_info {
         *fail_info = cxi_svc_fail_info {
             rsrc_avail: available,
-            no_le_pools: false,
-            no_tle_pools: false,
+            no_le_pools,
+            no_tle_pools,
             no_cntr_pools: false,
         };
     }

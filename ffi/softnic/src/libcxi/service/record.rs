@@ -22,6 +22,11 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_ACS as u16 - 2,
 ];
 
+/// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some has
+/// a pool.
+pub const LE_POOLS: usize = 16;
+pub const TLE_POOLS: usize = 4;
+
 /// The trigger list entries that are reserved for the default service, and its limit (libcxi.md
 /// 3.2).
 pub const DEFAULT_TLES: u16 = 512;

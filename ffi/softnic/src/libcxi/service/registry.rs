@@ -136,6 +136,14 @@ impl ServiceRegistry {
         left
     }
 
+    /// Returns how many services other than `id` reserve resources of a kind.
+    pub fn reserving(&self, id: u32, kind: cxi_rsrc_type) -> usize {
+        let others = self.services.iter().filter(|other| other.id != id);
+        others
+            .filter(|other| other.limit(kind as usize).1 > 0)
+            .count()
+    }
+
     /// Checks that the caller may use a VNI, and returns it in 16 bits (libcxi.md 5, 6).
     ///
     /// EINVAL for 0 and beyond 16 bits; EPERM if it belongs only to services for others; ENOENT if
