@@ -69,7 +69,7 @@ const WRAPPER: House = House {
 const ENGINE: House = House {
     directory: "ffi/softnic/src/engine",
     module: "engine",
-    outside: &["gpu", "pages"],
+    outside: &["gpu", "on_demand", "pages"],
     floors: &[
         &[
             "address",

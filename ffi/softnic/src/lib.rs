@@ -17,8 +17,9 @@
 //! | `sysfs` | the NICs as files of the kernel show them |
 //! | `environment` | the NICs of a machine and parameters of their driver, from environment variables |
 //! | `fork` | files that child processes must not inherit |
-//! | `fork_marks` | memory that child processes do not inherit, on request |
+//! | `process_memory`, `huge_page` | what the process has mapped, with which pages |
 //! | `pages` | memory shared with other threads and processes |
+//! | `on_demand` | memory that the program may unmap at any time |
 //! | `gpu` | memory of GPUs |
 
 mod cpu;
@@ -26,13 +27,15 @@ mod engine;
 mod environment;
 mod fabric;
 mod fork;
-mod fork_marks;
 mod gpu;
+mod huge_page;
 mod interrupt;
 mod libcxi;
 mod nic;
+mod on_demand;
 mod pages;
 mod prefetch;
+mod process_memory;
 mod runner;
 pub mod sysfs;
 

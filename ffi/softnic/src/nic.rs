@@ -11,7 +11,6 @@ use crate::cpu;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
 use crate::fork;
-use crate::fork_marks::Marking;
 
 /// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
 /// parameter of the driver does for hardware (nic.md 14.2).
@@ -36,8 +35,6 @@ pub struct Nic {
     calls: AtomicU64,
     /// Generation of the process that opened the device.
     generation: u32,
-    /// Which mapped memory children do not inherit.
-    pub marking: Marking,
 }
 
 impl Nic {
@@ -56,7 +53,6 @@ impl Nic {
             misses: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             generation: fork::generation(),
-            marking: Marking::from_environment(),
         })
     }
 

@@ -2,25 +2,37 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cxi_sys::C_RC_PCIE_UNSUCCESS_CMPL;
+use cxi_sys::{C_RC_NO_TRANSLATION, C_RC_PCIE_UNSUCCESS_CMPL};
 
 use super::bytes::{copy, update};
 use super::packet::SEGMENT;
 use super::return_codes::ReturnCode;
 use crate::gpu::Gpu;
+use crate::on_demand;
 
 /// The return code for device memory that cannot be accessed: that of an unsuccessful PCIe
 /// completion (nic.md 7).
 const ACCESS_FAILED: ReturnCode = C_RC_PCIE_UNSUCCESS_CMPL;
 
-/// The memory behind a translated address. The address of memory of a GPU is not valid for the CPU.
+/// What kind of memory is at an address.
+#[derive(Clone, Copy)]
+pub enum Memory {
+    /// Memory of the CPU that software keeps mapped.
+    Pinned,
+    /// Memory of the CPU that software may unmap at any time, or never had.
+    OnDemand,
+    /// Memory of a GPU, whose address is not valid for the CPU.
+    Gpu(&'static dyn Gpu),
+}
+
+/// The memory behind a translated address.
 #[derive(Clone, Copy)]
 pub struct Location {
     pub va: usize,
-    pub gpu: Option<&'static dyn Gpu>,
+    pub memory: Memory,
 }
 
-/// A buffer for data read from a GPU on its way into a packet.
+/// A buffer for data that is not in pinned memory, on its way into a packet.
 pub struct Staging(Box<[u8; SEGMENT]>);
 
 impl Staging {
@@ -31,29 +43,46 @@ impl Staging {
 }
 
 impl Location {
-    /// Returns the location of memory of the CPU.
-    pub fn host(va: usize) -> Self {
-        Self { va, gpu: None }
+    /// Returns the location of pinned memory.
+    pub fn pinned(va: usize) -> Self {
+        let memory = Memory::Pinned;
+        Self { va, memory }
     }
 
     /// Copies `len` bytes to this location.
     ///
     /// # Errors
-    /// PCIE_UNSUCCESS_CMPL if the memory of a GPU cannot be accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
+    /// accessed.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes. `len` bytes were translated at this location, and
-    /// software keeps them mapped until this returns.
+    /// software keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn write(self, from: *const u8, len: usize) -> Result<(), ReturnCode> {
-        match self.gpu {
-            None => {
-                let to = std::ptr::with_exposed_provenance_mut(self.va);
+        let to = std::ptr::with_exposed_provenance_mut(self.va);
+        match self.memory {
+            Memory::Pinned => {
                 // SAFETY: the caller guarantees `from`, and `len` mapped bytes at `va`.
                 unsafe { copy(from, to, len) };
                 Ok(())
             }
-            Some(gpu) => {
+            // In one store, because programs poll such words.
+            Memory::OnDemand if len == 8 && self.va.is_multiple_of(8) => {
+                if !on_demand::fault_in(to, len) {
+                    return Err(C_RC_NO_TRANSLATION);
+                }
+                // SAFETY: the caller guarantees `from`, and `fault_in` has just found 8 bytes.
+                unsafe { copy(from, to, len) };
+                Ok(())
+            }
+            Memory::OnDemand => {
+                // SAFETY: the caller guarantees `from`; the program mapped the memory at `va` for
+                // the NIC.
+                let done = unsafe { on_demand::copy(from, to, len) };
+                done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
+            }
+            Memory::Gpu(gpu) => {
                 // SAFETY: the caller guarantees `from`.
                 let done = unsafe { gpu.write(from, self.va, len) };
                 done.then_some(()).ok_or(ACCESS_FAILED)
@@ -64,21 +93,28 @@ impl Location {
     /// Copies `len` bytes from this location.
     ///
     /// # Errors
-    /// PCIE_UNSUCCESS_CMPL if the memory of a GPU cannot be accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
+    /// accessed.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes. `len` bytes were translated at this location, and software
-    /// keeps them mapped until this returns.
+    /// keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn read(self, to: *mut u8, len: usize) -> Result<(), ReturnCode> {
-        match self.gpu {
-            None => {
-                let from = std::ptr::with_exposed_provenance(self.va);
+        let from = std::ptr::with_exposed_provenance(self.va);
+        match self.memory {
+            Memory::Pinned => {
                 // SAFETY: the caller guarantees `to`, and `len` mapped bytes at `va`.
                 unsafe { copy(from, to, len) };
                 Ok(())
             }
-            Some(gpu) => {
+            Memory::OnDemand => {
+                // SAFETY: the caller guarantees `to`; the program mapped the memory at `va` for the
+                // NIC.
+                let done = unsafe { on_demand::copy(from, to, len) };
+                done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
+            }
+            Memory::Gpu(gpu) => {
                 // SAFETY: the caller guarantees `to`.
                 let done = unsafe { gpu.read(self.va, to, len) };
                 done.then_some(()).ok_or(ACCESS_FAILED)
@@ -90,36 +126,45 @@ impl Location {
     /// itself, or the staging buffer until its next use.
     ///
     /// # Errors
-    /// PCIE_UNSUCCESS_CMPL if the memory of a GPU cannot be accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
+    /// accessed.
     #[inline]
     pub fn payload(self, len: u16, staging: &mut Staging) -> Result<*const u8, ReturnCode> {
-        let Some(gpu) = self.gpu else {
+        if let Memory::Pinned = self.memory {
             return Ok(std::ptr::with_exposed_provenance(self.va));
-        };
+        }
         let buffer = &mut staging.0[..usize::from(len)];
-        // SAFETY: `buffer` is writable for its length.
-        let done = unsafe { gpu.read(self.va, buffer.as_mut_ptr(), buffer.len()) };
-        done.then_some(buffer.as_ptr()).ok_or(ACCESS_FAILED)
+        // SAFETY: `buffer` is writable for its length, and the memory is not pinned.
+        unsafe { self.read(buffer.as_mut_ptr(), buffer.len()) }?;
+        Ok(buffer.as_ptr())
     }
 
     /// Updates `len` bytes as [`update`] does. In memory of a GPU the update is atomic for other
     /// updates by this process, not for accesses by the GPU.
     ///
     /// # Errors
-    /// PCIE_UNSUCCESS_CMPL if the memory of a GPU cannot be accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
+    /// accessed.
     ///
     /// # Safety
-    /// `len` aligned bytes, at most 16, were translated at this location, and software keeps them
-    /// mapped until this returns.
+    /// `len` aligned bytes, at most 16, were translated at this location, and software keeps pinned
+    /// memory mapped until this returns.
     pub unsafe fn update(
         self,
         len: usize,
         mut compute: impl FnMut(u128) -> u128,
     ) -> Result<u128, ReturnCode> {
-        if self.gpu.is_none() {
-            let place = std::ptr::with_exposed_provenance_mut(self.va);
-            // SAFETY: the caller guarantees `len` aligned and mapped bytes at `va`.
-            return Ok(unsafe { update(place, len, compute) });
+        let place = std::ptr::with_exposed_provenance_mut(self.va);
+        match self.memory {
+            Memory::OnDemand if !on_demand::fault_in(place, len) => {
+                return Err(C_RC_NO_TRANSLATION);
+            }
+            Memory::Pinned | Memory::OnDemand => {
+                // SAFETY: the caller guarantees `len` aligned bytes at `va`, which are pinned or
+                // which `fault_in` has just found.
+                return Ok(unsafe { update(place, len, compute) });
+            }
+            Memory::Gpu(_) => {}
         }
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

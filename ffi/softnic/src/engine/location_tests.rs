@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cxi_sys::*;
 
-use super::location::Location;
+use super::location::{Location, Memory};
 use super::test_node::*;
 use crate::gpu::Gpu;
 
@@ -69,7 +69,7 @@ fn on_card(node: &mut Node) -> &'static Card {
     let lni = node.engine.lnis.get_mut(node.lni).unwrap();
     let location = Location {
         va: START,
-        gpu: Some(card),
+        memory: Memory::Gpu(card),
     };
     lni.space.place(node.lac, node.iova, location, LEN);
     card

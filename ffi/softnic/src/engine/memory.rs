@@ -14,6 +14,18 @@ use crate::pages::page_size;
 /// Logical address contexts of one LNI (nic.md 0).
 pub const CONTEXTS: usize = 8;
 
+/// The first address that commands cannot name: their addresses have 57 bits.
+const END: u64 = 1 << 57;
+
+/// Why no more memory can be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The flags would need a ninth context.
+    Contexts,
+    /// The context has not enough addresses left.
+    Addresses,
+}
+
 /// How the NIC accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -102,16 +114,18 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Maps `len` bytes at a location, both multiples of the page size. Returns (lac, iova), or
-    /// `None` when the flags would need a ninth context.
+    /// Maps `len` bytes at a location, both multiples of the page size. Returns (lac, iova).
     ///
     /// I/O virtual addresses do not resemble virtual addresses. An unmapped page follows each
     /// range, and a range is not reused while its context exists, so that a stale or overrunning
     /// address always fails with `NO_TRANSLATION` and never reaches other memory.
-    pub fn map(&mut self, location: Location, len: usize, flags: u32) -> Option<(u8, u64)> {
+    ///
+    /// # Errors
+    /// See [`Full`].
+    pub fn map(&mut self, location: Location, len: usize, flags: u32) -> Result<(u8, u64), Full> {
         let (lac, iova) = self.reserve(len, flags)?;
         self.place(lac, iova, location, len);
-        Some((lac, iova))
+        Ok((lac, iova))
     }
 
     /// Returns the number of contexts in use.
@@ -126,22 +140,33 @@ impl AddressSpace {
     }
 
     /// Allocates addresses as `map` does, with no memory behind them.
-    pub fn reserve(&mut self, len: usize, flags: u32) -> Option<(u8, u64)> {
+    ///
+    /// # Errors
+    /// See [`Full`].
+    pub fn reserve(&mut self, len: usize, flags: u32) -> Result<(u8, u64), Full> {
         let same = |context: &Option<Context>| context.as_ref().is_some_and(|c| c.flags == flags);
         let lac = match self.contexts.iter().position(same) {
             Some(lac) => lac,
-            None => self.contexts.iter().position(Option::is_none)?,
+            None => {
+                let free = self.contexts.iter().position(Option::is_none);
+                free.ok_or(Full::Contexts)?
+            }
         };
-        let context = self.contexts[lac].get_or_insert_with(|| Context {
+        let slot = &mut self.contexts[lac];
+        let iova = slot.as_ref().map_or((lac as u64 + 1) << 44, |c| c.next);
+        let next = iova
+            .saturating_add(len as u64)
+            .checked_add(page_size() as u64);
+        let next = next.filter(|&next| next <= END).ok_or(Full::Addresses)?;
+        let context = slot.get_or_insert_with(|| Context {
             flags,
-            next: (lac as u64 + 1) << 44,
+            next,
             reservations: 0,
             mappings: Vec::new(),
         });
-        let iova = context.next;
-        context.next += (len + page_size()) as u64;
+        context.next = next;
         context.reservations += 1;
-        Some((lac as u8, iova))
+        Ok((lac as u8, iova))
     }
 
     /// Puts memory behind reserved addresses, in place of any other memory there.
@@ -213,6 +238,7 @@ impl AddressSpace {
 
 #[cfg(test)]
 mod tests {
+    use super::super::location::Memory;
     use super::*;
 
     const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
@@ -226,7 +252,7 @@ mod tests {
         access: Access,
     ) -> Result<usize, ReturnCode> {
         let location = space.translate(lac, iova, len, access)?;
-        assert!(location.gpu.is_none());
+        assert!(matches!(location.memory, Memory::Pinned));
         Ok(location.va)
     }
 
@@ -234,8 +260,10 @@ mod tests {
     fn translates_every_byte_of_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, first) = space.map(Location::host(0x10_0000), 2 * page, RW).unwrap();
-        let (lac2, second) = space.map(Location::host(0x50_0000), page, RW).unwrap();
+        let (lac, first) = space
+            .map(Location::pinned(0x10_0000), 2 * page, RW)
+            .unwrap();
+        let (lac2, second) = space.map(Location::pinned(0x50_0000), page, RW).unwrap();
         assert_eq!((lac, lac2), (0, 0), "same flags, same context");
         let at = |iova, len| translate(&space, 0, iova, len, Access::Write);
         assert_eq!(at(first, 2 * page as u64), Ok(0x10_0000));
@@ -257,21 +285,21 @@ mod tests {
         let len = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space.reserve(4 * len, RW).unwrap();
-        let (_, next) = space.map(Location::host(0x90_0000), len, RW).unwrap();
+        let (_, next) = space.map(Location::pinned(0x90_0000), len, RW).unwrap();
         let at = |space: &AddressSpace, page_number: u64, len| {
             translate(space, lac, iova + page_number * page, len, Access::Write)
         };
         assert_eq!(at(&space, 0, 1), Err(C_RC_NO_TRANSLATION));
-        space.place(lac, iova, Location::host(0x10_0000), 4 * len);
+        space.place(lac, iova, Location::pinned(0x10_0000), 4 * len);
         assert_eq!(at(&space, 0, 4 * page), Ok(0x10_0000));
         // Another page in the middle leaves three ranges.
-        space.place(lac, iova + page, Location::host(0x50_0000), len);
+        space.place(lac, iova + page, Location::pinned(0x50_0000), len);
         assert_eq!(at(&space, 0, page), Ok(0x10_0000));
         assert_eq!(at(&space, 1, page), Ok(0x50_0000));
         assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
         assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
         // A range that overlaps the ends of two mappings.
-        space.place(lac, iova + page, Location::host(0x70_0000), 2 * len);
+        space.place(lac, iova + page, Location::pinned(0x70_0000), 2 * len);
         assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
         assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
         space.unmap(lac, iova, 4 * len);
@@ -291,7 +319,7 @@ mod tests {
         let page = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space
-            .map(Location::host(0x10_0000), page, CXI_MAP_READ)
+            .map(Location::pinned(0x10_0000), page, CXI_MAP_READ)
             .unwrap();
         assert_eq!(
             translate(&space, lac, iova, 1, Access::Write),
@@ -302,8 +330,22 @@ mod tests {
             translate(&space, 1, iova, 1, Access::Read),
             Err(C_RC_INVALID_AC)
         );
-        let (other, _) = space.map(Location::host(0x10_0000), page, RW).unwrap();
+        let (other, _) = space.map(Location::pinned(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
+    }
+
+    #[test]
+    fn hands_out_addresses_of_57_bits_only() {
+        let page = page_size();
+        let mut space = AddressSpace::default();
+        let most = (END - (1 << 44)) as usize - page;
+        for len in [most + page, usize::MAX / page * page] {
+            assert_eq!(space.reserve(len, RW), Err(Full::Addresses));
+        }
+        assert_eq!(space.contexts(), 0, "nothing is allocated");
+        assert_eq!(space.reserve(most, RW), Ok((0, 1 << 44)));
+        assert_eq!(space.reserve(page, RW), Err(Full::Addresses));
+        assert_eq!(space.reserve(page, 0), Ok((1, 2 << 44)));
     }
 
     #[test]
@@ -312,14 +354,17 @@ mod tests {
         let mut space = AddressSpace::default();
         for flags in 0..8 {
             assert_eq!(
-                space.map(Location::host(0), page, flags << 8).unwrap().0,
+                space.map(Location::pinned(0), page, flags << 8).unwrap().0,
                 flags as u8
             );
         }
-        assert_eq!(space.map(Location::host(0), page, 8 << 8), None);
-        let (lac, first) = space.map(Location::host(0), page, 0).unwrap();
+        assert_eq!(
+            space.map(Location::pinned(0), page, 8 << 8),
+            Err(Full::Contexts)
+        );
+        let (lac, first) = space.map(Location::pinned(0), page, 0).unwrap();
         space.unmap(lac, first, page);
-        let (_, second) = space.map(Location::host(0), page, 0).unwrap();
+        let (_, second) = space.map(Location::pinned(0), page, 0).unwrap();
         assert_ne!(first, second);
         assert_eq!(
             translate(&space, lac, first, 1, Access::Read),

@@ -13,6 +13,7 @@ use cxi_sys::*;
 use super::address::Address;
 use super::counter::Counting;
 use super::lni::Lni;
+use super::location::Memory;
 use super::matching;
 use super::memory::Access;
 use super::packet::{Kind, Packet};
@@ -51,7 +52,9 @@ impl Remembered {
         // Translated as a whole, so that each part of it is mapped too.
         let (lac, start, length) = (entry.lac(), entry.start(), entry.length());
         let memory = lni.space.translate(lac, start, length, Access::Write);
-        let memory = memory.ok().filter(|memory| memory.gpu.is_none())?;
+        let memory = memory
+            .ok()
+            .filter(|location| matches!(location.memory, Memory::Pinned))?;
         Some(Self {
             address: packet.address,
             initiator: packet.initiator,

@@ -292,7 +292,7 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
         users: 1,
     });
     let va = memory.at(0, len).expose_provenance();
-    let (lac, iova) = lni.space.map(Location::host(va), len, RW).unwrap();
+    let (lac, iova) = lni.space.map(Location::pinned(va), len, RW).unwrap();
     (engine.lnis.insert(lni).unwrap(), lac, iova)
 }
 

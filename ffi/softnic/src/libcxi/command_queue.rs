@@ -9,13 +9,13 @@ use rustix::io::Errno;
 use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
-use super::process_memory::check_access;
 use super::service::registry::{allocate, publish};
 use crate::engine::ring::{CommandRing, StatusPolicy};
 use crate::engine::target_queue::TargetQueue;
 use crate::engine::transmit::TransmitQueue;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
+use crate::process_memory::check_writable;
 
 /// Handle of a command queue.
 #[repr(C)]
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
         let memory = |bytes| {
             let start = opts.buf.expose_provenance();
             let end = start.checked_add(bytes).ok_or(Errno::OVERFLOW)?;
-            check_access(start, end, CXI_MAP_READ | CXI_MAP_WRITE)?;
-            // SAFETY: `check_access` found the range writable, and the caller gives it to the
+            check_writable(start, end)?;
+            // SAFETY: `check_writable` found the range writable, and the caller gives it to the
             // queue.
             unsafe { opts.buf.cast::<u8>().write_bytes(0, bytes) };
             // SAFETY: the caller keeps the memory until it destroys the queue, and uses it only to

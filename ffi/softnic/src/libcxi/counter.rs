@@ -8,11 +8,11 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::boundary::{Handle, answer, from_c, hand_out};
-use super::process_memory::check_access;
 use super::service::registry::{allocate, publish};
 use crate::engine::counter::Counter;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
+use crate::process_memory::check_writable;
 
 /// Handle of a counter.
 #[repr(C)]
@@ -116,7 +116,6 @@ fn check_word(wb: *mut c_ct_writeback) -> Result<Option<usize>, Errno> {
         return Err(Errno::INVAL);
     }
     let start = wb.expose_provenance();
-    let rights = CXI_MAP_READ | CXI_MAP_WRITE;
-    check_access(start, start + CtWriteback::SIZE, rights)?;
+    check_writable(start, start + CtWriteback::SIZE)?;
     Ok(Some(start))
 }

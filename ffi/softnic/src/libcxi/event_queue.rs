@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_root};
-use super::process_memory::check_access;
 use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
 use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
@@ -18,6 +17,7 @@ use crate::fabric::Fabric;
 use crate::interrupt::WaitObject;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
+use crate::process_memory::{check_writable, kernel_page_size};
 
 /// Handle of an event queue.
 #[repr(C)]
@@ -165,10 +165,6 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
         // second.
         return require_root().and(Err(Errno::EXIST));
     }
-    // Passthrough needs physically contiguous memory, of which only a single page is certain.
-    if attr.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0 && attr.queue_len > page_size() {
-        return Err(Errno::INVAL);
-    }
     Ok(())
 }
 
@@ -190,7 +186,7 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
 }
 
 /// Returns the mapping that holds the buffer, which the NIC must be allowed to write; `None` for
-/// passthrough, where the process must be allowed to write the buffer.
+/// passthrough, where the buffer must be contiguous. EFAULT unless the process may write the buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,
@@ -201,7 +197,8 @@ fn check_mapping(
 ) -> Result<Option<usize>, Errno> {
     let start = queue.addr();
     if passthrough {
-        check_access(start, start + len, CXI_MAP_READ | CXI_MAP_WRITE)?;
+        check_writable(start, start + len)?;
+        check_contiguous(start, len)?;
         return Ok(None);
     }
     let number = md.ok_or(Errno::INVAL)?;
@@ -217,7 +214,19 @@ fn check_mapping(
     if !inside || on_device || md.flags & CXI_MAP_WRITE == 0 {
         return Err(Errno::INVAL);
     }
+    // The mapping may have been made without memory.
+    check_writable(start, start + len)?;
     Ok(Some(number))
+}
+
+/// Checks that mapped memory is physically contiguous: inside one page, which may be a huge page.
+fn check_contiguous(start: usize, len: usize) -> Result<(), Errno> {
+    let page = kernel_page_size(start)?;
+    if start / page == (start + len - 1) / page {
+        Ok(())
+    } else {
+        Err(Errno::INVAL)
+    }
 }
 
 /// Destroys an event queue. EBUSY while portals table entries or command queues use it.
@@ -275,8 +284,7 @@ pub unsafe extern "C" fn cxil_evtq_resize(
         eq.nic.with(|engine| {
             let leaving = engine.eqs.get(eq.number).ok_or(Errno::INVAL)?;
             let passthrough = leaving.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
-            let too_small = leaving.reserved() > most_reserved(queue_len);
-            if too_small || (passthrough && queue_len > page_size()) {
+            if leaving.reserved() > most_reserved(queue_len) {
                 return Err(Errno::INVAL);
             }
             let md = check_mapping(engine, eq.lni, md, passthrough, queue, queue_len)?;

@@ -7,15 +7,15 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::boundary::{Handle, answer, from_c, hand_out};
-use super::process_memory::{check_access, common_page_size, kernel_page_size, populate};
 use super::service::registry::{allocate, publish};
-use crate::engine::location::Location;
-use crate::engine::{Engine, Md};
+use crate::engine::location::{Location, Memory};
+use crate::engine::{Engine, Full, Md};
 use crate::fabric::Fabric;
-use crate::fork_marks;
 use crate::gpu::{self, DmaBuf, Import};
 use crate::nic::Nic;
+use crate::on_demand;
 use crate::pages::page_size;
+use crate::process_memory::{check_access, common_page_size, populate};
 
 /// Handle of a mapping.
 #[repr(C)]
@@ -23,8 +23,6 @@ pub struct MdHandle {
     public: cxi_md,
     pub nic: Arc<Nic>,
     pub number: usize,
-    /// Ranges of memory that children do not inherit.
-    marked: Vec<(usize, usize)>,
     /// Memory of a GPU that was imported for the mapping.
     _import: Option<Import>,
 }
@@ -37,8 +35,10 @@ unsafe impl Handle for cxi_md {
 /// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Only the dma-buf of the hints is
 /// used.
 ///
-/// Memory is pinned, or addresses are reserved for it (`CXI_MAP_ALLOC_MD`, see [`cxil_update_md`]).
-/// EOPNOTSUPP for on-demand paging and address translation services, as from a driver without them.
+/// With `CXI_MAP_PIN` the memory stays mapped while the NIC uses it; otherwise it is looked up in
+/// each access, and need not exist. With `CXI_MAP_ALLOC_MD` addresses are reserved for memory that
+/// [`cxil_update_md`] adds. EOPNOTSUPP for address translation services, as from a driver without
+/// them. The errors of memory of the CPU are those of [`host_memory`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map(
     lni: *mut cxil_lni,
@@ -70,25 +70,28 @@ pub unsafe extern "C" fn cxil_map(
         // Huge pages have separate contexts (libcxi.md 7.4). The address space distinguishes
         // contexts by flags, of which these bits are otherwise unused.
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << 24;
-        let mut location = Location::host(start);
-        let (mut import, mut marked) = (None, None);
+        let (mut location, mut import) = (None, None);
         if on_device {
             let hints = from_c!(optional_input(hints));
             let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
-            location.va = found.address.wrapping_sub(va.addr() - start);
-            location.gpu = Some(found.gpu);
+            location = Some(Location {
+                va: found.address.wrapping_sub(va.addr() - start),
+                memory: Memory::Gpu(found.gpu),
+            });
             import = found.import;
         } else if !reserves {
-            marked = prepare(&lni.nic, start, end, flags)?;
+            location = Some(host_memory(start, end, flags)?);
         }
         let map = |engine: &mut Engine<Fabric>| {
             let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let mapped = if reserves {
-                space.reserve(end - start, kind)
-            } else {
-                space.map(location, end - start, kind)
+            let mapped = match location {
+                Some(location) => space.map(location, end - start, kind),
+                None => space.reserve(end - start, kind),
             };
-            let (lac, iova) = mapped.ok_or(Errno::NOSPC)?;
+            let (lac, iova) = mapped.map_err(|full| match full {
+                Full::Contexts => Errno::NOSPC,
+                Full::Addresses => Errno::NOMEM,
+            })?;
             let md = Md {
                 lni: lni.number,
                 lac,
@@ -99,17 +102,12 @@ pub unsafe extern "C" fn cxil_map(
             };
             Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
         };
-        let mapped = lni.nic.with(|engine| {
+        let (number, mapped) = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             if owner.space.needs_context(kind) {
                 allocate(engine, lni.number, CXI_RSRC_TYPE_AC, map)
             } else {
                 map(engine)
-            }
-        });
-        let (number, mapped) = mapped.inspect_err(|_| {
-            if let Some((start, end)) = marked {
-                fork_marks::unmark(start, end);
             }
         })?;
         let public = cxi_md {
@@ -125,7 +123,6 @@ pub unsafe extern "C" fn cxil_map(
             public,
             nic: lni.nic.clone(),
             number,
-            marked: marked.into_iter().collect(),
             _import: import,
         });
         Ok(())
@@ -136,12 +133,7 @@ pub unsafe extern "C" fn cxil_map(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
     answer(|| {
-        let MdHandle {
-            nic,
-            number,
-            marked,
-            ..
-        } = from_c!(handle(md))?;
+        let MdHandle { nic, number, .. } = from_c!(handle(md))?;
         nic.with(|engine| {
             if engine.eqs.iter().any(|(_, eq)| eq.uses(*number)) {
                 return Err(Errno::BUSY);
@@ -153,9 +145,6 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
             publish(engine, md.lni);
             Ok(())
         })?;
-        for &(start, end) in marked {
-            fork_marks::unmark(start, end);
-        }
         from_c!(destroy(md));
         Ok(())
     })
@@ -163,8 +152,9 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
 
 /// Maps the pages of `len` bytes at `va`, which are in the range of a mapping, again: the first
 /// memory of a mapping that reserved addresses only, or the current memory of the process for
-/// others. EINVAL beyond the range, for rights that the mapping does not have, or for memory of a
-/// GPU; EFAULT as for [`cxil_map`].
+/// others. Memory of a pinned mapping is pinned without `CXI_MAP_PIN` too. EINVAL beyond the range,
+/// for rights that the mapping does not have, or for memory of a GPU; further errors as for
+/// [`cxil_map`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_md(
     md: *mut cxi_md,
@@ -173,55 +163,62 @@ pub unsafe extern "C" fn cxil_update_md(
     flags: u32,
 ) -> c_int {
     answer(|| {
-        let handle = from_c!(handle_mut(md))?;
-        check_flags(len, flags)?;
+        let MdHandle { nic, number, .. } = from_c!(handle(md))?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let page = page_size();
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        let of = handle
-            .nic
-            .with(|engine| engine.mds.get(handle.number).copied().ok_or(Errno::INVAL))?;
+        let of = nic.with(|engine| engine.mds.get(*number).copied().ok_or(Errno::INVAL))?;
+        check_flags(len, flags | of.flags & CXI_MAP_PIN)?;
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
         let inside = start >= of.va && end <= of.va + of.len;
         let device = (flags | of.flags) & CXI_MAP_DEVICE != 0;
         if !inside || device || flags & rights & !of.flags != 0 {
             return Err(Errno::INVAL);
         }
-        let marked = prepare(&handle.nic, start, end, of.flags)?;
-        handle.nic.with(|engine| {
+        let how = flags & !rights | of.flags & (rights | CXI_MAP_PIN);
+        let location = host_memory(start, end, how)?;
+        nic.with(|engine| {
             let lni = engine.lnis.get_mut(of.lni).ok_or(Errno::INVAL)?;
             let iova = of.iova + (start - of.va) as u64;
-            lni.space
-                .place(of.lac, iova, Location::host(start), end - start);
+            lni.space.place(of.lac, iova, location, end - start);
             Ok(())
-        })?;
-        handle.marked.extend(marked);
-        Ok(())
+        })
     })
 }
 
-/// Checks that the process may access a range, faults its pages in, and marks them against
-/// inheritance if the device does that. Returns the marked range.
-fn prepare(
-    nic: &Nic,
-    start: usize,
-    end: usize,
-    flags: u32,
-) -> Result<Option<(usize, usize)>, Errno> {
-    check_access(start, end, flags)?;
-    populate(start, end - start, flags)?;
-    let marking = nic.marking;
-    if !marking.pages {
-        return Ok(None);
+/// Returns memory of the process for the NIC, prepared as the flags of its mapping demand.
+///
+/// # Errors
+/// With `CXI_MAP_PIN`, EFAULT if a part of the memory cannot be had, and EINVAL if the NIC should
+/// write memory that the process may only read, so that callers try again without
+/// `CXI_MAP_WRITE`. Otherwise EINVAL if a part cannot be had with `CXI_MAP_FAULT`, and EOPNOTSUPP
+/// if the kernel offers no access on demand.
+fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> {
+    let fault_in = || {
+        check_access(start, end, flags)?;
+        populate(start, end - start, flags)
+    };
+    if flags & CXI_MAP_PIN != 0 {
+        fault_in().map_err(|error| match error {
+            Errno::ACCESS => Errno::INVAL,
+            error => error,
+        })?;
+        return Ok(Location::pinned(start));
     }
-    let size = kernel_page_size(start)?;
-    if size > page_size() && !marking.huge_pages {
-        return Ok(None);
+    if !on_demand::is_available() {
+        return Err(Errno::OPNOTSUPP);
     }
-    let (start, end) = (start / size * size, end.next_multiple_of(size));
-    fork_marks::mark(start, end)?;
-    Ok(Some((start, end)))
+    if flags & CXI_MAP_FAULT != 0 {
+        fault_in().map_err(|_| Errno::INVAL)?;
+    } else if flags & CXI_MAP_PREFETCH != 0 {
+        // What cannot be had fails when it is accessed.
+        let _ = populate(start, end - start, flags);
+    }
+    Ok(Location {
+        va: start,
+        memory: Memory::OnDemand,
+    })
 }
 
 /// Returns the dma-buf of hints, if there is one.
@@ -239,9 +236,8 @@ fn check_flags(len: usize, flags: u32) -> Result<(), Errno> {
         return Err(Errno::INVAL);
     }
     let elsewhere = CXI_MAP_ATS | CXI_MAP_ATS_PT | CXI_MAP_ATS_DYN;
-    let brings_memory = flags & (CXI_MAP_PIN | CXI_MAP_ALLOC_MD) != 0;
-    let reserves_device = flags & CXI_MAP_DEVICE != 0 && flags & CXI_MAP_ALLOC_MD != 0;
-    if !brings_memory || reserves_device || flags & elsewhere != 0 {
+    let pins_device = flags & CXI_MAP_PIN != 0 && flags & CXI_MAP_ALLOC_MD == 0;
+    if flags & elsewhere != 0 || (flags & CXI_MAP_DEVICE != 0 && !pins_device) {
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())

@@ -21,7 +21,6 @@ mod list;
 mod lni;
 mod memory;
 mod portal;
-mod process_memory;
 mod service;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -77,6 +77,51 @@ fn rounds_mapping_to_huge_pages_in_separate_context() {
     mapped.unmap();
 }
 
+/// An internal file of the kernel has huge pages too.
+#[test]
+fn finds_page_size_of_huge_pages() {
+    alone!();
+    let _lock = lock();
+    let Some(pages) = map(2 * HUGE, libc::MAP_NORESERVE) else {
+        println!("not tested here: the kernel has no huge pages");
+        return;
+    };
+    for place in [0, PAGE, HUGE - 1, HUGE] {
+        let place = pages.base.wrapping_add(place).cast();
+        assert_eq!(call!(cxil_page_size(place)), HUGE);
+    }
+    let (rights, shared) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping without a fixed address.
+    let ordinary = unsafe { libc::mmap(null_mut(), PAGE, rights, shared, -1, 0) };
+    assert_eq!(call!(cxil_page_size(ordinary)), PAGE);
+}
+
+#[test]
+fn passthrough_queue_fits_one_huge_page() {
+    alone!();
+    let _lock = lock();
+    let Some(pages) = huge(2) else { return };
+    let rig = Rig::new();
+    let at = |offset: usize| pages.base.wrapping_add(offset).cast();
+    let eq = |offset, queue_len| {
+        let mut attr = attributes(at(offset), queue_len);
+        attr.flags = CXI_EQ_PASSTHROUGH.into();
+        let (md, none, mut eq) = (null_mut(), null_mut(), null_mut());
+        answered(call!(cxil_alloc_evtq(
+            rig.lni, md, &attr, none, none, &mut eq
+        )))
+        .map(|_| eq)
+    };
+    assert!(eq(PAGE, 3 * PAGE).is_ok());
+    assert!(eq(HUGE, HUGE).is_ok());
+    assert_eq!(eq(HUGE - PAGE, 2 * PAGE), Err(EINVAL), "two pages");
+    let moving = eq(0, PAGE).unwrap();
+    let to = |offset, len| -call!(cxil_evtq_resize(moving, at(offset), len, null_mut()));
+    assert_eq!(to(HUGE - PAGE, 2 * PAGE), EINVAL);
+    assert_eq!(to(2 * PAGE, HUGE - 2 * PAGE), 0);
+    assert_eq!(call!(cxil_evtq_resize_complete(moving)), 0);
+}
+
 /// Without reservation the kernel maps more pages than it has; touching them would raise SIGBUS.
 #[test]
 fn rejects_mapping_without_free_huge_pages() {

@@ -11,5 +11,6 @@ mod fork_safety;
 mod huge_pages;
 mod memory;
 mod objects;
+mod on_demand;
 mod telemetry;
 mod wait_objects;

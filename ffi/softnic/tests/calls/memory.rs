@@ -111,7 +111,8 @@ fn returns_page_size() {
     assert_eq!(size(null_mut()), 0);
 }
 
-fn update(md: *mut cxi_md, va: *mut u8, len: usize, flags: u32) -> i32 {
+/// Calls `cxil_update_md`; returns 0 or a positive errno.
+pub fn update(md: *mut cxi_md, va: *mut u8, len: usize, flags: u32) -> i32 {
     let va: *mut c_void = va.cast();
     -call!(cxil_update_md(md, va, len, flags))
 }
@@ -176,9 +177,10 @@ fn rejects_invalid_updates() {
     assert_eq!(update(md, page(1), usize::MAX, read), EOVERFLOW);
     assert_eq!(update(md, null_mut(), PAGE, read), EINVAL);
     assert_eq!(update(md, page(1), PAGE, RW), EINVAL, "a right too many");
-    let on_demand = CXI_MAP_READ | CXI_MAP_FAULT;
-    assert_eq!(update(md, page(1), PAGE, on_demand), EOPNOTSUPP);
-    assert_eq!(update(md, page(1), PAGE, on_demand | read), EINVAL);
+    for on_demand in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
+        assert_eq!(update(md, page(1), PAGE, on_demand), EINVAL, "it is pinned");
+    }
+    assert_eq!(update(md, page(1), PAGE, read | CXI_MAP_ATS), EOPNOTSUPP);
     // SAFETY: the test's own page, which nothing uses.
     assert_eq!(unsafe { libc::munmap(page(2).cast(), PAGE) }, 0);
     assert_eq!(update(md, page(1), 2 * PAGE, read), EFAULT);

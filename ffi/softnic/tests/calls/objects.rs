@@ -26,13 +26,15 @@ fn rejects_unmappable_memory() {
         (base, 0, RW, EINVAL),
         (base, PAGE, RW | CXI_MAP_FAULT, EINVAL),
         (base, PAGE, RW | CXI_MAP_PREFETCH, EINVAL),
-        (base, PAGE, RW & !CXI_MAP_PIN, EOPNOTSUPP),
         (base, PAGE, RW | CXI_MAP_ATS, EOPNOTSUPP),
         (base, PAGE, RW | CXI_MAP_DEVICE, EINVAL),
         (base, usize::MAX, RW, EOVERFLOW),
         (null_mut(), PAGE, RW, EFAULT),
         (hole, 2 * PAGE, RW, EFAULT),
-        (constant, 8, RW, EFAULT),
+        // So that callers try again without CXI_MAP_WRITE.
+        (constant, 8, RW, EINVAL),
+        (constant, 8, CXI_MAP_PIN | CXI_MAP_WRITE, EINVAL),
+        (base, 1 << 57, RW | CXI_MAP_ALLOC_MD, ENOMEM),
         (constant, 8, CXI_MAP_PIN | CXI_MAP_READ, 0),
     ] {
         assert_eq!(

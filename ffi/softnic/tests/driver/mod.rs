@@ -29,8 +29,8 @@ pub mod prelude {
     pub use cxi_sys::records::*;
     pub use cxi_sys::*;
     pub use libc::{
-        E2BIG, EBADF, EBUSY, EEXIST, EFAULT, EINVAL, EIO, EKEYREVOKED, ENODEV, ENOENT, ENOSPC,
-        EOPNOTSUPP, EOVERFLOW, EPERM,
+        E2BIG, EBADF, EBUSY, EEXIST, EFAULT, EINVAL, EIO, EKEYREVOKED, ENODEV, ENOENT, ENOMEM,
+        ENOSPC, EOPNOTSUPP, EOVERFLOW, EPERM,
     };
 
     pub(crate) use super::alone::alone;

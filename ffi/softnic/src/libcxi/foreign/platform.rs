@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::libcxi::boundary::{answer, from_c, require_root};
 use crate::libcxi::device::Device;
-use crate::libcxi::process_memory::kernel_page_size;
+use crate::process_memory::kernel_page_size;
 
 /// Waits until received data is in memory: has the engine handle all received packets. Packets that
 /// the link model still delays are not received yet.
