@@ -12,4 +12,5 @@ mod huge_pages;
 mod memory;
 mod objects;
 mod telemetry;
+mod traffic_counters;
 mod wait_objects;
