@@ -4,6 +4,7 @@ use cxi_sys::*;
 
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, Target};
+use super::list_counts::{ListCount, Match};
 use super::lists::{Entry, Unexpected};
 use super::lni::Lni;
 use super::memory::Access;
@@ -35,8 +36,22 @@ impl<W: Wire> Engine<W> {
         let address = packet.address;
         let map = self.maps.iter().find(|(_, map)| map.serves(address));
         let Some(number) = map.map(|(_, map)| map.pte) else {
+            self.unresolved += 1;
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
+        let (landing, code) = self.match_at(number, peer, packet);
+        self.count(packet, landing.as_ref(), code);
+        (landing, code)
+    }
+
+    /// Matches an operation at its portals table entry.
+    #[inline]
+    fn match_at(
+        &mut self,
+        number: usize,
+        peer: Peer,
+        packet: &Packet,
+    ) -> (Option<Landing>, ReturnCode) {
         let Some(pte) = self.ptes.get_mut(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
@@ -50,7 +65,7 @@ impl<W: Wire> Engine<W> {
             return (None, C_RC_INVALID_ENDPOINT);
         }
         let Some((list, at)) = matching::find(pte, packet) else {
-            return (None, pte.refuse(number, C_SC_FC_NO_MATCH, &mut self.eqs));
+            return (None, self.refuse(number, C_SC_FC_NO_MATCH));
         };
         let entry = pte.lists.get(list)[at];
         let stores_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
@@ -59,8 +74,7 @@ impl<W: Wire> Engine<W> {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
         if !has_place {
-            let code = pte.refuse(number, C_SC_FC_UNEXPECTED_FAIL, &mut self.eqs);
-            return (None, code);
+            return (None, self.refuse(number, C_SC_FC_UNEXPECTED_FAIL));
         }
         let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
         let mut used = entry.used;
@@ -76,7 +90,7 @@ impl<W: Wire> Engine<W> {
             auto_unlinked: used_up,
         };
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
-            return (None, pte.refuse(number, C_SC_FC_EQ_FULL, &mut self.eqs));
+            return (None, self.refuse(number, C_SC_FC_EQ_FULL));
         }
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
             let event = Target {
@@ -108,6 +122,69 @@ impl<W: Wire> Engine<W> {
             self.entries += 1;
         }
         (Some(landing), place.err().unwrap_or(C_RC_OK))
+    }
+
+    /// Refuses a message for lack of resources and returns its return code.
+    fn refuse(&mut self, number: usize, reason: c_sc_reason) -> ReturnCode {
+        let Some(pte) = self.ptes.get_mut(number) else {
+            return C_RC_PTLTE_NOT_FOUND;
+        };
+        let code = pte.refuse(number, reason, &mut self.eqs);
+        let (disabled, not_found) = match reason {
+            C_SC_FC_NO_MATCH => (ListCount::DisabledNoMatch, ListCount::NotFoundNoMatch),
+            C_SC_FC_EQ_FULL => (ListCount::DisabledEqFull, ListCount::NotFoundEqFull),
+            _ => (
+                ListCount::DisabledNoUnexpected,
+                ListCount::NotFoundNoUnexpected,
+            ),
+        };
+        self.lists.count(match code {
+            C_RC_PT_DISABLED => disabled,
+            _ => not_found,
+        });
+        code
+    }
+
+    /// Counts the result of matching.
+    #[inline]
+    fn count(&mut self, packet: &Packet, landing: Option<&Landing>, code: ReturnCode) {
+        let kind = match packet.kind {
+            Kind::Get => ListCount::Get,
+            Kind::Atomic if packet.amo.fetching => ListCount::FetchingAtomic,
+            Kind::Atomic => ListCount::Atomic,
+            Kind::Rendezvous => ListCount::RendezvousPut,
+            _ => ListCount::Put,
+        };
+        let (Some(landing), C_RC_OK) = (landing, code) else {
+            return self.count_failure(kind, code);
+        };
+        let entry = &landing.entry;
+        let is_persistent = !entry.use_once() && !entry.manage_local();
+        let pte = self.ptes.get(landing.pte);
+        let matching = Match {
+            kind,
+            list: entry.ptl_list(),
+            use_once: entry.use_once(),
+            manage_local: entry.manage_local(),
+            truncated: entry.manage_local() && landing.place.length < packet.rlength(),
+            cached: is_persistent && pte.is_some_and(|pte| !pte.options.is_matching),
+        };
+        self.lists.matched(matching, 1);
+    }
+
+    #[cold]
+    fn count_failure(&mut self, kind: ListCount, code: ReturnCode) {
+        let cause = match code {
+            C_RC_OP_VIOLATION => Some(ListCount::OpViolation),
+            C_RC_NO_SPACE => Some(ListCount::NoSpaceNet),
+            C_RC_INVALID_ENDPOINT => Some(ListCount::InvalidEndpoint),
+            C_RC_RESTRICTED_UNICAST => Some(ListCount::RestrictedUnicast),
+            _ => None,
+        };
+        let failure = [kind, ListCount::MatchRequest, ListCount::Fail];
+        for count in failure.into_iter().chain(cause) {
+            self.lists.count(count);
+        }
     }
 }
 

@@ -35,6 +35,7 @@ impl<W: Wire> Engine<W> {
         let length = packet.rlength();
         let reply = Packet {
             kind: Kind::Reply,
+            class: packet.class,
             inline: true,
             length: length as u16,
             tag: packet.tag,

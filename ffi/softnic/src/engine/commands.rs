@@ -46,6 +46,7 @@ pub struct Operation {
     pub dfa: u32,
     pub index_ext: u8,
     pub restricted: bool,
+    pub flush: bool,
     pub remote_offset: u64,
     /// Bytes put or requested; the size of the element of an atomic operation.
     pub length: u32,
@@ -74,6 +75,7 @@ impl Operation {
             dfa: 0,
             index_ext: 0,
             restricted: false,
+            flush: false,
             remote_offset: 0,
             length: 0,
             initiator: 0,
@@ -146,6 +148,7 @@ impl Operation {
         self.dfa = dfa;
         self.index_ext = c_state.index_ext();
         self.restricted = c_state.restricted();
+        self.flush = c_state.flush();
         self.remote_offset = 0;
         self.length = 0;
         self.initiator = c_state.initiator();
@@ -295,6 +298,7 @@ impl Operation {
         self.dfa = command.dfa();
         self.index_ext = command.index_ext();
         self.restricted = command.restricted();
+        self.flush = command.flush();
         self.remote_offset = command.remote_offset();
         self.length = command.request_len();
         self.initiator = 0;

@@ -55,8 +55,10 @@ impl<W: Wire> Engine<W> {
             (Some(landing), C_RC_OK) => landing.mlength(packet),
             _ => 0,
         };
+        self.flushed += u64::from(packet.flush && code == C_RC_OK);
         let mut response = Packet {
             kind: Kind::Response,
+            class: packet.class,
             tag: packet.tag,
             return_code: code as u8,
             total: mlength,
@@ -97,6 +99,7 @@ impl<W: Wire> Engine<W> {
             transactions: &mut self.transactions,
             counters: &mut self.counters,
             waiting: &mut self.waiting,
+            lists: &mut self.lists,
             enabled: self.rendezvous_gets,
         };
         fetcher.fetch(&rest, pte, &mut self.eqs, self.entries);

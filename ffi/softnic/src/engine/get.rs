@@ -77,6 +77,7 @@ impl<W: Wire> Engine<W> {
             };
             let mut packet = Packet {
                 kind: Kind::Reply,
+                class: request.class,
                 length,
                 tag: request.tag,
                 return_code: C_RC_OK as u8,

@@ -1,6 +1,6 @@
 //! LNIs, and the objects of software that have no more state than their owner and their numbers.
 
-use cxi_sys::C_COMM_PROF_PER_CQ;
+use cxi_sys::{C_COMM_PROF_PER_CQ, CXI_TC_BEST_EFFORT};
 
 use super::address::VniRange;
 use super::memory::AddressSpace;
@@ -15,6 +15,14 @@ pub struct Profile {
     pub tc: u32,
     pub tc_type: u32,
     pub users: usize,
+}
+
+impl Profile {
+    /// Returns the traffic class of packets, 0 to 3: that of BEST_EFFORT is 0 (health.md 1.5).
+    #[inline]
+    pub fn class(&self) -> u8 {
+        CXI_TC_BEST_EFFORT.saturating_sub(self.tc) as u8
+    }
 }
 
 /// A logical network interface: the owner of all other objects of one client.
@@ -32,10 +40,10 @@ pub struct Lni {
 }
 
 impl Lni {
-    /// Returns the VNI of the profile with this LCID.
+    /// Returns the profile with this LCID.
     #[inline]
-    pub fn profile(&self, lcid: u8) -> Option<u16> {
-        Some(self.profiles.get(usize::from(lcid))?.as_ref()?.vni)
+    pub fn profile(&self, lcid: u8) -> Option<&Profile> {
+        self.profiles.get(usize::from(lcid))?.as_ref()
     }
 }
 

@@ -19,8 +19,8 @@
 //! | 4 | `lni`, `commands`, `events`, `incoming` | LNIs; commands and events by format; operations of other NICs |
 //! | 3 | `placement`, `transactions`, `memory` | places in list entries; operations of this NIC; translation |
 //! | 2 | `wire`, `ring`, `location`, `lists`, `event_queue` | the wire; rings of commands and of events; list entries |
-//! | 1 | `telemetry`, `packet`, `counter` | telemetry counters; packets; counting events |
-//! | 0 | `return_codes`, `table`, `address`, `match_id`, `bytes`, `arithmetic` | numbers, tables, bits |
+//! | 1 | `packet`, `packet_counts`, `telemetry`, `counter` | packets; telemetry counters; counting events |
+//! | 0 | `return_codes`, `table`, `address`, `match_id`, `bytes`, `arithmetic`, `list_counts` | numbers, tables, bits, counts |
 
 mod address;
 mod admission;
@@ -36,6 +36,7 @@ pub mod event_queue;
 mod events;
 mod get;
 mod incoming;
+mod list_counts;
 mod lists;
 mod lni;
 pub mod location;
@@ -43,6 +44,7 @@ mod match_id;
 mod matching;
 mod memory;
 pub mod packet;
+pub mod packet_counts;
 mod placement;
 pub mod portal;
 mod put;
@@ -127,16 +129,19 @@ impl<W: Wire> Engine<W> {
                 transactions: &mut self.transactions,
                 counters: &mut self.counters,
                 waiting: &mut self.waiting,
+                lists: &mut self.lists,
                 enabled: self.rendezvous_gets,
             },
         };
+        let mut commanded = false;
         for number in 0..self.tgt.len() {
-            if let Some(queue) = self.tgt.get_mut(number)
-                && queue.run(number, &mut portals)
-            {
-                worked = true;
-                self.remembered = None;
+            if let Some(queue) = self.tgt.get_mut(number) {
+                commanded |= queue.run(number, &mut portals);
             }
+        }
+        if commanded {
+            worked = true;
+            self.forget_landing();
         }
         let mut arrival = Arrival::new();
         for _ in 0..RECEIVE_BURST {

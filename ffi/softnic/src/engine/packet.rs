@@ -56,6 +56,10 @@ pub struct Packet {
     pub restricted: bool,
     /// The payload is in `tail`.
     pub inline: bool,
+    /// The target flushes its writes before it answers (nic.md 12), which here it counts only.
+    pub flush: bool,
+    /// The traffic class, 0 to 3: half of the priority of requests on the link (health.md 1.5).
+    pub class: u8,
     /// Payload bytes in this packet.
     pub length: u16,
     /// Instance of the sending NIC, set by the wire.
@@ -85,6 +89,9 @@ pub struct Packet {
 const RESTRICTED: u64 = 1 << 40;
 const INLINE_FLAG: u64 = 1 << 41;
 const USE_OFFSET_FOR_GET: u64 = 1 << 42;
+const FLUSH: u64 = 1 << 44;
+const CLASS_SHIFT: u32 = 45;
+const CLASS_MASK: u8 = 3;
 
 /// A bit of the first word that belongs to the wire, as does the low half of that word.
 pub const WIRE_FLAG: u64 = 1 << 43;
@@ -108,6 +115,8 @@ impl Packet {
             (self.kind as u64) << 32
                 | flag(self.restricted, RESTRICTED)
                 | flag(self.inline, INLINE_FLAG)
+                | flag(self.flush, FLUSH)
+                | u64::from(self.class) << CLASS_SHIFT
                 | flag(self.rendezvous.use_offset_for_get, USE_OFFSET_FOR_GET)
                 | u64::from(self.length) << 48,
             self.source,
@@ -165,6 +174,8 @@ impl Packet {
         }
         self.restricted = first & RESTRICTED != 0;
         self.inline = first & INLINE_FLAG != 0;
+        self.flush = first & FLUSH != 0;
+        self.class = (first >> CLASS_SHIFT) as u8 & CLASS_MASK;
         self.length = (first >> 48) as u16;
         self.source = word(1);
         self.tag = address as u32;
@@ -232,6 +243,8 @@ mod tests {
             kind: Kind::Put,
             restricted: true,
             inline: false,
+            flush: true,
+            class: 3,
             length: 2048,
             source: 0x1122_3344_5566_7788,
             tag: 0xa1b2_c3d4,

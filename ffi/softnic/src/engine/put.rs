@@ -73,7 +73,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn put_like_last(&mut self, arrival: &Arrival) -> bool {
         let packet = &arrival.packet;
-        let Some(last) = &self.remembered else {
+        let Some(last) = &mut self.remembered else {
             return false;
         };
         let Some(place) = last.place(packet) else {
@@ -89,8 +89,11 @@ impl<W: Wire> Engine<W> {
             // that unmaps it forgets this landing.
             unsafe { copy(arrival.data(), to, usize::from(packet.length)) };
         }
+        last.puts += 1;
+        self.flushed += u64::from(packet.flush);
         let response = Packet {
             kind: Kind::Response,
+            class: packet.class,
             tag: packet.tag,
             return_code: C_RC_OK as u8,
             total: packet.total,

@@ -12,6 +12,7 @@ use cxi_sys::*;
 
 use super::address::Address;
 use super::counter::Counting;
+use super::list_counts::{ListCount, ListCounts, Match};
 use super::lni::Lni;
 use super::location::Memory;
 use super::matching;
@@ -32,6 +33,10 @@ pub struct Remembered {
     /// What the entry counts.
     pub counting: Counting,
     pub ptl_list: u8,
+    /// The entry is in the cache of persistent entries.
+    is_cached: bool,
+    /// Puts that landed here like the last one.
+    pub puts: u64,
 }
 
 impl Remembered {
@@ -64,7 +69,22 @@ impl Remembered {
             length,
             counting: Counting::of_entry(entry, entry.event_ct_comm()),
             ptl_list: entry.ptl_list(),
+            is_cached: !pte.options.is_matching,
+            puts: 0,
         })
+    }
+
+    /// Adds the puts that landed here to the counts of the lists.
+    pub fn count_puts(&self, counts: &mut ListCounts) {
+        let matching = Match {
+            kind: ListCount::Put,
+            list: self.ptl_list,
+            use_once: false,
+            manage_local: false,
+            truncated: false,
+            cached: self.is_cached,
+        };
+        counts.matched(matching, self.puts);
     }
 
     /// Returns the virtual address at which a put lands; `None` unless it is like the last one.

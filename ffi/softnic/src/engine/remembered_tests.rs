@@ -94,6 +94,7 @@ impl World {
                     .set_cmd_size(1)
                     .set_opcode(C_CMD_PUT as u8)
                     .set_restricted(restricted)
+                    .set_flush(place % 2 == 1)
                     .set_event_send_disable(true)
                     .set_dfa(1 << 12 | u32::from(PID))
                     .set_lac(self.initiator.lac)
@@ -183,8 +184,8 @@ impl World {
         let events: [Vec<u64>; 2] = [records(&self.initiator), records(&self.target)];
         let counter = self.target.engine.counters.get_mut(self.counter.into());
         let counts = counter.map(|counter| (counter.success, counter.failure));
-        let telemetry =
-            [&self.initiator, &self.target].map(|node| format!("{:?}", node.engine.telemetry()));
+        let telemetry = [&mut self.initiator, &mut self.target]
+            .map(|node| format!("{:?}", node.engine.telemetry()));
         (bytes, events, counts, telemetry, self.target.engine.entries)
     }
 }

@@ -7,6 +7,7 @@ use super::address::Address;
 use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, Initiator, Target};
+use super::list_counts::{ListCount, ListCounts};
 use super::match_id::{self, PID_BITS};
 use super::packet::{Kind, Packet};
 use super::placement::Place;
@@ -93,6 +94,7 @@ pub struct Fetcher<'a, W> {
     pub transactions: &'a mut Transactions,
     pub counters: &'a mut Counters,
     pub waiting: &'a mut Waiting,
+    pub lists: &'a mut ListCounts,
     /// False if software issues every get.
     pub enabled: bool,
 }
@@ -126,7 +128,9 @@ impl<W: Wire> Fetcher<'_, W> {
             };
             pte.post(&event, eqs, entries);
         }
+        self.lists.count(ListCount::Rendezvous);
         if get_issued {
+            self.lists.count(ListCount::RendezvousOffloaded);
             self.issue(rest, pte, eqs);
         }
     }
@@ -173,6 +177,7 @@ impl<W: Wire> Fetcher<'_, W> {
         });
         let get = Packet {
             kind: Kind::Get,
+            class: rest.put.class,
             tag,
             address: Address::new(vni, pid, GET_INDEX),
             initiator: match_id::match_id(rest.put.address.pid(), self.wire.nid(None)),

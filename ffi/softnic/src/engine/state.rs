@@ -6,6 +6,7 @@ use cxi_sys::*;
 
 use super::event_queue::EventQueue;
 use super::incoming::{Message, Reply};
+use super::list_counts::ListCounts;
 use super::lni::{Domain, Lni, Md};
 use super::location::Staging;
 use super::portal::{PortalMap, Pte};
@@ -41,6 +42,11 @@ pub struct Engine<W> {
     /// The NIC issues the gets of rendezvous puts, not software (nic.md 10.3).
     pub rendezvous_gets: bool,
     pub transactions: Transactions,
+    pub(super) lists: ListCounts,
+    /// Operations received that asked for a flush (nic.md 12).
+    pub(super) flushed: u64,
+    /// Operations for which this NIC has no portals table entry.
+    pub(super) unresolved: u64,
     /// The landing of the last put.
     pub(super) remembered: Option<Remembered>,
     pub(super) messages: Vec<Message>,
@@ -70,6 +76,9 @@ impl<W: Wire> Engine<W> {
             retired: Telemetry::default(),
             rendezvous_gets: true,
             transactions: Transactions::default(),
+            lists: ListCounts::default(),
+            flushed: 0,
+            unresolved: 0,
             remembered: None,
             messages: Vec::new(),
             waiting: Waiting::new(),
@@ -82,11 +91,16 @@ impl<W: Wire> Engine<W> {
     /// on.
     #[inline]
     pub fn forget_landing(&mut self) {
-        self.remembered = None;
+        if let Some(last) = &self.remembered {
+            last.count_puts(&mut self.lists);
+            self.remembered = None;
+        }
     }
 
     /// Returns the sums of all counts since the device was opened, without those of the wire.
-    pub fn telemetry(&self) -> Telemetry {
+    pub fn telemetry(&mut self) -> Telemetry {
+        // Which counts its puts.
+        self.forget_landing();
         let mut sum = self.retired.clone();
         for (_, queue) in self.eqs.iter() {
             sum.add_events(&queue.counts);
@@ -98,6 +112,9 @@ impl<W: Wire> Engine<W> {
             sum.add_target(&queue.ring.counts);
         }
         sum.doorbells = self.counters.doorbells;
+        sum.lists = self.lists.clone();
+        sum.flushed = self.flushed;
+        sum.unresolved = self.unresolved;
         sum
     }
 }

@@ -7,6 +7,7 @@ use cxi_sys::*;
 use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, Target};
+use super::list_counts::ListCount;
 use super::lists::{Entry, Lists, Unexpected};
 use super::portal::{Pte, has_place};
 use super::rendezvous::{Fetcher, Rest};
@@ -100,6 +101,10 @@ fn set_state<W: Wire>(
     if let Some(queue) = nic.eqs.get_mut(usize::from(pte.eq)) {
         events::state_change(queue, command.ptlte_index(), pte.state, None, code);
     }
+    nic.fetcher.lists.count(match code {
+        C_RC_OK => ListCount::SetStateSuccess,
+        _ => ListCount::SetStateNoMatch,
+    });
     Ok(())
 }
 
@@ -121,6 +126,7 @@ fn append<W: Wire>(
     }
     let list = u32::from(command.ptl_list());
     if !pte.lists.in_sequence(command, room) {
+        nic.fetcher.lists.count(ListCount::NoSpaceAppend);
         report(
             C_EVENT_LINK,
             command,
@@ -131,6 +137,7 @@ fn append<W: Wire>(
         );
         return Ok(());
     }
+    nic.fetcher.lists.count(ListCount::AppendSuccess);
     let mut entry = Entry::new(*command);
     if list == C_PTL_LIST_PRIORITY && match_unexpected(&mut entry, nic) {
         return Ok(());
@@ -156,12 +163,13 @@ fn unlink<W: Wire>(
     let is_named = |entry: &Entry| entry.command.buffer_id() == command.buffer_id();
     let list = pte.lists.get_mut(u32::from(command.ptl_list()));
     let found = list.and_then(|list| Some(list.remove(list.iter().position(is_named)?)));
-    let code = if found.is_some() {
+    let (code, count) = if found.is_some() {
         *nic.entries -= 1;
-        C_RC_OK
+        (C_RC_OK, ListCount::UnlinkSuccess)
     } else {
-        C_RC_ENTRY_NOT_FOUND
+        (C_RC_ENTRY_NOT_FOUND, ListCount::UnlinkFailed)
     };
+    nic.fetcher.lists.count(count);
     report(C_EVENT_UNLINK, command, code, pte, nic.eqs, *nic.entries);
     Ok(())
 }
@@ -180,8 +188,14 @@ fn search<W: Wire>(
     }
     let deletes = u32::from(command.opcode()) == C_CMD_TGT_SEARCH_AND_DELETE;
     let criteria = Entry::new(*command);
-    let mut at = 0;
+    let (success, failure) = if deletes {
+        (ListCount::DeleteSuccess, ListCount::DeleteFail)
+    } else {
+        (ListCount::SearchSuccess, ListCount::SearchFail)
+    };
+    let (mut at, mut hits) = (0, 0);
     while let Some(next) = next_match(pte, &criteria, at) {
+        hits += 1;
         let mut event = overflow_event(&pte.lists.unexpected[next], command);
         at = next;
         if deletes {
@@ -194,9 +208,14 @@ fn search<W: Wire>(
         }
         pte.post(&event, nic.eqs, *nic.entries);
         if command.use_once() {
+            nic.fetcher.lists.count(success);
             return Ok(());
         }
     }
+    nic.fetcher
+        .lists
+        .count(if hits > 0 { success } else { failure });
+    nic.fetcher.lists.count(ListCount::SearchNoMatch);
     report(
         C_EVENT_SEARCH,
         command,

@@ -6,7 +6,8 @@
 use cxi_sys::records::CmdHeader;
 use cxi_sys::*;
 
-use super::packet::MTU;
+use super::list_counts::{self, ListCounts};
+use super::packet_counts::PacketCounts;
 use super::return_codes::ReturnCode;
 
 /// Counts of the commands of one queue.
@@ -79,35 +80,14 @@ pub struct EventCounts {
     pub statuses: u64,
 }
 
-/// The class of packets with the most payload.
-const FULL_PACKET: usize = (MTU + 64).ilog2() as usize - 5;
-
-/// Counts of packets by size on the link: 64 bytes (a header without payload), up to 127, up to
-/// 255, and so on up to 4095.
+/// Counts of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketCounts([u64; 7]);
-
-impl PacketCounts {
-    /// Counts the packets of the link that carry `payload` bytes: all but the last are full.
-    #[inline]
-    pub fn count(&mut self, payload: u16) {
-        let full = payload.saturating_sub(1) / MTU as u16;
-        if full > 0 {
-            self.0[FULL_PACKET] += u64::from(full);
-        }
-        let payload = payload - full * MTU as u16;
-        let class = match payload {
-            0 => 0,
-            _ => (u32::from(payload) + 64).ilog2() as usize - 5,
-        };
-        if let Some(count) = self.0.get_mut(class) {
-            *count += 1;
-        }
-    }
-
-    fn all(&self) -> u64 {
-        self.0.iter().sum()
-    }
+pub struct LinkCounts {
+    /// Requests that were lost, one for each time, and those that were sent again.
+    pub lost: u64,
+    pub resent: u64,
+    /// Code words received while the link was up.
+    pub code_words: u64,
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -119,6 +99,12 @@ pub struct Telemetry {
     events: EventCounts,
     /// Stores to the doorbells of counters.
     pub doorbells: u64,
+    pub lists: ListCounts,
+    /// Operations that asked for a flush.
+    pub flushed: u64,
+    /// Operations for which this NIC has no portals table entry.
+    pub unresolved: u64,
+    pub link: LinkCounts,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -137,6 +123,11 @@ const CT_BY_OPCODE: u32 = 636;
 const EVENTS: u32 = 904;
 const SENT_BY_SIZE: u32 = 1546;
 const RECEIVED_BY_SIZE: u32 = 1573;
+const SENT_BY_PRIORITY: u32 = 1632;
+const RECEIVED_BY_PRIORITY: u32 = 1640;
+const PUT_MESSAGES_BY_CLASS: u32 = 1810;
+const GETS_BY_CLASS: u32 = 1820;
+const PUT_PACKETS_BY_CLASS: u32 = 1830;
 
 impl Telemetry {
     /// Adds the counts of a transmit queue.
@@ -170,7 +161,7 @@ impl Telemetry {
             pools.iter().map(counts).sum()
         };
         let of_target = |opcode: c_tgt_op| by_opcode(&self.target, C_CMD_TYPE_CQ, opcode);
-        let pool = |first: u32| (number - first) as usize;
+        let nth = |first: u32| (number - first) as usize;
         match number {
             480 => transmit(Counts::successes),
             481 => target(Counts::successes),
@@ -183,25 +174,31 @@ impl Telemetry {
             515 => transmit(|pool| pool.perm_errors),
             516 => target(|pool| pool.align_errors + pool.op_errors + pool.arg_errors),
             517 => target(|pool| pool.perm_errors),
-            IDC_OF_POOL..528 => self.transmit[pool(IDC_OF_POOL)].of_type(C_CMD_TYPE_IDC),
-            DMA_OF_POOL..532 => self.transmit[pool(DMA_OF_POOL)].of_type(C_CMD_TYPE_DMA),
-            CQ_OF_POOL..536 => self.transmit[pool(CQ_OF_POOL)].of_type(C_CMD_TYPE_CQ),
-            TARGET_OF_POOL..544 => self.target[pool(TARGET_OF_POOL)].successes(),
+            IDC_OF_POOL..528 => self.transmit[nth(IDC_OF_POOL)].of_type(C_CMD_TYPE_IDC),
+            DMA_OF_POOL..532 => self.transmit[nth(DMA_OF_POOL)].of_type(C_CMD_TYPE_DMA),
+            CQ_OF_POOL..536 => self.transmit[nth(CQ_OF_POOL)].of_type(C_CMD_TYPE_CQ),
+            TARGET_OF_POOL..544 => self.target[nth(TARGET_OF_POOL)].successes(),
             DMA_BY_OPCODE..560 => by_opcode(&self.transmit, C_CMD_TYPE_DMA, number - DMA_BY_OPCODE),
             CQ_BY_OPCODE..576 => by_opcode(&self.transmit, C_CMD_TYPE_CQ, number - CQ_BY_OPCODE),
             // No low-latency write is ever rejected or split.
-            LOW_LATENCY_SUCCESSFUL..596 => self.transmit[pool(LOW_LATENCY_SUCCESSFUL)].low_latency,
-            LOW_LATENCY_RECEIVED..608 => self.transmit[pool(LOW_LATENCY_RECEIVED)].low_latency,
+            LOW_LATENCY_SUCCESSFUL..596 => self.transmit[nth(LOW_LATENCY_SUCCESSFUL)].low_latency,
+            LOW_LATENCY_RECEIVED..608 => self.transmit[nth(LOW_LATENCY_RECEIVED)].low_latency,
             608 | 612 => transmit(|pool| pool.of_type(C_CMD_TYPE_CT)),
             626 => self.doorbells,
             TRIGGERED_OF_POOL..632 => {
-                let counts = &self.transmit[pool(TRIGGERED_OF_POOL)];
+                let counts = &self.transmit[nth(TRIGGERED_OF_POOL)];
                 let opcodes = C_CMD_CT_TRIG_DMA as usize..=C_CMD_CT_TRIG_EVENT as usize;
                 counts.executed[C_CMD_TYPE_CT as usize][opcodes]
                     .iter()
                     .sum()
             }
             CT_BY_OPCODE..652 => by_opcode(&self.transmit, C_CMD_TYPE_CT, number - CT_BY_OPCODE),
+            674 | 1808 => self.sent.requests(false),
+            675 | 1809 => self.sent.requests(true),
+            679 => self.sent.responses(),
+            680 | 1180 => self.received.responses(),
+            702 => self.link.lost,
+            705 => self.link.resent,
             800 => self.events.written.iter().sum(),
             812 => self.events.dropped,
             816 => self.events.statuses,
@@ -212,32 +209,23 @@ impl Telemetry {
             1062 => of_target(C_CMD_TGT_UNLINK),
             1092 => of_target(C_CMD_TGT_APPEND),
             1100 => of_target(C_CMD_TGT_SETSTATE),
+            1175 => self.received.requests(false) - self.received.continuations(),
+            1177 => self.received.continuations(),
+            1178 => self.received.requests(true),
+            1305 => self.flushed,
+            1326 => self.unresolved,
             1537 => self.sent.all(),
             1556 => self.received.all(),
-            SENT_BY_SIZE..1553 => self.sent.0[(number - SENT_BY_SIZE) as usize],
-            RECEIVED_BY_SIZE..1580 => self.received.0[(number - RECEIVED_BY_SIZE) as usize],
+            SENT_BY_SIZE..1553 => self.sent.of_size(nth(SENT_BY_SIZE)),
+            RECEIVED_BY_SIZE..1580 => self.received.of_size(nth(RECEIVED_BY_SIZE)),
+            SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
+            RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
+            1668 => self.link.code_words,
+            PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
+            GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
+            PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),
+            number if list_counts::NUMBERS.contains(&number) => self.lists.value(number),
             _ => 0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segment_counts_as_packets_of_the_link() {
-        for payload in 0..=u16::MAX {
-            let mut whole = PacketCounts::default();
-            whole.count(payload);
-            let mut cut = PacketCounts::default();
-            let mut rest = payload;
-            while rest > MTU as u16 {
-                cut.count(MTU as u16);
-                rest -= MTU as u16;
-            }
-            cut.count(rest);
-            assert_eq!(whole, cut, "{payload} bytes");
         }
     }
 }

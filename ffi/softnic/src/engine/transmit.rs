@@ -270,7 +270,8 @@ impl TransmitQueue {
         nic: &mut Surroundings<'_, W>,
     ) -> Result<Step, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
-        let vni = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
+        let profile = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
+        let vni = profile.vni;
         let eq = event_queue::check_owner(nic.eqs, operation.eq, self.lni)?;
         let counting = operation.counting;
         if counting.is_used() && !nic.counters.is_of(counting.ct(), self.lni) {
@@ -338,6 +339,8 @@ impl TransmitQueue {
             packet: Packet {
                 kind: operation.kind,
                 restricted: operation.restricted,
+                flush: operation.flush,
+                class: profile.class(),
                 tag,
                 address: Address::new(vni, pid, index),
                 initiator: carried(operation.initiator.into()) as u32,

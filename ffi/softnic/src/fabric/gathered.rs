@@ -61,6 +61,7 @@ impl Gathered {
 pub fn pack(packet: &Packet) -> Option<u64> {
     let fits = packet.kind == Kind::Response
         && u32::from(packet.return_code) == C_RC_OK
+        && packet.class == 0
         && packet.total < 1 << LENGTH_BITS;
     fits.then(|| {
         u64::from(packet.tag)
@@ -74,7 +75,9 @@ pub fn pack(packet: &Packet) -> Option<u64> {
 pub fn unpack(word: u64, packet: &mut Packet) {
     packet.kind = Kind::Response;
     packet.return_code = C_RC_OK as u8;
+    packet.restricted = false;
     packet.inline = false;
+    packet.class = 0;
     packet.length = 0;
     packet.offset = 0;
     packet.tag = word as u32;
@@ -131,18 +134,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packs_responses_that_fit_a_word(tag: u32, total: u32, ptl_list in 0u8..4, code in 0u8..64) {
+        fn packs_responses_that_fit_a_word(
+            tag: u32,
+            total: u32,
+            ptl_list in 0u8..4,
+            code in 0u8..64,
+            class in 0u8..2,
+        ) {
             let response = Packet {
                 kind: Kind::Response,
                 tag,
                 total,
                 ptl_list,
                 return_code: code,
+                class,
                 ..Packet::default()
             };
-            let fits = u32::from(code) == C_RC_OK && total < 1 << LENGTH_BITS;
+            let fits = u32::from(code) == C_RC_OK && total < 1 << LENGTH_BITS && class == 0;
             let unpacked = pack(&response).map(|word| {
-                let mut packet = Packet { kind: Kind::Put, length: 7, offset: 9, inline: true, ..Packet::default() };
+                let mut packet = Packet {
+                    length: 7,
+                    offset: 9,
+                    inline: true,
+                    restricted: true,
+                    class: 2,
+                    ..Packet::default()
+                };
                 unpack(word, &mut packet);
                 packet
             });

@@ -11,9 +11,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Packet};
+use crate::engine::telemetry::LinkCounts;
 
 /// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 const HEADER: u64 = 64;
+
+/// Code words per second of a link that is up (health.md 1.7).
+const CODE_WORDS: u128 = 39_062_500;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
@@ -93,6 +97,9 @@ pub struct LinkModel {
     busy_until: u64,
     /// Number of operations sent.
     operations: u64,
+    /// Requests that were lost, one for each time, and those that were sent again.
+    lost: u64,
+    resent: u64,
 }
 
 impl LinkModel {
@@ -111,6 +118,8 @@ impl LinkModel {
             opened: now(),
             busy_until: 0,
             operations: 0,
+            lost: 0,
+            resent: 0,
         }))
     }
 
@@ -141,6 +150,23 @@ impl LinkModel {
         }
     }
 
+    /// Returns the counts of the link, which was opened `age` ago. Lost responses are counted by
+    /// the NIC whose requests time out on hardware; here that NIC does not notice them.
+    pub fn counts(&self, age: Duration) -> LinkCounts {
+        let down = match self.settings.faults.down {
+            None => Duration::ZERO,
+            Some((from, length)) => {
+                let down = age.saturating_sub(from);
+                length.map_or(down, |length| down.min(length))
+            }
+        };
+        LinkCounts {
+            lost: self.lost,
+            resent: self.resent,
+            ..counts_while_up(age.saturating_sub(down))
+        }
+    }
+
     fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
         let (code, late) = self.draw(packet, now);
         if code != C_RC_OK {
@@ -161,11 +187,17 @@ impl LinkModel {
     fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, u64) {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
-        let random = match packet.kind {
-            Kind::Response | Kind::Reply => &mut self.responses,
-            _ => &mut self.requests,
+        let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
+        let random = if is_response {
+            &mut self.responses
+        } else {
+            &mut self.requests
         };
         let losses = random.losses(faults.loss);
+        if !is_response {
+            self.lost += u64::from(losses);
+            self.resent += u64::from(losses.min(TRIES - 1));
+        }
         let mut late = nanoseconds(faults.retry) * u64::from(losses.min(TRIES - 1));
         if let Some((probability, by)) = faults.delay
             && random.happens(probability)
@@ -195,6 +227,15 @@ impl LinkModel {
             code = C_RC_UNDELIVERABLE;
         }
         (code, late)
+    }
+}
+
+/// Returns the counts of a link that was up for this time: code words arrive whether packets do or
+/// not (health.md 3).
+pub fn counts_while_up(time: Duration) -> LinkCounts {
+    LinkCounts {
+        code_words: (time.as_nanos() * CODE_WORDS / 1_000_000_000) as u64,
+        ..LinkCounts::default()
     }
 }
 

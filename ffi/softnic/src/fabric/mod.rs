@@ -30,7 +30,8 @@ use rustix::thread::futex;
 
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
-use crate::engine::telemetry::PacketCounts;
+use crate::engine::packet_counts::PacketCounts;
+use crate::engine::telemetry::LinkCounts;
 use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::engine::{ReturnCode, VniRange};
 use crate::environment::Driver;
@@ -142,6 +143,14 @@ impl Fabric {
     pub fn is_up(&self) -> bool {
         let link = self.link.as_ref();
         link.is_none_or(|link| link.is_up())
+    }
+
+    /// Returns the counts of the link since it was opened, `age` ago.
+    pub fn link_counts(&self, age: Duration) -> LinkCounts {
+        match &self.link {
+            Some(link) => link.counts(age),
+            None => link_model::counts_while_up(age),
+        }
     }
 
     /// Locks and returns the directory.
@@ -450,7 +459,7 @@ impl Wire for Fabric {
                 remote.send_gathered(self.instance);
             }
             remote.touched = true;
-            self.sent.count(0);
+            self.sent.count(packet);
             return true;
         }
         remote.send_gathered(self.instance);
@@ -484,7 +493,7 @@ impl Wire for Fabric {
         }
         remote.publish(words[0]);
         remote.touched = true;
-        self.sent.count(packet.length);
+        self.sent.count(packet);
         true
     }
 
@@ -516,7 +525,7 @@ impl Wire for Fabric {
                 if let Some(link) = &self.link {
                     link.receive(&mut arrival.packet);
                 }
-                self.received.count(arrival.packet.length);
+                self.received.count(&arrival.packet);
                 return true;
             }
         }

@@ -79,7 +79,7 @@ proptest! {
         arrived.extend(received(&mut receiver));
         let expected: Vec<_> = packets.iter().map(fields).collect();
         prop_assert_eq!(arrived, expected);
-        prop_assert_eq!(receiver.received, sender.sent);
+        prop_assert_eq!(&receiver.received, &sender.sent);
     }
 
     #[test]

@@ -13,4 +13,5 @@ mod memory;
 mod objects;
 mod on_demand;
 mod telemetry;
+mod traffic_counters;
 mod wait_objects;

@@ -54,8 +54,9 @@ const NUMBERS: [RangeInclusive<u32>; 35] = [
 fn telemetry(device: &Device) -> Result<Telemetry, Errno> {
     device.nic.with(|engine| {
         let mut telemetry = engine.telemetry();
-        telemetry.sent = engine.wire.sent;
-        telemetry.received = engine.wire.received;
+        telemetry.sent = engine.wire.sent.clone();
+        telemetry.received = engine.wire.received.clone();
+        telemetry.link = engine.wire.link_counts(device.opened.elapsed());
         Ok(telemetry)
     })
 }

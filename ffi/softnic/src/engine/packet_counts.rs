@@ -1,0 +1,220 @@
+//! Counts of the packets of the link, by kind, transport, traffic class and size.
+
+use super::packet::{Kind, MTU, Packet};
+
+/// Sizes on the link: 64 bytes (a header without payload), up to 127, up to 255, and so on up to
+/// 4095. The last is unused: with it, a row is a cache line.
+const SIZES: usize = 8;
+
+/// The size of packets with the most payload.
+const FULL_PACKET: usize = (MTU + 64).ilog2() as usize - 5;
+
+/// A row has the counts of packets that are alike except for their size. Its number consists of the
+/// kind of the packets in three bits, a bit for restricted transport, and the traffic class.
+const ROWS: usize = 64;
+const KIND: usize = 7;
+const RESTRICTED: usize = 8;
+const CLASS_SHIFT: usize = 4;
+
+/// The kind of the packets of a put behind the first one.
+const CONTINUATION: usize = 0;
+
+/// Packets sent or received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketCounts([[u64; SIZES]; ROWS]);
+
+impl Default for PacketCounts {
+    fn default() -> Self {
+        Self([[0; SIZES]; ROWS])
+    }
+}
+
+impl PacketCounts {
+    /// Counts the packets of the link that one packet stands for: all but the last are full.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        let mut kind = packet.kind as usize;
+        if packet.offset != 0 && packet.kind == Kind::Put {
+            kind = CONTINUATION;
+        }
+        let others =
+            usize::from(packet.restricted) * RESTRICTED | usize::from(packet.class) << CLASS_SHIFT;
+        let mut last = packet.length;
+        if last > MTU as u16 {
+            let full = (last - 1) / MTU as u16;
+            last -= full * MTU as u16;
+            self.add(kind | others, FULL_PACKET, 1);
+            if matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
+                kind = CONTINUATION;
+            }
+            self.add(kind | others, FULL_PACKET, u64::from(full) - 1);
+        }
+        let size = match last {
+            0 => 0,
+            _ => (u32::from(last) + 64).ilog2() as usize - 5,
+        };
+        self.add(kind | others, size, 1);
+    }
+
+    #[inline]
+    fn add(&mut self, row: usize, size: usize, packets: u64) {
+        if let Some(count) = self.0[row % ROWS].get_mut(size) {
+            *count += packets;
+        }
+    }
+
+    /// Returns the number of all packets.
+    pub fn all(&self) -> u64 {
+        self.sum(|_| true)
+    }
+
+    /// Returns the number of packets of a size, by its number from 0 on.
+    pub fn of_size(&self, size: usize) -> u64 {
+        self.0.iter().map(|row| row[size]).sum()
+    }
+
+    /// Returns the number of packets with a priority on the link: twice the class, and one more for
+    /// responses (health.md 1.5).
+    pub fn of_priority(&self, priority: usize) -> u64 {
+        self.sum(|row| {
+            row >> CLASS_SHIFT == priority / 2 && is_response(row) == (priority % 2 == 1)
+        })
+    }
+
+    /// Returns the number of request packets, of restricted transport or others.
+    pub fn requests(&self, restricted: bool) -> u64 {
+        self.sum(|row| !is_response(row) && is_restricted(row) == restricted)
+    }
+
+    /// Returns the number of responses, with data or without.
+    pub fn responses(&self) -> u64 {
+        self.sum(is_response)
+    }
+
+    /// Returns the number of unrestricted packets behind the first one of their message.
+    pub fn continuations(&self) -> u64 {
+        self.sum(|row| row & KIND == CONTINUATION && !is_restricted(row))
+    }
+
+    /// Returns the number of messages of a class that carry data or operands: puts and atomic
+    /// operations.
+    pub fn put_messages(&self, class: usize) -> u64 {
+        let kinds = [Kind::Put, Kind::Rendezvous, Kind::Atomic].map(|kind| kind as usize);
+        self.sum(|row| row >> CLASS_SHIFT == class && kinds.contains(&(row & KIND)))
+    }
+
+    /// Returns the number of packets of these messages.
+    pub fn put_packets(&self, class: usize) -> u64 {
+        let others = |row: usize| row >> CLASS_SHIFT == class && row & KIND == CONTINUATION;
+        self.put_messages(class) + self.sum(others)
+    }
+
+    /// Returns the number of gets of a class.
+    pub fn gets(&self, class: usize) -> u64 {
+        self.sum(|row| row >> CLASS_SHIFT == class && row & KIND == Kind::Get as usize)
+    }
+
+    fn sum(&self, is_wanted: impl Fn(usize) -> bool) -> u64 {
+        let rows = self.0.iter().enumerate();
+        let wanted = rows.filter(|(row, _)| is_wanted(*row));
+        wanted.flat_map(|(_, counts)| counts).sum()
+    }
+}
+
+fn is_response(row: usize) -> bool {
+    [Kind::Response, Kind::Reply]
+        .map(|kind| kind as usize)
+        .contains(&(row & KIND))
+}
+
+fn is_restricted(row: usize) -> bool {
+    row & RESTRICTED != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(kind: Kind, length: u16) -> Packet {
+        Packet {
+            kind,
+            length,
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn counts_segment_as_packets_of_the_link() {
+        for restricted in [false, true] {
+            for length in (0..=u16::MAX)
+                .step_by(61)
+                .chain([2048, 2049, 4096, 4097, 8192])
+            {
+                let whole_put = Packet {
+                    restricted,
+                    ..packet(Kind::Put, length)
+                };
+                let mut whole = PacketCounts::default();
+                whole.count(&whole_put);
+                let mut cut = PacketCounts::default();
+                let mut rest = length;
+                loop {
+                    let part = rest.min(MTU as u16);
+                    cut.count(&Packet {
+                        length: part,
+                        offset: u32::from(length - rest),
+                        ..whole_put
+                    });
+                    rest -= part;
+                    if rest == 0 {
+                        break;
+                    }
+                }
+                assert_eq!(whole.0, cut.0, "{length} bytes");
+                assert_eq!(whole.put_messages(0), 1);
+                assert_eq!(whole.put_packets(0), whole.requests(restricted));
+            }
+        }
+    }
+
+    #[test]
+    fn counts_by_class_and_kind() {
+        let mut counts = PacketCounts::default();
+        let kinds = [
+            (Kind::Put, 2),
+            (Kind::Response, 3),
+            (Kind::Get, 5),
+            (Kind::Reply, 7),
+            (Kind::Atomic, 11),
+        ];
+        for (kind, number) in kinds {
+            for _ in 0..number {
+                counts.count(&Packet {
+                    class: 1,
+                    ..packet(kind, 0)
+                });
+            }
+        }
+        counts.count(&Packet {
+            restricted: true,
+            ..packet(Kind::Put, 8)
+        });
+        assert_eq!(
+            [0, 1, 2, 3].map(|priority| counts.of_priority(priority)),
+            [1, 0, 18, 10]
+        );
+        assert_eq!(
+            [false, true].map(|restricted| counts.requests(restricted)),
+            [18, 1]
+        );
+        assert_eq!(
+            (counts.responses(), counts.gets(1), counts.gets(0)),
+            (10, 5, 0)
+        );
+        assert_eq!((counts.put_messages(1), counts.put_messages(0)), (13, 1));
+        assert_eq!(
+            (counts.all(), counts.of_size(0), counts.of_size(1)),
+            (29, 28, 1)
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! Telemetry counters of messages, lists and the link (health.md 1.5, 3).
+
+use crate::driver::prelude::*;
+use crate::telemetry::counter;
+
+const FLUSHES: u32 = 1305;
+const RESTRICTED_PACKETS: u32 = 1178;
+const CACHE_HITS: u32 = 1047;
+const CODE_WORDS: u32 = 1668;
+
+/// Runs `work`, and returns how much each of these counters rose.
+fn rises<const N: usize>(
+    rig: &mut Rig,
+    numbers: [u32; N],
+    work: impl FnOnce(&mut Rig),
+) -> [u64; N] {
+    let before = numbers.map(|number| counter(rig.dev, number));
+    work(rig);
+    let mut at = 0;
+    numbers.map(|number| {
+        at += 1;
+        counter(rig.dev, number) - before[at - 1]
+    })
+}
+
+/// A matching portal at index 1 with one entry.
+fn matching(rig: &mut Rig, sink: &Buffer, choose: impl FnOnce(&mut TargetCmd)) -> Portal {
+    let portal = rig.enabled(1, |options| options.set_is_matching(1));
+    rig.append(portal, |entry| {
+        whole(entry, sink);
+        match_all(entry);
+        choose(entry);
+    })
+    .is(C_EVENT_LINK, C_RC_OK);
+    portal
+}
+
+fn to_matching(rig: &Rig) -> (u32, u8) {
+    address(rig.nid, rig.pid, 1)
+}
+
+#[test]
+fn counts_flushed_operations() {
+    alone!();
+    let (mut rig, source, _) = Rig::with_target();
+    let eq = rig.eq.number;
+    let dfa = rig.dfa(0);
+    let numbers = [FLUSHES, RESTRICTED_PACKETS, CACHE_HITS];
+    for flush in [true, false] {
+        let flushed = |operations| if flush { operations } else { 0 };
+        // One put at a time, and many to the entry of the last one.
+        let restricted = rig.nomatch_put(&source, 0, 3000, |put| _ = put.set_flush(flush));
+        let rose = rises(&mut rig, numbers, |rig| {
+            for _ in 0..5 {
+                assert_eq!(rig.code(&restricted), C_RC_OK);
+            }
+        });
+        assert_eq!(rose, [flushed(5), 10, 5]);
+        let unrestricted = rig.dma_put(&source, 0, 0, |put| _ = put.set_flush(flush));
+        let rose = rises(&mut rig, numbers, |rig| {
+            for _ in 0..3 {
+                assert_eq!(rig.code(&unrestricted), C_RC_OK);
+            }
+        });
+        assert_eq!(rose, [flushed(3), 0, 3]);
+        let rose = rises(&mut rig, numbers, |rig| {
+            rig.tx
+                .emit(&c_state(eq, true, |state| _ = state.set_flush(flush)));
+            rig.tx.emit(&idc_put(dfa, 0, &[1; 8]));
+            rig.tx.ring();
+            assert_eq!(rig.eq.wait().code(), C_RC_OK);
+        });
+        assert_eq!(rose, [flushed(1), 1, 1]);
+    }
+    // A put that fails writes nothing.
+    let beyond = rig.dma_put(&source, 0, 8, |put| {
+        _ = put.set_flush(true).set_remote_offset(PAGE as u64)
+    });
+    let rose = rises(&mut rig, [FLUSHES], |rig| {
+        assert_eq!(rig.code(&beyond), C_RC_NO_SPACE);
+    });
+    assert_eq!(rose, [0]);
+}
+
+/// Only portals without matching use the cache of entries.
+#[test]
+fn counts_results_of_matching() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    let portal = matching(&mut rig, &sink, |entry| {
+        _ = entry.set_match_bits(1).set_ignore_bits(0).set_buffer_id(1)
+    });
+    rig.append(portal, |entry| {
+        whole(entry, &sink);
+        match_all(entry);
+        entry
+            .set_use_once(true)
+            .set_manage_local(true)
+            .set_length(100)
+            .set_match_bits(2)
+            .set_ignore_bits(0);
+    })
+    .is(C_EVENT_LINK, C_RC_OK);
+    rig.append(portal, |entry| {
+        whole(entry, &sink);
+        match_all(entry);
+        entry
+            .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
+            .set_manage_local(true)
+            .set_match_bits(3)
+            .set_ignore_bits(0);
+    })
+    .is(C_EVENT_LINK, C_RC_OK);
+    let (dfa, ext) = to_matching(&rig);
+    // Requests, matched; used once, locally managed; PRIORITY, OVERFLOW; truncated; no match.
+    let numbers = [1064, 1068, 1072, 1076, 1080, 1084, 1128, 1017];
+    for (bits, expected, code) in [
+        (1, [1, 1, 0, 0, 1, 0, 0, 0], C_RC_OK),
+        (2, [1, 1, 1, 1, 1, 0, 1, 0], C_RC_OK),
+        (3, [1, 1, 0, 1, 0, 1, 0, 0], C_RC_OK),
+        (4, [1, 0, 0, 0, 0, 0, 0, 1], C_RC_ENTRY_NOT_FOUND),
+    ] {
+        let put = rig.dma_put(&source, 0, 200, |put| {
+            _ = put.set_dfa(dfa).set_index_ext(ext).set_match_bits(bits)
+        });
+        let rose = rises(&mut rig, numbers, |rig| assert_eq!(rig.code(&put), code));
+        assert_eq!(rose, expected, "{bits}");
+    }
+    assert_eq!(counter(rig.dev, CACHE_HITS), 0);
+    // Gets and atomics by kind; an operation that the entry does not allow.
+    let numbers = [999, 1000, 1001, 1013, 992, 993];
+    let get = rig.dma_put(&source, 0, 8, |get| {
+        get.set_opcode(C_CMD_GET as u8)
+            .set_dfa(dfa)
+            .set_index_ext(ext)
+            .set_match_bits(1);
+    });
+    let rose = rises(&mut rig, numbers, |rig| {
+        assert_eq!(rig.run(&get).code(), C_RC_OP_VIOLATION);
+    });
+    assert_eq!(rose, [1, 0, 0, 1, 0, 1]);
+    let (lac, from, eq) = (source.lac, source.iova(0), rig.eq.number);
+    for (fetching, expected) in [(false, [0, 1, 0, 0, 1, 0]), (true, [0, 0, 1, 1, 0, 1])] {
+        let sum = dma_amo(fetching, |sum| {
+            sum.set_dfa(dfa)
+                .set_index_ext(ext)
+                .set_lac(lac)
+                .set_local_read_addr(from)
+                .set_write_lac(lac)
+                .set_local_write_addr(from)
+                .set_match_bits(1)
+                .set_eq(eq);
+        });
+        let rose = rises(&mut rig, numbers, |rig| _ = rig.run(&sum));
+        assert_eq!(rose, expected, "fetching {fetching}");
+    }
+}
+
+#[test]
+fn counts_refused_operations() {
+    alone!();
+    let mut rig = Rig::new();
+    let source = rig.buffer(PAGE);
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    // No portal, a portal without an entry, a portal that flow control disables.
+    let unresolved = rises(&mut rig, [1326, 1064], |rig| {
+        assert_eq!(rig.code(&put), C_RC_PTLTE_NOT_FOUND);
+    });
+    assert_eq!(unresolved, [1, 0]);
+    for (flow_control, code, expected) in [
+        (0, C_RC_ENTRY_NOT_FOUND, [0, 1, 0]),
+        (1, C_RC_PT_DISABLED, [1, 0, 0]),
+    ] {
+        let portal = rig.enabled(0, |options| options.set_en_flowctrl(flow_control));
+        let rose = rises(&mut rig, [1011, 1017, 1326], |rig| {
+            assert_eq!(rig.code(&put), code);
+        });
+        assert_eq!(rose, expected);
+        rig.teq.discard();
+        portal.close();
+    }
+}
+
+#[test]
+fn counts_target_commands_by_result() {
+    alone!();
+    let mut rig = Rig::new();
+    let sink = rig.buffer(PAGE);
+    let portal = matching(&mut rig, &sink, |_| {});
+    let numbers = [1063, 1014, 1058, 1061, 1022];
+    let rose = rises(&mut rig, numbers, |rig| {
+        rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_OK);
+        rig.unlink(portal, 0)
+            .is(C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND);
+        for opcode in [C_CMD_TGT_SEARCH, C_CMD_TGT_SEARCH_AND_DELETE] {
+            let search = target(opcode, portal.number, |search| {
+                _ = search.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
+            });
+            rig.tgt.issue(&search);
+            rig.teq.wait().is(C_EVENT_SEARCH, C_RC_NO_MATCH);
+        }
+    });
+    assert_eq!(rose, [1, 1, 1, 1, 2]);
+}
+
+#[test]
+fn counts_rendezvous_puts() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    matching(&mut rig, &sink, |_| {});
+    let (dfa, ext) = to_matching(&rig);
+    let put = rig.dma_put(&source, 0, 300, |put| {
+        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+            .set_dfa(dfa)
+            .set_index_ext(ext);
+    });
+    // The get of the NIC finds no portal at the source.
+    let numbers = [998, 1120, 1124, 1820, 1326];
+    let rose = rises(&mut rig, numbers, |rig| {
+        assert_eq!(rig.code(&put), C_RC_OK);
+        wait_for("the REPLY", || {
+            rig.teq.poll().filter(|event| event.kind() == C_EVENT_REPLY)
+        });
+    });
+    assert_eq!(rose, [1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn counts_packets_by_priority() {
+    alone!();
+    let (mut rig, source, _) = Rig::with_target();
+    for (class, priority) in [
+        (CXI_TC_BEST_EFFORT, 0),
+        (CXI_TC_BULK_DATA, 2),
+        (CXI_TC_LOW_LATENCY, 4),
+    ] {
+        let profile = profile(rig.lni, VNI, class).expect("a profile");
+        rig.tx.emit_lcid(lcid(profile));
+        let put = rig.dma_put(&source, 0, 8, |_| {});
+        let numbers = [0, 2, 4].map(|of| 1632 + of);
+        let others = [1633 + priority, 1640 + priority, 1641 + priority];
+        let mut more = [0; 3];
+        let rose = rises(&mut rig, numbers, |rig| {
+            more = rises(rig, others, |rig| assert_eq!(rig.code(&put), C_RC_OK));
+        });
+        assert_eq!(rose, [0, 2, 4].map(|of| u64::from(of == priority)));
+        assert_eq!(more, [1, 1, 1], "responses, and what was received");
+    }
+}
+
+#[test]
+fn counts_lost_packets() {
+    alone!();
+    // SAFETY: nothing in this process reads the environment meanwhile.
+    unsafe { std::env::set_var("CXIDIAG_FAULTS", "loss=0.2,retry=1us") };
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    for _ in 0..100 {
+        rig.run(&put);
+    }
+    let (timeouts, retries) = (counter(rig.dev, 702), counter(rig.dev, 705));
+    // 25 on average, of which those that are the fifth are not sent again.
+    assert!((5..60).contains(&timeouts), "{timeouts}");
+    assert!((5..=timeouts).contains(&retries), "{retries}");
+}
+
+#[test]
+fn receives_code_words_while_link_is_up() {
+    alone!();
+    let dev = open(0);
+    let before = counter(dev, CODE_WORDS);
+    wait_for("code words", || {
+        (counter(dev, CODE_WORDS) > before).then_some(())
+    });
+    close(dev);
+    // SAFETY: nothing in this process reads the environment meanwhile.
+    unsafe { std::env::set_var("CXIDIAG_FAULTS", "down=0ns") };
+    let dev = open(0);
+    assert_eq!(counter(dev, CODE_WORDS), 0);
+    close(dev);
+}
