@@ -59,17 +59,19 @@ pub fn fault_in(start: *mut u8, len: usize) -> bool {
 mod tests {
     use super::*;
     use crate::pages::Pages;
-    use rustix::mm::{MprotectFlags, mprotect, munmap};
+    use rustix::mm::{MprotectFlags, mprotect};
 
     #[test]
     fn fails_where_access_would_kill() {
         let page = page_size();
-        let pages = Pages::anonymous(4 * page).unwrap();
+        let pages = Pages::anonymous(3 * page).unwrap();
         let at = |number: usize| pages.at(number * page, page);
-        // SAFETY: the pages are inside `pages`, and nothing uses them.
-        unsafe { munmap(at(1).cast(), page) }.unwrap();
+        // SAFETY: the page is inside `pages`, and nothing uses it.
+        unsafe { mprotect(at(1).cast(), page, MprotectFlags::empty()) }.unwrap();
         // SAFETY: the page is inside `pages`, and nothing uses it.
         unsafe { mprotect(at(2).cast(), page, MprotectFlags::READ) }.unwrap();
+        // The kernel maps nothing there, not even for other threads.
+        let hole = std::ptr::without_provenance_mut(page);
         let mut bytes = [7; 16];
         let buffer = bytes.as_mut_ptr();
         let to = |place| {
@@ -82,6 +84,7 @@ mod tests {
         };
         assert!(is_available());
         assert!(to(at(0)) && from(at(0)) && fault_in(at(0), 16));
+        assert!(!to(hole) && !from(hole) && !fault_in(hole, 16));
         assert!(!to(at(1)) && !from(at(1)) && !fault_in(at(1), 16));
         assert!(!to(at(2)) && from(at(2)) && !fault_in(at(2), 16));
         let end = at(1).wrapping_sub(8);
