@@ -7,9 +7,8 @@ use std::process::{Command, Output};
 use boon::{Compiler, Schemas};
 use serde_json::{Value, json};
 
-use harness::legacy::library;
 use harness::machine::MadeUp;
-use harness::{Fabric, assert_status, assert_success, finish, stderr, stdout};
+use harness::{Fabric, LIBCXI, assert_status, assert_success, finish, stderr, stdout};
 
 const SCHEMA: &str = include_str!("../docs/devices.schema.json");
 
@@ -142,7 +141,7 @@ fn places_hardware_on_numa_nodes() {
         ("sys/devices/system/node/node1/cpulist", "8-15,24-31\n"),
     ];
     let run = |args: &str| {
-        let command = fabric.command(&format!("devices --libcxi={} {args}", library()));
+        let command = fabric.command(&format!("devices --libcxi={} {args}", LIBCXI.display()));
         stdout(&on_machine(&files, command))
     };
     let text = run("");

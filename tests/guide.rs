@@ -20,7 +20,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use cxidiag::tools::TOOLS;
-use harness::{CXIDIAG, Fabric, Server, assert_success, finish_or_kill, masked, stderr, stdout};
+use harness::{
+    CXIDIAG, Fabric, SOFTWARE_NIC, Server, assert_success, finish_or_kill, masked, stderr, stdout,
+};
 
 /// A fenced block of a page.
 struct Block {
@@ -113,7 +115,7 @@ impl Page {
                 None
             }
             "sh build" => {
-                let command = Path::new(harness::legacy::library()).with_file_name("cxi-softnic");
+                let command = SOFTWARE_NIC.join("cxi-softnic");
                 symlink(command, self.directory.path().join("bin/cxi-softnic")).expect("a symlink");
                 None
             }

@@ -1,12 +1,16 @@
 //! The software NIC as a `libcxi.so.1`: programs in C, compiled against our header as foreign programs are
 //! against HPE's, and the functions and versions that the library exports.
 
+mod harness;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
+use harness::{LIBCXI, SOFTWARE_NIC};
 use serde_json::Value;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libcxi");
@@ -20,15 +24,10 @@ static ABI: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("JSON")
 });
 
-/// Library and programs, built once.
-static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+/// The directory with the programs, built once.
+static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcxi");
-    succeed(
-        Command::new(Path::new(PACKAGING).join("build-library"))
-            .arg(&directory)
-            // The settings of the cargo that runs the tests are not those of this build.
-            .env_remove("CARGO_ENCODED_RUSTFLAGS"),
-    );
+    fs::create_dir_all(&directory).expect("a directory");
     for program in ["smoke", "life", "ping_pong", "writer"] {
         compile(&directory, &Path::new(SOURCES).join(program));
     }
@@ -49,7 +48,7 @@ fn compile(directory: &Path, program: &Path) {
             .arg("-o")
             .arg(directory.join(name))
             .args(sources)
-            .arg(format!("-L{}", directory.display()))
+            .arg(format!("-L{}", SOFTWARE_NIC.display()))
             .arg("-lcxi"),
     );
 }
@@ -63,7 +62,7 @@ fn succeed(command: &mut Command) -> Output {
 
 /// Returns the command that runs programs on the library.
 fn wrapper() -> Command {
-    Command::new(BUILT.join("cxi-softnic"))
+    Command::new(SOFTWARE_NIC.join("cxi-softnic"))
 }
 
 /// Runs a program on the library as users do, on its own fabric.
@@ -78,7 +77,7 @@ fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
     let output = succeed(
         wrapper()
             .args(other)
-            .arg(BUILT.join(program))
+            .arg(PROGRAMS.join(program))
             .arg(argument)
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
@@ -91,7 +90,7 @@ fn imports(program: &str) -> BTreeSet<String> {
     let symbols = succeed(
         Command::new("nm")
             .args(["-D", "--undefined-only"])
-            .arg(BUILT.join(program)),
+            .arg(PROGRAMS.join(program)),
     );
     let symbols = String::from_utf8(symbols.stdout).expect("text");
     let names = symbols
@@ -141,7 +140,7 @@ fn c_structures_agree_with_facts() {
         count >= 25,
         "only {count} structures of the header are known"
     );
-    let path = BUILT.join("structures.c");
+    let path = PROGRAMS.join("structures.c");
     std::fs::write(&path, checks).expect("a writable directory");
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-fsyntax-only"]).arg(&path);
@@ -262,11 +261,10 @@ fn facts() -> BTreeMap<String, String> {
 
 #[test]
 fn exports_functions_with_their_versions() {
-    let library = BUILT.join("libcxi.so.1");
     let symbols = succeed(
         Command::new("nm")
             .args(["-D", "--defined-only"])
-            .arg(&library),
+            .arg(&*LIBCXI),
     );
     let symbols = String::from_utf8(symbols.stdout).expect("text");
     let exported: BTreeMap<String, String> = symbols
@@ -291,7 +289,7 @@ fn exports_functions_with_their_versions() {
             .expect("nodes")
             .len()
     );
-    let dynamic = succeed(Command::new("readelf").arg("-d").arg(&library));
+    let dynamic = succeed(Command::new("readelf").arg("-d").arg(&*LIBCXI));
     let dynamic = String::from_utf8(dynamic.stdout).expect("text");
     let soname = ABI["library"]["soname"].as_str().expect("text");
     assert!(
@@ -358,7 +356,7 @@ fn wrapper_needs_program_and_library() {
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("{}:/other\n", BUILT.display())
+        format!("{}:/other\n", SOFTWARE_NIC.display())
     );
 }
 

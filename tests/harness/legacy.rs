@@ -3,12 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 
-use super::{Args, CXIDIAG, Fabric, Server, assert_success, finish, relay};
+use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay};
 
 /// Ends a program that does not end by itself.
 const LIMIT: &str = "timeout 60";
@@ -303,7 +302,10 @@ impl Fabric {
             env!("CARGO_MANIFEST_DIR"),
             "/tests/legacy/peer.py"
         );
-        let args = format!("{name} {version} {} {device} {block} {port}", library());
+        let args = format!(
+            "{name} {version} {} {device} {block} {port}",
+            LIBCXI.display()
+        );
         self.bounded(script, &args)
     }
 
@@ -392,24 +394,6 @@ fn carry(
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
         messages
-    })
-}
-
-/// The software NIC as a `libcxi.so.1`, built once.
-pub fn library() -> &'static str {
-    static LIBRARY: OnceLock<String> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("softnic-library");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut command = Command::new(root.join("packaging/softnic/build-library"));
-        let built = finish({
-            command.arg(&directory);
-            command
-        });
-        let errors = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "{errors}");
-        let library = directory.join("libcxi.so.1");
-        library.to_str().expect("text").to_owned()
     })
 }
 

@@ -11,13 +11,33 @@ use std::io::{BufRead, BufReader, Read};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 /// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it, tests
 /// run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
+
+/// The directory with the software NIC as a library, and with `cxi-softnic`, built once.
+pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("softnic");
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/softnic/build-library");
+    let output = Command::new(build)
+        .arg(&directory)
+        // The settings of the cargo that runs the tests are not those of this build.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // Half of the time of a build is optimization across crates.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .output()
+        .expect("the build starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    directory
+});
+
+/// The software NIC as a `libcxi.so.1`.
+pub static LIBCXI: LazyLock<PathBuf> = LazyLock::new(|| SOFTWARE_NIC.join("libcxi.so.1"));
 
 /// Replaces the names of software devices in a text by those of this test run.
 pub fn named(text: &str) -> String {

@@ -37,8 +37,8 @@ impl PacketCounts {
         if packet.offset != 0 && packet.kind == Kind::Put {
             kind = CONTINUATION;
         }
-        let others =
-            usize::from(packet.restricted) * RESTRICTED | usize::from(packet.class) << CLASS_SHIFT;
+        let others = (usize::from(packet.restricted) * RESTRICTED)
+            | (usize::from(packet.class) << CLASS_SHIFT);
         let mut last = packet.length;
         if last > MTU as u16 {
             let full = (last - 1) / MTU as u16;
