@@ -26,21 +26,23 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             // The settings of the cargo that runs the tests are not those of this build.
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
-    for program in ["smoke", "life", "ping_pong", "writer"] {
-        compile(&directory, program);
+    for program in ["smoke", "life", "on_demand", "ping_pong", "writer"] {
+        compile(&directory, program, program, &[]);
     }
     directory
 });
 
-fn compile(directory: &Path, program: &str) {
+/// Compiles a program and links it with the library.
+fn compile(directory: &Path, program: &str, executable: &str, options: &[&str]) {
     let sources = [program, "rig"].map(|source| Path::new(SOURCES).join(format!("{source}.c")));
     succeed(
         Command::new("cc")
             .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
             .arg("-pthread")
+            .args(options)
             .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
             .arg("-o")
-            .arg(directory.join(program))
+            .arg(directory.join(executable))
             .args(sources)
             .arg(format!("-L{}", directory.display()))
             .arg("-lcxi"),
@@ -149,6 +151,11 @@ macro_rules! life {
 
 life! { forks threads several_devices several_processes cycles }
 
+#[test]
+fn memory_mapped_on_demand_may_come_and_go() {
+    run("on_demand", "");
+}
+
 /// Both programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
@@ -164,12 +171,49 @@ fn foreign_programs_exchange_data() {
     );
 }
 
-/// Memcheck reports no error: no invalid access, and no decision that depends on uninitialised bytes.
+/// Memcheck reports no error: no invalid access, no decision that depends on uninitialised bytes, no leak.
 #[test]
 fn runs_under_valgrind() {
-    let memcheck = ["valgrind", "--quiet", "--error-exitcode=9"];
-    for (program, argument) in [("smoke", ""), ("ping_pong", "20"), ("life", "forks")] {
+    let memcheck = [
+        "valgrind",
+        "--quiet",
+        "--leak-check=full",
+        "--error-exitcode=9",
+    ];
+    for (program, argument) in [("smoke", ""), ("on_demand", ""), ("ping_pong", "20")] {
         run_under(&memcheck, program, argument);
+    }
+}
+
+/// Programs are compiled with a sanitizer; the library is not.
+#[test]
+fn runs_with_sanitizers() {
+    // The library's calls of libc are instrumented, its atomic accesses are not: they look like races.
+    let suppressions = BUILT.join("tsan.supp");
+    std::fs::write(&suppressions, "called_from_lib:libcxi.so\n").expect("a writable directory");
+    let tsan = format!("TSAN_OPTIONS=suppressions={}", suppressions.display());
+    let asan = "ASAN_OPTIONS=detect_leaks=0";
+    for (sanitizer, option) in [("address,undefined", asan), ("thread", &tsan)] {
+        // GCC warns that its ThreadSanitizer does not know fences.
+        let flags = [&format!("-fsanitize={sanitizer}"), "-Wno-tsan"];
+        let empty = BUILT.join("empty");
+        std::fs::write(BUILT.join("empty.c"), "int main(void) { return 0; }\n").expect("writable");
+        succeed(
+            Command::new("cc")
+                .args(flags)
+                .arg("-o")
+                .arg(&empty)
+                .arg(BUILT.join("empty.c")),
+        );
+        if !Command::new(&empty).status().expect("it starts").success() {
+            println!("not tested here: programs with -fsanitize={sanitizer} do not run");
+            continue;
+        }
+        for (program, argument) in [("smoke", ""), ("on_demand", ""), ("ping_pong", "20")] {
+            let executable = format!("{program}-{sanitizer}");
+            compile(&BUILT, program, &executable, &flags);
+            run_under(&["env", option], &executable, argument);
+        }
     }
 }
 
