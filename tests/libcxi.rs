@@ -28,25 +28,25 @@ static ABI: LazyLock<Value> = LazyLock::new(|| {
 static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcxi");
     fs::create_dir_all(&directory).expect("a directory");
-    for program in ["smoke", "life", "ping_pong", "writer"] {
-        compile(&directory, &Path::new(SOURCES).join(program));
+    for program in ["smoke", "life", "on_demand", "ping_pong", "writer"] {
+        compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }
-    compile(&directory, Path::new(LIBFABRIC));
+    compile(&directory, Path::new(LIBFABRIC), "provider", &[]);
     directory
 });
 
-/// Compiles a program from its source, given without `.c`, and what all programs share.
-fn compile(directory: &Path, program: &Path) {
-    let sources = [program, &Path::new(SOURCES).join("rig")].map(|path| path.with_extension("c"));
-    let name = program.file_name().expect("a name");
+/// Compiles a program from its source, given without `.c`, and links it with the library.
+fn compile(directory: &Path, source: &Path, executable: &str, options: &[&str]) {
+    let sources = [source, &Path::new(SOURCES).join("rig")].map(|path| path.with_extension("c"));
     succeed(
         Command::new("cc")
             .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
             .arg("-pthread")
+            .args(options)
             .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
             .arg(format!("-I{SOURCES}"))
             .arg("-o")
-            .arg(directory.join(name))
+            .arg(directory.join(executable))
             .args(sources)
             .arg(format!("-L{}", SOFTWARE_NIC.display()))
             .arg("-lcxi"),
@@ -141,7 +141,7 @@ fn c_structures_agree_with_facts() {
         "only {count} structures of the header are known"
     );
     let path = PROGRAMS.join("structures.c");
-    std::fs::write(&path, checks).expect("a writable directory");
+    fs::write(&path, checks).expect("a writable directory");
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-fsyntax-only"]).arg(&path);
     succeed(compiler.arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys")));
@@ -158,6 +158,11 @@ macro_rules! life {
 }
 
 life! { forks threads several_devices several_processes cycles }
+
+#[test]
+fn memory_mapped_on_demand_may_come_and_go() {
+    run("on_demand", "");
+}
 
 /// Both programs check that their data arrives; their figures are not judged.
 #[test]
@@ -217,12 +222,54 @@ fn shows_nics_in_sys() -> bool {
     shown.status.success()
 }
 
-/// Memcheck reports no error: no invalid access, and no decision that depends on uninitialised bytes.
+/// Memcheck reports no error: no invalid access, no decision that depends on uninitialised bytes, no leak.
 #[test]
 fn runs_under_valgrind() {
-    let memcheck = ["valgrind", "--quiet", "--error-exitcode=9"];
-    for (program, argument) in [("smoke", ""), ("ping_pong", "20"), ("life", "forks")] {
+    let memcheck = [
+        "valgrind",
+        "--quiet",
+        "--leak-check=full",
+        "--error-exitcode=9",
+    ];
+    for (program, argument) in [("smoke", ""), ("on_demand", ""), ("ping_pong", "20")] {
         run_under(&memcheck, program, argument);
+    }
+}
+
+/// Programs are compiled with a sanitizer; the library is not.
+#[test]
+fn runs_with_sanitizers() {
+    // The library's calls of libc are instrumented, its atomic accesses are not: they look like races.
+    let suppressions = PROGRAMS.join("tsan.supp");
+    fs::write(&suppressions, "called_from_lib:libcxi.so\n").expect("a writable directory");
+    let tsan = format!("TSAN_OPTIONS=suppressions={}", suppressions.display());
+    let asan = "ASAN_OPTIONS=detect_leaks=0";
+    for (sanitizer, option) in [("address,undefined", asan), ("thread", &tsan)] {
+        // GCC warns that its ThreadSanitizer does not know fences.
+        let flags = [&format!("-fsanitize={sanitizer}"), "-Wno-tsan"];
+        let empty = PROGRAMS.join("empty");
+        fs::write(PROGRAMS.join("empty.c"), "int main(void) { return 0; }\n").expect("writable");
+        succeed(
+            Command::new("cc")
+                .args(flags)
+                .arg("-o")
+                .arg(&empty)
+                .arg(PROGRAMS.join("empty.c")),
+        );
+        if !Command::new(&empty).status().expect("it starts").success() {
+            println!("not tested here: programs with -fsanitize={sanitizer} do not run");
+            continue;
+        }
+        for (program, argument) in [("smoke", ""), ("on_demand", ""), ("ping_pong", "20")] {
+            let executable = format!("{program}-{sanitizer}");
+            compile(
+                &PROGRAMS,
+                &Path::new(SOURCES).join(program),
+                &executable,
+                &flags,
+            );
+            run_under(&["env", option], &executable, argument);
+        }
     }
 }
 

@@ -62,6 +62,7 @@ static inline uint64_t get_bits(const void *record, unsigned at, unsigned width)
 /* Target commands [3.13] */
 #define TGT_LIST 8, 2
 #define TGT_PTE 16, 11
+#define TGT_EVENT_COMM_DISABLE 37, 1
 #define TGT_OP_GET 45, 1
 #define TGT_OP_PUT 46, 1
 #define TGT_BUFFER_ID 64, 16
