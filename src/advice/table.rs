@@ -398,7 +398,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoFabric),
         "software NICs share the directory $CXIDIAG_FABRIC_DIR (default: /dev/shm/cxidiag-UID)",
-        "the directory must belong to you, and no other user may have write permission",
+        "the directory must belong to you and be writable by you alone, or be shared by your group (mode 2770)",
     ),
     row(
         Found(NoHugePages),

@@ -305,7 +305,7 @@ fn sets_range_before_enabling() {
     assert_eq!(range(2, 40, 41), Err(EBUSY), "enabled");
     assert_eq!(enable(dev, 2, false), Ok(0));
     assert_eq!(lni(dev, 2).err(), Some(EKEYREVOKED));
-    for (min, max) in [(0, 0), (0, 7), (9, 8), (9, 10), (8, 10), (1, 65535)] {
+    for (min, max) in [(0, 0), (0, 7), (9, 8), (9, 10), (3, 5), (1, 65535)] {
         assert_eq!(range(2, min, max), Err(EINVAL), "{min} to {max}");
     }
     assert_eq!(range(1, 40, 41), Err(EINVAL), "has a list");

@@ -34,14 +34,28 @@ fn vnis_of_range_share_pids() {
     assert_eq!(call!(cxil_reserve_domain(user, 17, 9, 2)), 9);
     assert_eq!(domain(other, 18, 9), Err(EEXIST));
     assert_eq!(domain(user, 18, 9), Ok(9));
-    if is_root() {
-        // A VNI of a list that a range contains too belongs to the service with the lower number.
-        assert_eq!(alloc(dev, &plain(20)), Ok(5));
-        assert_eq!(domain(other, 20, 10), Err(EEXIST));
-        assert_eq!(destroy(dev, 5), Ok(0));
-    }
     close(dev);
     close(second);
+}
+
+#[test]
+fn pid_is_used_once_on_overlapping_ranges() {
+    alone!();
+    let Some(dev) = administrator() else { return };
+    let before = get(dev, 1).unwrap();
+    let mut default = before;
+    default.vnis[1] = 20;
+    assert_eq!(update(dev, &default), Ok(0));
+    // VNI 20 belongs to service 1, which has the lower number, the others to the range of service 2.
+    let user = lni(dev, 1).unwrap();
+    assert_eq!(domain(user, 20, 3), Ok(3));
+    assert_eq!(domain(user, 21, 3), Err(EEXIST));
+    assert_eq!(domain(user, 21, 4), Ok(4));
+    assert_eq!(domain(user, 20, 4), Err(EEXIST));
+    close(dev);
+    let dev = open(0);
+    assert_eq!(update(dev, &before), Ok(0));
+    close(dev);
 }
 
 /// Puts 8 bytes to index 0 of a domain, and returns the return code.
@@ -96,6 +110,45 @@ fn data_reaches_other_nic_on_other_vni_of_range() {
     };
     assert_eq!(code, C_RC_OK);
     assert!(sink.pages.is(0, 8, 0xa5));
+}
+
+/// A put to a PID of NIC 1, on which `targets` are open.
+fn reaches(rig: &mut Rig, source: &Buffer, targets: [Dev; 2], pid: u32) -> bool {
+    let (dfa, _) = address(0x13, pid, 0);
+    rig.tx.issue(&rig.put_to(dfa, source, 8));
+    let event = wait_for("the ACK", || {
+        targets.into_iter().for_each(progress);
+        rig.eq.poll()
+    });
+    rig.eq.acknowledge();
+    event.code() == C_RC_OK
+}
+
+#[test]
+fn data_follows_pid_to_other_process() {
+    alone!();
+    let mut rig = Rig::on(0);
+    let source = rig.buffer(PAGE);
+    let (mut first, mut second) = (Rig::on(1), Rig::on(1));
+    let targets = [first.dev, second.dev];
+    let sink = first.buffer(PAGE);
+    let portal = first.target(0, &sink);
+    assert!(reaches(&mut rig, &source, targets, first.pid));
+    // The first device keeps a PID on the VNI.
+    let kept = alloc_domain(first.lni, 1, 9);
+    let mut map = null_mut();
+    assert_eq!(
+        call!(cxil_map_pte(portal.handle, kept, 0, false, &mut map)),
+        0
+    );
+    assert_eq!(call!(cxil_unmap_pte(portal.map)), 0);
+    assert_eq!(call!(cxil_destroy_domain(first.domain)), 0);
+    assert!(!reaches(&mut rig, &source, targets, first.pid));
+    second.domain = alloc_domain(second.lni, 1, first.pid);
+    let sink = second.buffer(PAGE);
+    second.target(0, &sink);
+    assert!(reaches(&mut rig, &source, targets, first.pid));
+    assert!(reaches(&mut rig, &source, targets, 9));
 }
 
 #[test]

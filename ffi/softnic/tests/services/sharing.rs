@@ -267,6 +267,13 @@ fn removes_files_of_interrupted_writers() {
     );
     assert_eq!(ids(dev), [1, 2, 3, 4]);
     fs::remove_file(fabric().join(names[2])).unwrap();
+    // One may appear while the device is open.
+    fs::write(fabric().join(names[0]), "cxidiag ser").unwrap();
+    if is_root() {
+        assert_eq!(enable(dev, 3, true), Ok(0));
+        assert_eq!(ports(), ["cxisoft-12.0", "services-12"]);
+        assert_eq!(enable(dev, 3, false), Ok(0));
+    }
     close(dev);
 }
 

@@ -88,6 +88,9 @@ fn open_device_survives_change_of_effective_user() {
     });
     assert_eq!(event.code(), C_RC_OK);
     assert!(sink.pages.is(0, 8, 7));
+    // SAFETY: the system call has no requirements; it changes nothing for an invalid user.
+    let file_user = unsafe { libc::setfsuid(u32::MAX) };
+    assert_eq!(file_user.cast_unsigned(), NOBODY, "after the calls");
     // Closing removes the port; new devices are the present user's.
     drop(target);
     assert_eq!(try_open(), Err(EACCES));
@@ -130,6 +133,11 @@ fn rejects_directory_that_strangers_can_write() {
             set_mode(mode);
             assert_eq!(try_open(), result, "{owner} {mode:o}");
         }
+        chown(fabric(), Some(NOBODY), None).unwrap();
+        in_child(|| {
+            become_user(NOBODY, &[]);
+            try_open() == Ok(())
+        });
     }
     fs::remove_dir(fabric()).unwrap();
 }
