@@ -362,7 +362,11 @@ impl Fabric {
             self.expect(due);
             return false;
         }
-        self.early.next(lane, arrival)
+        let arrived = self.early.next(lane, arrival);
+        if arrived {
+            self.received.count(&arrival.packet);
+        }
+        arrived
     }
 
     /// Takes the next packet from the ring of a lane, if it is due.
@@ -382,7 +386,9 @@ impl Fabric {
         }
         let is_valid = self.port.read(lane, head, first, &mut arrival.packet);
         arrival.payload = self.port.cell_payload(lane, head);
-        if !is_valid {
+        if is_valid {
+            self.received.count(&arrival.packet);
+        } else {
             // Not written by a NIC of this version: skipped, without harm to other packets.
             self.release(lane);
         }
@@ -391,11 +397,12 @@ impl Fabric {
 
     /// Takes the next of the responses that share the cell at the head of a lane.
     #[inline]
-    fn receive_response(&self, lane: usize, packet: &mut Packet) {
+    fn receive_response(&mut self, lane: usize, packet: &mut Packet) {
         let inbound = &self.inbound[lane];
         let index = inbound.responses.next();
         let word = self.port.cell_word(lane, inbound.head, index);
         gathered::unpack(word.load(Ordering::Relaxed), packet);
+        self.received.count_response();
     }
 
     /// Notes the due time of a packet.
@@ -477,7 +484,7 @@ impl Wire for Fabric {
                 remote.send_gathered(self.instance);
             }
             remote.touched = true;
-            self.sent.count(packet);
+            self.sent.count_response();
             return true;
         }
         remote.send_gathered(self.instance);
@@ -543,7 +550,6 @@ impl Wire for Fabric {
                 if let Some(link) = &self.link {
                     link.receive(&mut arrival.packet);
                 }
-                self.received.count(&arrival.packet);
                 return true;
             }
         }
