@@ -11,6 +11,7 @@ use super::memory::Access;
 use super::packet::{Kind, Packet};
 use super::placement::{self, Landing, Place};
 use super::portal::{Pte, has_place};
+use super::request_list;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::table::Table;
@@ -55,7 +56,8 @@ impl<W: Wire> Engine<W> {
         let Some(pte) = self.ptes.get_mut(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
-        if pte.state != C_PTLTE_ENABLED {
+        let is_managed_by_software = pte.state == C_PTLTE_SOFTWARE_MANAGED;
+        if pte.state != C_PTLTE_ENABLED && !is_managed_by_software {
             if pte.options.en_flowctrl {
                 pte.drop_count = pte.drop_count.wrapping_add(1) & 0xff_ffff;
             }
@@ -64,8 +66,17 @@ impl<W: Wire> Engine<W> {
         if packet.restricted && pte.options.is_matching {
             return (None, C_RC_INVALID_ENDPOINT);
         }
+        // Software has no way to answer these.
+        if is_managed_by_software && !matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
+            return (None, C_RC_PTLTE_SW_MANAGED);
+        }
         let Some((list, at)) = matching::find(pte, packet) else {
-            return (None, self.refuse(number, C_SC_FC_NO_MATCH));
+            let reason = if is_managed_by_software {
+                C_SC_FC_REQUEST_FULL
+            } else {
+                C_SC_FC_NO_MATCH
+            };
+            return (None, self.refuse(number, reason));
         };
         let entry = pte.lists.get(list)[at];
         let stores_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
@@ -74,12 +85,14 @@ impl<W: Wire> Engine<W> {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
         if !has_place {
+            if pte.leave_to_software(number, C_SC_SM_UNEXPECTED_FAIL, &mut self.eqs) {
+                return self.match_again(number, peer, packet);
+            }
             return (None, self.refuse(number, C_SC_FC_UNEXPECTED_FAIL));
         }
         let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
         let mut used = entry.used;
-        let length = place.map_or(0, |place| place.length);
-        let used_up = placement::consume(&entry.command, &mut used, length);
+        let used_up = placement::consume(&entry.command, &mut used, place.ok());
         let landing = Landing {
             pte: number,
             entry: entry.command,
@@ -111,6 +124,10 @@ impl<W: Wire> Engine<W> {
         if used_up && !entry.command.event_unlink_disable() {
             pte.post(&events::unlinked(&landing), &mut self.eqs, self.entries);
         }
+        if list == C_PTL_LIST_REQUEST && place.is_ok() {
+            let code = self.write_request_header(peer, packet, &landing);
+            return (Some(landing), code);
+        }
         if stores_header && let Ok(place) = place {
             pte.lists.unexpected.push_back(Unexpected {
                 header: *packet,
@@ -124,6 +141,39 @@ impl<W: Wire> Engine<W> {
         (Some(landing), place.err().unwrap_or(C_RC_OK))
     }
 
+    /// Matches an operation in the state that it has caused.
+    #[cold]
+    #[inline(never)]
+    fn match_again(
+        &mut self,
+        number: usize,
+        peer: Peer,
+        packet: &Packet,
+    ) -> (Option<Landing>, ReturnCode) {
+        self.match_at(number, peer, packet)
+    }
+
+    /// Writes the header of a message on the REQUEST list, before the place of its data. Returns OK
+    /// or the return code of a failure.
+    #[cold]
+    fn write_request_header(&self, peer: Peer, packet: &Packet, landing: &Landing) -> ReturnCode {
+        let nid = self.wire.nid(Some(peer));
+        let header = request_list::header(packet, nid, landing.mlength(packet));
+        let pte = self.ptes.get(landing.pte);
+        let lni = pte.and_then(|pte| self.lnis.get(pte.lni));
+        let (lac, start) = (landing.entry.lac(), landing.start());
+        let place = lni.ok_or(C_RC_INVALID_AC).and_then(|lni| {
+            let length = header.len() as u64;
+            lni.space.translate(lac, start, length, Access::Write)
+        });
+        let written = place.and_then(|to| {
+            // SAFETY: `translate` found the bytes of the header, which software keeps mapped while
+            // list entries use them.
+            unsafe { to.write(header.as_ptr(), header.len()) }
+        });
+        written.err().unwrap_or(C_RC_OK)
+    }
+
     /// Refuses a message for lack of resources and returns its return code.
     fn refuse(&mut self, number: usize, reason: c_sc_reason) -> ReturnCode {
         let Some(pte) = self.ptes.get_mut(number) else {
@@ -133,6 +183,10 @@ impl<W: Wire> Engine<W> {
         let (disabled, not_found) = match reason {
             C_SC_FC_NO_MATCH => (ListCount::DisabledNoMatch, ListCount::NotFoundNoMatch),
             C_SC_FC_EQ_FULL => (ListCount::DisabledEqFull, ListCount::NotFoundEqFull),
+            C_SC_FC_REQUEST_FULL => (
+                ListCount::DisabledRequestEmpty,
+                ListCount::NotFoundRequestEmpty,
+            ),
             _ => (
                 ListCount::DisabledNoUnexpected,
                 ListCount::NotFoundNoUnexpected,
@@ -179,6 +233,7 @@ impl<W: Wire> Engine<W> {
             C_RC_NO_SPACE => Some(ListCount::NoSpaceNet),
             C_RC_INVALID_ENDPOINT => Some(ListCount::InvalidEndpoint),
             C_RC_RESTRICTED_UNICAST => Some(ListCount::RestrictedUnicast),
+            C_RC_PTLTE_SW_MANAGED => Some(ListCount::SoftwareManaged),
             _ => None,
         };
         let failure = [kind, ListCount::MatchRequest, ListCount::Fail];

@@ -92,7 +92,7 @@ impl Target {
             buffer_id: landing.entry.buffer_id(),
             mlength,
             remote_offset: packet.remote_offset + eager,
-            start: landing.place.start,
+            start: landing.start(),
             auto_unlinked: landing.auto_unlinked,
             return_code: code,
             ..Self::about(packet)

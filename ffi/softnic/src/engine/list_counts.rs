@@ -18,11 +18,13 @@ pub enum ListCount {
     FetchingAtomic = 1001,
     /// Messages refused by flow control, and by portals table entries without it.
     DisabledEqFull = 1008,
+    DisabledRequestEmpty = 1009,
     DisabledNoUnexpected = 1010,
     DisabledNoMatch = 1011,
     OpViolation = 1013,
     UnlinkFailed = 1014,
     NotFoundEqFull = 1015,
+    NotFoundRequestEmpty = 1016,
     NotFoundNoMatch = 1017,
     NotFoundNoUnexpected = 1018,
     InvalidEndpoint = 1019,
@@ -30,6 +32,7 @@ pub enum ListCount {
     NoSpaceNet = 1021,
     SearchNoMatch = 1022,
     SetStateNoMatch = 1023,
+    SoftwareManaged = 1025,
     RestrictedUnicast = 1027,
     /// Operations at persistent entries of portals table entries without matching.
     CacheHit = 1047,
@@ -44,6 +47,7 @@ pub enum ListCount {
     MatchLocal = 1076,
     MatchPriority = 1080,
     MatchOverflow = 1084,
+    MatchRequestList = 1088,
     AppendSuccess = 1096,
     SetStateSuccess = 1104,
     Rendezvous = 1120,
@@ -83,7 +87,11 @@ impl Match {
     fn is_counted(index: usize, number: u32) -> bool {
         let flag = |bit: u32| index >> bit & 1 == 1;
         let kind = ListCount::Put as u32 + (index as u32 & 7);
-        let lists = [ListCount::MatchPriority, ListCount::MatchOverflow];
+        let lists = [
+            ListCount::MatchPriority,
+            ListCount::MatchOverflow,
+            ListCount::MatchRequestList,
+        ];
         let of_list = lists.get(index >> 7).map(|&count| count as u32);
         let always = [
             ListCount::Success,
@@ -112,14 +120,14 @@ impl Match {
 #[derive(Clone, Debug)]
 pub struct ListCounts {
     counts: [u64; (NUMBERS.end - NUMBERS.start) as usize],
-    matches: Box<[u64; MATCHES]>,
+    matches: [u64; MATCHES],
 }
 
 impl Default for ListCounts {
     fn default() -> Self {
         Self {
             counts: [0; (NUMBERS.end - NUMBERS.start) as usize],
-            matches: Box::new([0; MATCHES]),
+            matches: [0; MATCHES],
         }
     }
 }

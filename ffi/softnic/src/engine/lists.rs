@@ -88,6 +88,13 @@ impl Lists {
         !list.broken_sequence
     }
 
+    /// Lets appends succeed again after one failed.
+    pub fn restart_sequences(&mut self) {
+        for list in &mut self.appendable {
+            list.broken_sequence = false;
+        }
+    }
+
     /// Returns the header of a message, if it is still on the UNEXPECTED list.
     pub fn header_of(&mut self, message: &Packet) -> Option<&mut Unexpected> {
         self.unexpected

@@ -9,9 +9,17 @@ use super::placement;
 use super::portal::{Pte, PteOptions};
 
 /// Finds the entry that an operation matches: its list, and its index there. Only puts search the
-/// OVERFLOW list (nic.md 15, question 22).
+/// OVERFLOW list (nic.md 15, question 22). If software manages the portals table entry, a put goes
+/// to the first entry of the REQUEST list with room for it.
 #[inline]
 pub fn find(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
+    if pte.state == C_PTLTE_SOFTWARE_MANAGED {
+        let entries = pte.lists.get(C_PTL_LIST_REQUEST);
+        let at = entries
+            .iter()
+            .position(|entry| placement::fits(entry, packet))?;
+        return Some((C_PTL_LIST_REQUEST, at));
+    }
     let search = |list| {
         let matches = |entry: &Entry| matches(&pte.options, entry, packet);
         Some((list, pte.lists.get(list).iter().position(matches)?))

@@ -18,7 +18,7 @@
 //! | 5 | `triggers`, `portal` | triggered operations; portals table entries |
 //! | 4 | `lni`, `commands`, `events`, `incoming` | LNIs; commands and events by format; operations of other NICs |
 //! | 3 | `placement`, `transactions`, `memory` | places in list entries; operations of this NIC; translation |
-//! | 2 | `wire`, `ring`, `location`, `lists`, `event_queue` | the wire; rings of commands and of events; list entries |
+//! | 2 | `wire`, `ring`, `location`, `lists`, `request_list`, `event_queue` | the wire; rings of commands and of events; list entries; headers in memory |
 //! | 1 | `packet`, `packet_counts`, `telemetry`, `counter` | packets; telemetry counters; counting events |
 //! | 0 | `return_codes`, `table`, `address`, `match_id`, `bytes`, `arithmetic`, `list_counts` | numbers, tables, bits, counts |
 
@@ -50,6 +50,7 @@ pub mod portal;
 mod put;
 mod remembered;
 mod rendezvous;
+mod request_list;
 pub mod return_codes;
 pub mod ring;
 mod state;

@@ -33,34 +33,40 @@ impl PacketCounts {
     /// Counts the packets of the link that one packet stands for: all but the last are full.
     #[inline]
     pub fn count(&mut self, packet: &Packet) {
-        let mut kind = packet.kind as usize;
-        if packet.offset != 0 && packet.kind == Kind::Put {
-            kind = CONTINUATION;
-        }
-        let others = (usize::from(packet.restricted) * RESTRICTED)
-            | (usize::from(packet.class) << CLASS_SHIFT);
-        let mut last = packet.length;
-        if last > MTU as u16 {
-            let full = (last - 1) / MTU as u16;
-            last -= full * MTU as u16;
-            self.add(kind | others, FULL_PACKET, 1);
-            if matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
-                kind = CONTINUATION;
-            }
-            self.add(kind | others, FULL_PACKET, u64::from(full) - 1);
-        }
-        let size = match last {
-            0 => 0,
-            _ => (u32::from(last) + 64).ilog2() as usize - 5,
+        let is_continuation = packet.offset != 0 && packet.kind == Kind::Put;
+        let kind = if is_continuation {
+            CONTINUATION
+        } else {
+            packet.kind as usize
         };
-        self.add(kind | others, size, 1);
+        let row = kind
+            + usize::from(packet.restricted) * RESTRICTED
+            + (usize::from(packet.class) << CLASS_SHIFT);
+        if packet.length > MTU as u16 {
+            return self.count_segment(row, packet.length);
+        }
+        self.0[row % ROWS][size(packet.length) % SIZES] += 1;
     }
 
+    /// Counts a packet that stands for several of the link.
+    #[cold]
+    fn count_segment(&mut self, row: usize, length: u16) {
+        let full = (length - 1) / MTU as u16;
+        let puts = [Kind::Put, Kind::Rendezvous].map(|kind| kind as usize);
+        let next = if puts.contains(&(row & KIND)) {
+            row - (row & KIND) + CONTINUATION
+        } else {
+            row
+        };
+        self.0[row % ROWS][FULL_PACKET] += 1;
+        self.0[next % ROWS][FULL_PACKET] += u64::from(full) - 1;
+        self.0[next % ROWS][size(length - full * MTU as u16) % SIZES] += 1;
+    }
+
+    /// Counts a response of class 0 without data, which is most responses.
     #[inline]
-    fn add(&mut self, row: usize, size: usize, packets: u64) {
-        if let Some(count) = self.0[row % ROWS].get_mut(size) {
-            *count += packets;
-        }
+    pub fn count_response(&mut self) {
+        self.0[Kind::Response as usize][0] += 1;
     }
 
     /// Returns the number of all packets.
@@ -118,6 +124,15 @@ impl PacketCounts {
         let rows = self.0.iter().enumerate();
         let wanted = rows.filter(|(row, _)| is_wanted(*row));
         wanted.flat_map(|(_, counts)| counts).sum()
+    }
+}
+
+/// Returns the number of the size of a packet with this payload.
+#[inline]
+fn size(payload: u16) -> usize {
+    match payload {
+        0 => 0,
+        _ => (u32::from(payload) + 64).ilog2() as usize - 5,
     }
 }
 

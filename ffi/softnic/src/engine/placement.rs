@@ -5,6 +5,7 @@ use cxi_sys::*;
 
 use super::lists::Entry;
 use super::packet::{Kind, Packet};
+use super::request_list;
 use super::return_codes::ReturnCode;
 
 /// A part of an entry's memory.
@@ -37,6 +38,16 @@ impl Landing {
         }
     }
 
+    /// Returns the IOVA of the first byte written: on the REQUEST list, that of the header.
+    #[inline]
+    pub fn start(&self) -> u64 {
+        if request_list::has(&self.entry) {
+            self.place.start - request_list::HEADER as u64
+        } else {
+            self.place.start
+        }
+    }
+
     /// Whether the entry is on this list.
     #[inline]
     pub fn is_on(&self, list: c_ptl_list) -> bool {
@@ -46,10 +57,13 @@ impl Landing {
 
 /// Returns the offset in the entry at which an operation begins: where the previous one ended if
 /// the entry is managed locally, else the remote offset. A rendezvous put that uses its remote
-/// offset for the get (nic.md 10.5) begins at 0.
+/// offset for the get (nic.md 10.5) begins at 0. A message on the REQUEST list begins behind its
+/// header.
 #[inline]
 fn offset(entry: &Entry, packet: &Packet) -> u64 {
-    if entry.command.manage_local() {
+    if request_list::has(&entry.command) {
+        request_list::offset(entry.used)
+    } else if entry.command.manage_local() {
         entry.used
     } else if packet.rendezvous.use_offset_for_get {
         0
@@ -58,14 +72,17 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
     }
 }
 
-/// Returns the bytes of the entry that an operation needs. On the OVERFLOW list a rendezvous put
-/// needs space for its eager part only; the rest goes to the entry that is appended for it later.
+/// Returns the bytes of the entry that an operation needs. On the OVERFLOW and REQUEST lists a
+/// rendezvous put needs space for its eager part only; the rest goes to an entry that is appended
+/// for it later, or where software fetches it to.
 #[inline]
 fn needed(entry: &Entry, packet: &Packet) -> u32 {
+    let is_unexpected = matches!(
+        entry.command.ptl_list().into(),
+        C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST
+    );
     match packet.kind {
-        Kind::Rendezvous if u32::from(entry.command.ptl_list()) == C_PTL_LIST_OVERFLOW => {
-            packet.rendezvous.eager
-        }
+        Kind::Rendezvous if is_unexpected => packet.rendezvous.eager,
         _ => packet.rlength(),
     }
 }
@@ -103,13 +120,16 @@ pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
     }
 }
 
-/// Adds the `length` bytes of an operation to the `used` bytes of an entry. True if that uses the
-/// entry up: it was for one operation, failed or not, or is locally managed and has less than
-/// `min_free` bytes left. `min_free` is in bytes: the shift of this NIC is 0 (libcxi.md 2.2).
+/// Sets the `used` bytes of an entry after an operation with this place, or after one that failed.
+/// True if that uses the entry up: it was for one operation, failed or not, or is locally managed,
+/// as all entries of the REQUEST list are, and has less than `min_free` bytes left. `min_free` is in
+/// bytes: the shift of this NIC is 0 (libcxi.md 2.2).
 #[inline]
-pub fn consume(command: &TargetCmd, used: &mut u64, length: u32) -> bool {
-    if command.manage_local() {
-        *used += u64::from(length);
+pub fn consume(command: &TargetCmd, used: &mut u64, place: Option<Place>) -> bool {
+    if command.manage_local() || request_list::has(command) {
+        if let Some(place) = place {
+            *used = place.start - command.start() + u64::from(place.length);
+        }
         if command.length().saturating_sub(*used) < u64::from(command.min_free()) {
             return true;
         }

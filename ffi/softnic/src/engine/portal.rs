@@ -14,6 +14,9 @@ use super::table::Table;
 /// one.
 pub const MAX_ENTRIES: usize = 16384;
 
+/// A drop count that is not compared (nic.md 8.2).
+pub const ANY_DROP_COUNT: u32 = (1 << 24) - 1;
+
 /// The options of a portals table entry that this NIC implements.
 #[derive(Clone, Copy, Default)]
 pub struct PteOptions {
@@ -22,6 +25,8 @@ pub struct PteOptions {
     pub use_long_event: bool,
     /// An event for each message that matches an entry.
     pub en_event_match: bool,
+    /// On lack of list entries the NIC leaves matching to software.
+    pub en_sw_hw_st_chng: bool,
     /// Restricted operations may match locally managed entries.
     pub en_restricted_unicast_lm: bool,
     /// Match ids contain ranks, not NIC addresses.
@@ -79,6 +84,60 @@ impl Pte {
             most_entries: MAX_ENTRIES,
             lists: Lists::default(),
         }
+    }
+
+    /// Sets the state by a command of software (nic.md 8.2), reports the result, and returns its
+    /// return code. Leaving the state DISABLED for one in which messages are accepted takes the
+    /// number of dropped messages. `entries` is the number of list entries in use.
+    pub fn set_state(
+        &mut self,
+        number: u16,
+        wanted: c_ptlte_state,
+        drop_count: u32,
+        eqs: &mut Table<EventQueue>,
+        entries: &mut usize,
+    ) -> ReturnCode {
+        let accepts = matches!(wanted, C_PTLTE_ENABLED | C_PTLTE_SOFTWARE_MANAGED);
+        let counted = drop_count == ANY_DROP_COUNT || drop_count == self.drop_count;
+        let mut code = C_RC_OK;
+        if accepts && !counted {
+            self.state = C_PTLTE_DISABLED;
+            code = C_RC_NO_MATCH;
+        } else {
+            if accepts {
+                self.drop_count = 0;
+            }
+            if self.state == C_PTLTE_SOFTWARE_MANAGED {
+                self.lists.restart_sequences();
+            }
+            if wanted == C_PTLTE_RESET {
+                *entries -= self.lists.len();
+                self.lists = Lists::default();
+            }
+            self.state = wanted;
+        }
+        if let Some(queue) = eqs.get_mut(usize::from(self.eq)) {
+            events::state_change(queue, number, self.state, None, code);
+        }
+        code
+    }
+
+    /// Leaves matching to software because list entries ran out, if the options allow that and the
+    /// NIC did it before. False otherwise.
+    pub fn leave_to_software(
+        &mut self,
+        number: usize,
+        reason: c_sc_reason,
+        eqs: &mut Table<EventQueue>,
+    ) -> bool {
+        if !self.options.en_sw_hw_st_chng || self.state != C_PTLTE_ENABLED {
+            return false;
+        }
+        self.state = C_PTLTE_SOFTWARE_MANAGED;
+        if let Some(queue) = eqs.get_mut(usize::from(self.eq)) {
+            events::state_change(queue, number as u16, self.state, Some(reason), C_RC_OK);
+        }
+        true
     }
 
     /// Disables the entry for lack of resources (nic.md 8.3).

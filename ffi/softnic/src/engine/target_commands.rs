@@ -6,9 +6,9 @@ use cxi_sys::*;
 
 use super::counter::Counting;
 use super::event_queue::EventQueue;
-use super::events::{self, Target};
+use super::events::Target;
 use super::list_counts::ListCount;
-use super::lists::{Entry, Lists, Unexpected};
+use super::lists::{Entry, Unexpected};
 use super::portal::{Pte, has_place};
 use super::rendezvous::{Fetcher, Rest};
 use super::return_codes::ReturnCode;
@@ -16,9 +16,6 @@ use super::ring::Command;
 use super::table::Table;
 use super::wire::Wire;
 use super::{matching, placement};
-
-/// A drop count that SETSTATE does not compare (nic.md 8.2).
-const ANY_DROP_COUNT: u32 = (1 << 24) - 1;
 
 /// The parts of the NIC that target commands of one LNI use.
 pub struct Portals<'a, W> {
@@ -70,37 +67,20 @@ fn own_pte(ptes: &mut Table<Pte>, number: u16, lni: usize) -> Result<&mut Pte, R
         .ok_or(C_RC_PERM_VIOLATION)
 }
 
-/// Sets the state of a portals table entry. The state SOFTWARE_MANAGED is not implemented: messages
-/// would go to the REQUEST list with the headers of the wire, which are not those of Slingshot
-/// here.
+/// Sets the state of a portals table entry.
 fn set_state<W: Wire>(
     command: &SetStateCmd,
     lni: usize,
     nic: &mut Portals<'_, W>,
 ) -> Result<(), ReturnCode> {
-    let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
+    let number = command.ptlte_index();
+    let pte = own_pte(nic.ptes, number, lni)?;
     let wanted = u32::from(command.ptlte_state());
-    if !matches!(wanted, C_PTLTE_RESET | C_PTLTE_DISABLED | C_PTLTE_ENABLED) {
+    let states = C_PTLTE_RESET..=C_PTLTE_SOFTWARE_MANAGED;
+    if !states.contains(&wanted) {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    let counted = command.drop_count() == ANY_DROP_COUNT || command.drop_count() == pte.drop_count;
-    let code = if wanted == C_PTLTE_ENABLED && !counted {
-        pte.state = C_PTLTE_DISABLED;
-        C_RC_NO_MATCH
-    } else {
-        pte.state = wanted;
-        C_RC_OK
-    };
-    if pte.state == C_PTLTE_ENABLED {
-        pte.drop_count = 0;
-    }
-    if pte.state == C_PTLTE_RESET {
-        *nic.entries -= pte.lists.len();
-        pte.lists = Lists::default();
-    }
-    if let Some(queue) = nic.eqs.get_mut(usize::from(pte.eq)) {
-        events::state_change(queue, command.ptlte_index(), pte.state, None, code);
-    }
+    let code = pte.set_state(number, wanted, command.drop_count(), nic.eqs, nic.entries);
     nic.fetcher.lists.count(match code {
         C_RC_OK => ListCount::SetStateSuccess,
         _ => ListCount::SetStateNoMatch,
@@ -125,16 +105,20 @@ fn append<W: Wire>(
         return Err(C_RC_PERM_VIOLATION);
     }
     let list = u32::from(command.ptl_list());
-    if !pte.lists.in_sequence(command, room) {
-        nic.fetcher.lists.count(ListCount::NoSpaceAppend);
-        report(
-            C_EVENT_LINK,
-            command,
-            C_RC_NO_SPACE,
-            pte,
-            nic.eqs,
-            *nic.entries,
-        );
+    let failure = if list == C_PTL_LIST_PRIORITY && pte.state == C_PTLTE_SOFTWARE_MANAGED {
+        Some((C_RC_PTLTE_SW_MANAGED, ListCount::SoftwareManaged))
+    } else if !pte.lists.in_sequence(command, room) {
+        Some((C_RC_NO_SPACE, ListCount::NoSpaceAppend))
+    } else {
+        None
+    };
+    if let Some((code, count)) = failure {
+        nic.fetcher.lists.count(count);
+        report(C_EVENT_LINK, command, code, pte, nic.eqs, *nic.entries);
+        if list == C_PTL_LIST_PRIORITY && !room {
+            let number = command.ptlte_index().into();
+            pte.leave_to_software(number, C_SC_SM_APPEND_FAIL, nic.eqs);
+        }
         return Ok(());
     }
     nic.fetcher.lists.count(ListCount::AppendSuccess);
@@ -249,7 +233,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         };
         *nic.entries -= 1;
         let place = placement::clamped(entry, &found.header);
-        let used_up = placement::consume(&entry.command, &mut entry.used, place.length);
+        let used_up = placement::consume(&entry.command, &mut entry.used, Some(place));
         let mut event = overflow_event(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;

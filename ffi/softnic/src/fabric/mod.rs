@@ -347,7 +347,11 @@ impl Fabric {
             self.expect(due);
             return false;
         }
-        self.early.next(lane, arrival)
+        let arrived = self.early.next(lane, arrival);
+        if arrived {
+            self.received.count(&arrival.packet);
+        }
+        arrived
     }
 
     /// Takes the next packet from the ring of a lane, if it is due.
@@ -367,7 +371,9 @@ impl Fabric {
         }
         let is_valid = self.port.read(lane, head, first, &mut arrival.packet);
         arrival.payload = self.port.cell_payload(lane, head);
-        if !is_valid {
+        if is_valid {
+            self.received.count(&arrival.packet);
+        } else {
             // Not written by a NIC of this version: skipped, without harm to other packets.
             self.release(lane);
         }
@@ -376,11 +382,12 @@ impl Fabric {
 
     /// Takes the next of the responses that share the cell at the head of a lane.
     #[inline]
-    fn receive_response(&self, lane: usize, packet: &mut Packet) {
+    fn receive_response(&mut self, lane: usize, packet: &mut Packet) {
         let inbound = &self.inbound[lane];
         let index = inbound.responses.next();
         let word = self.port.cell_word(lane, inbound.head, index);
         gathered::unpack(word.load(Ordering::Relaxed), packet);
+        self.received.count_response();
     }
 
     /// Notes the due time of a packet.
@@ -459,7 +466,7 @@ impl Wire for Fabric {
                 remote.send_gathered(self.instance);
             }
             remote.touched = true;
-            self.sent.count(packet);
+            self.sent.count_response();
             return true;
         }
         remote.send_gathered(self.instance);
@@ -525,7 +532,6 @@ impl Wire for Fabric {
                 if let Some(link) = &self.link {
                     link.receive(&mut arrival.packet);
                 }
-                self.received.count(&arrival.packet);
                 return true;
             }
         }

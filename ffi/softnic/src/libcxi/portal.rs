@@ -10,7 +10,7 @@ use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
 use crate::engine::packet::Kind;
-use crate::engine::portal::{PortalMap, Pte, PteOptions, Signals};
+use crate::engine::portal::{ANY_DROP_COUNT, PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
@@ -40,10 +40,10 @@ unsafe impl Handle for cxil_pte_map {
 /// Makes a portals table entry.
 ///
 /// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event`, `en_event_match`,
-/// `en_restricted_unicast_lm` and `signal_*` are implemented (an underflow, which no sum has, is
-/// never signaled). Space is always checked. `en_align_lm` and `clr_remote_offset` have no effect
-/// (nic.md 15, question 12). EOPNOTSUPP for Ethernet, the state SOFTWARE_MANAGED, matching on VNIs,
-/// and `lossless`.
+/// `en_sw_hw_st_chng`, `en_restricted_unicast_lm` and `signal_*` are implemented (an underflow,
+/// which no sum has, is never signaled). Space is always checked. `en_align_lm` and
+/// `clr_remote_offset` have no effect (nic.md 15, question 12). EOPNOTSUPP for Ethernet, matching on
+/// VNIs, and `lossless`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
         if opts.ethernet() != 0 {
             return require_root().and(Err(Errno::OPNOTSUPP));
         }
-        if opts.en_sw_hw_st_chng() != 0 || opts.en_match_on_vni() != 0 || opts.lossless() != 0 {
+        if opts.en_match_on_vni() != 0 || opts.lossless() != 0 {
             return Err(Errno::OPNOTSUPP);
         }
         let options = PteOptions {
@@ -70,6 +70,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             en_flowctrl: opts.en_flowctrl() != 0,
             use_long_event: opts.use_long_event() != 0,
             en_event_match: opts.en_event_match() != 0,
+            en_sw_hw_st_chng: opts.en_sw_hw_st_chng() != 0,
             en_restricted_unicast_lm: opts.en_restricted_unicast_lm() != 0,
             use_logical: opts.use_logical() != 0,
             signals: Signals {
@@ -235,11 +236,21 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
     })
 }
 
-/// Fails with EOPNOTSUPP: the state SOFTWARE_MANAGED is not implemented.
+/// Sets the state SOFTWARE_MANAGED as SETSTATE does, with the number of dropped messages, and with
+/// the STATE_CHANGE of that command. EINVAL for a number of more than 24 bits.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, _drop_count: c_uint) -> c_int {
+pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, drop_count: c_uint) -> c_int {
     answer(|| {
-        let PteHandle { nic, .. } = from_c!(handle(pte))?;
-        nic.with(|_| Err(Errno::OPNOTSUPP))
+        let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
+        if drop_count > ANY_DROP_COUNT {
+            return Err(Errno::INVAL);
+        }
+        nic.with(|engine| {
+            let (eqs, entries) = (&mut engine.eqs, &mut engine.entries);
+            let pte = engine.ptes.get_mut(*number).ok_or(Errno::INVAL)?;
+            let state = C_PTLTE_SOFTWARE_MANAGED;
+            pte.set_state(*number as u16, state, drop_count, eqs, entries);
+            Ok(())
+        })
     })
 }

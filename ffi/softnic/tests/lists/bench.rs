@@ -68,6 +68,18 @@ impl Bench {
         Completion::of(&self.rig.run(&put))
     }
 
+    /// Adds entries to the pool, all but `left` of those that it holds, on another portal.
+    pub fn fill(&mut self, left: usize) -> Portal {
+        let filler = self.rig.portal(7, |_| {});
+        for _ in 0..ENTRIES - left {
+            self.rig.tgt.issue(&append(filler.number, |entry| {
+                _ = entry.set_event_link_disable(true)
+            }));
+        }
+        self.rig.tgt.drain();
+        filler
+    }
+
     pub fn reported(&mut self) -> TargetEvent {
         TargetEvent::of(&self.rig.teq.wait())
     }

@@ -158,10 +158,9 @@ fn appends_and_unlinks_by_list() {
             assert_eq!((unlink.ptl_list, unlink.auto_unlinked), (list, false));
         }
     }
-    // The state that uses the REQUEST list is not supported.
+    // Only the driver sets the state of a portal for Ethernet.
     let mut queue = Queue::target(bench.rig.dev, bench.rig.lni);
-    let state = C_PTLTE_SOFTWARE_MANAGED;
-    queue.issue(&set_state(bench.portal.number, state));
+    queue.issue(&set_state(bench.portal.number, C_PTLTE_ETHERNET));
     let status = queue.wait_error();
     assert_eq!(u32::from(status.return_code()), C_RC_CMD_INVALID_ARG);
 }
@@ -285,8 +284,7 @@ fn portal_without_matching_has_all_lists() {
 #[test]
 fn rejects_unsupported_portal_options() {
     type Choice = fn(&mut cxi_pt_alloc_opts);
-    let choices: [Choice; 3] = [
-        |options| options.set_en_sw_hw_st_chng(1),
+    let choices: [Choice; 2] = [
         |options| options.set_en_match_on_vni(1),
         |options| options.set_lossless(1),
     ];

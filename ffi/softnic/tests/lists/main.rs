@@ -8,5 +8,6 @@ mod matching;
 #[path = "../model/lists.rs"]
 mod model;
 mod random;
+mod software_managed;
 mod status;
 mod unexpected;

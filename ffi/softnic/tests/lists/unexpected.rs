@@ -158,23 +158,12 @@ fn searches_and_deletes_unexpected_headers() {
     }
 }
 
-/// Fills the pool of list entries except for `left`.
-fn fill(bench: &mut Bench, left: usize) {
-    let filler = bench.rig.portal(7, |_| {});
-    for _ in 0..ENTRIES - left {
-        bench.rig.tgt.issue(&append(filler.number, |entry| {
-            _ = entry.set_event_link_disable(true)
-        }));
-    }
-    bench.rig.tgt.drain();
-}
-
 #[test]
 fn unexpected_headers_use_list_entries() {
     alone!();
     let mut bench = Bench::with(|options| options.set_en_flowctrl(1));
     bench.overflow(|entry| _ = entry.set_manage_local(true));
-    fill(&mut bench, 2);
+    bench.fill(2);
     assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
     assert_eq!(bench.reported().kind, C_EVENT_PUT);
     // Flow control reports the full pool.
@@ -210,7 +199,7 @@ fn rejects_message_without_list_entry_for_header() {
     alone!();
     let mut bench = Bench::new();
     bench.overflow(|entry| _ = entry.set_manage_local(true));
-    fill(&mut bench, 1);
+    bench.fill(1);
     assert_eq!(bench.put(8, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
     bench.nothing_more();
     assert!(bench.sink.pages.is(0, 8, 0));
