@@ -77,7 +77,9 @@ impl Nic {
         let mut engine = self.lock()?;
         let engine = engine.as_mut().ok_or(Errno::IO)?;
         engine.forget_landing();
-        work(engine)
+        let result = work(engine);
+        engine.write_held_events();
+        result
     }
 
     /// Runs the engine once, in a thread that waits for events.

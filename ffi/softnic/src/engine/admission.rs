@@ -40,19 +40,6 @@ impl<W: Wire> Engine<W> {
             self.unresolved += 1;
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
-        let (landing, code) = self.match_at(number, peer, packet);
-        self.count(packet, landing.as_ref(), code);
-        (landing, code)
-    }
-
-    /// Matches an operation at its portals table entry.
-    #[inline]
-    fn match_at(
-        &mut self,
-        number: usize,
-        peer: Peer,
-        packet: &Packet,
-    ) -> (Option<Landing>, ReturnCode) {
         let Some(pte) = self.ptes.get_mut(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
@@ -61,14 +48,14 @@ impl<W: Wire> Engine<W> {
             if pte.options.en_flowctrl {
                 pte.drop_count = pte.drop_count.wrapping_add(1) & 0xff_ffff;
             }
-            return (None, C_RC_PT_DISABLED);
+            return (None, self.fail(packet, C_RC_PT_DISABLED));
         }
         if packet.restricted && pte.options.is_matching {
-            return (None, C_RC_INVALID_ENDPOINT);
+            return (None, self.fail(packet, C_RC_INVALID_ENDPOINT));
         }
         // Software has no way to answer these.
         if is_managed_by_software && !matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
-            return (None, C_RC_PTLTE_SW_MANAGED);
+            return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
         }
         let Some((list, at)) = matching::find(pte, packet) else {
             let reason = if is_managed_by_software {
@@ -76,7 +63,7 @@ impl<W: Wire> Engine<W> {
             } else {
                 C_SC_FC_NO_MATCH
             };
-            return (None, self.refuse(number, reason));
+            return (None, self.refuse(packet, number, reason));
         };
         let entry = pte.lists.get(list)[at];
         let stores_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
@@ -86,10 +73,11 @@ impl<W: Wire> Engine<W> {
         };
         if !has_place {
             if pte.leave_to_software(number, C_SC_SM_UNEXPECTED_FAIL, &mut self.eqs) {
-                return self.match_again(number, peer, packet);
+                return self.match_again(peer, packet);
             }
-            return (None, self.refuse(number, C_SC_FC_UNEXPECTED_FAIL));
+            return (None, self.refuse(packet, number, C_SC_FC_UNEXPECTED_FAIL));
         }
+        let has_matching = pte.options.is_matching;
         let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
         let mut used = entry.used;
         let used_up = placement::consume(&entry.command, &mut used, place.ok());
@@ -103,7 +91,7 @@ impl<W: Wire> Engine<W> {
             auto_unlinked: used_up,
         };
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
-            return (None, self.refuse(number, C_SC_FC_EQ_FULL));
+            return (None, self.refuse(packet, number, C_SC_FC_EQ_FULL));
         }
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
             let event = Target {
@@ -124,11 +112,11 @@ impl<W: Wire> Engine<W> {
         if used_up && !entry.command.event_unlink_disable() {
             pte.post(&events::unlinked(&landing), &mut self.eqs, self.entries);
         }
-        if list == C_PTL_LIST_REQUEST && place.is_ok() {
-            let code = self.write_request_header(peer, packet, &landing);
-            return (Some(landing), code);
-        }
-        if stores_header && let Ok(place) = place {
+        let place = match place {
+            Ok(place) => place,
+            Err(code) => return (Some(landing), self.fail(packet, code)),
+        };
+        if stores_header {
             pte.lists.unexpected.push_back(Unexpected {
                 header: *packet,
                 nid: self.wire.nid(Some(peer)),
@@ -138,19 +126,28 @@ impl<W: Wire> Engine<W> {
             });
             self.entries += 1;
         }
-        (Some(landing), place.err().unwrap_or(C_RC_OK))
+        let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
+        let matching = Match {
+            kind: count_of_kind(packet),
+            list: list as u8,
+            use_once,
+            manage_local,
+            truncated: manage_local && place.length < packet.rlength(),
+            cached: !has_matching && !use_once && !manage_local,
+        };
+        self.lists.matched(matching, 1);
+        let mut code = C_RC_OK;
+        if list == C_PTL_LIST_REQUEST {
+            code = self.write_request_header(peer, packet, &landing);
+        }
+        (Some(landing), code)
     }
 
     /// Matches an operation in the state that it has caused.
     #[cold]
     #[inline(never)]
-    fn match_again(
-        &mut self,
-        number: usize,
-        peer: Peer,
-        packet: &Packet,
-    ) -> (Option<Landing>, ReturnCode) {
-        self.match_at(number, peer, packet)
+    fn match_again(&mut self, peer: Peer, packet: &Packet) -> (Option<Landing>, ReturnCode) {
+        self.match_operation(peer, packet)
     }
 
     /// Writes the header of a message on the REQUEST list, before the place of its data. Returns OK
@@ -175,7 +172,8 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Refuses a message for lack of resources and returns its return code.
-    fn refuse(&mut self, number: usize, reason: c_sc_reason) -> ReturnCode {
+    #[cold]
+    fn refuse(&mut self, packet: &Packet, number: usize, reason: c_sc_reason) -> ReturnCode {
         let Some(pte) = self.ptes.get_mut(number) else {
             return C_RC_PTLTE_NOT_FOUND;
         };
@@ -196,38 +194,12 @@ impl<W: Wire> Engine<W> {
             C_RC_PT_DISABLED => disabled,
             _ => not_found,
         });
-        code
+        self.fail(packet, code)
     }
 
-    /// Counts the result of matching.
-    #[inline]
-    fn count(&mut self, packet: &Packet, landing: Option<&Landing>, code: ReturnCode) {
-        let kind = match packet.kind {
-            Kind::Get => ListCount::Get,
-            Kind::Atomic if packet.amo.fetching => ListCount::FetchingAtomic,
-            Kind::Atomic => ListCount::Atomic,
-            Kind::Rendezvous => ListCount::RendezvousPut,
-            _ => ListCount::Put,
-        };
-        let (Some(landing), C_RC_OK) = (landing, code) else {
-            return self.count_failure(kind, code);
-        };
-        let entry = &landing.entry;
-        let is_persistent = !entry.use_once() && !entry.manage_local();
-        let pte = self.ptes.get(landing.pte);
-        let matching = Match {
-            kind,
-            list: entry.ptl_list(),
-            use_once: entry.use_once(),
-            manage_local: entry.manage_local(),
-            truncated: entry.manage_local() && landing.place.length < packet.rlength(),
-            cached: is_persistent && pte.is_some_and(|pte| !pte.options.is_matching),
-        };
-        self.lists.matched(matching, 1);
-    }
-
+    /// Counts an operation that failed with a code, and returns the code.
     #[cold]
-    fn count_failure(&mut self, kind: ListCount, code: ReturnCode) {
+    fn fail(&mut self, packet: &Packet, code: ReturnCode) -> ReturnCode {
         let cause = match code {
             C_RC_OP_VIOLATION => Some(ListCount::OpViolation),
             C_RC_NO_SPACE => Some(ListCount::NoSpaceNet),
@@ -236,10 +208,26 @@ impl<W: Wire> Engine<W> {
             C_RC_PTLTE_SW_MANAGED => Some(ListCount::SoftwareManaged),
             _ => None,
         };
-        let failure = [kind, ListCount::MatchRequest, ListCount::Fail];
-        for count in failure.into_iter().chain(cause) {
+        let kind = count_of_kind(packet);
+        for count in [kind, ListCount::MatchRequest, ListCount::Fail]
+            .into_iter()
+            .chain(cause)
+        {
             self.lists.count(count);
         }
+        code
+    }
+}
+
+/// Returns the counter of operations of this kind.
+#[inline]
+fn count_of_kind(packet: &Packet) -> ListCount {
+    match packet.kind {
+        Kind::Get => ListCount::Get,
+        Kind::Atomic if packet.amo.fetching => ListCount::FetchingAtomic,
+        Kind::Atomic => ListCount::Atomic,
+        Kind::Rendezvous => ListCount::RendezvousPut,
+        _ => ListCount::Put,
     }
 }
 

@@ -154,9 +154,7 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
-        if self.combining > 0 {
-            self.eqs.values_mut().for_each(EventQueue::write_held);
-        }
+        self.write_held_events();
         worked |= self.wire.is_about_to_receive();
         if self.interrupting > 0 {
             self.eqs.values_mut().for_each(EventQueue::signal_if_due);
@@ -214,6 +212,16 @@ impl<W: Wire> Engine<W> {
             self.fail_peer(peer);
         }
         self.wire.flush();
+        self.write_held_events();
+    }
+
+    /// Writes the events that queues have held since the last call. To be called when the engine has
+    /// done its work for now.
+    #[inline]
+    pub fn write_held_events(&mut self) {
+        if self.combining > 0 {
+            self.eqs.values_mut().for_each(EventQueue::write_held);
+        }
     }
 
     /// Does all work that there is when it is called, and perhaps some that arrives meanwhile.

@@ -167,6 +167,20 @@ fn combines_events_of_one_turn() {
     assert_eq!(slot(&rig.eq, 2), [C_EVENT_ACK, null, null, null]);
 }
 
+/// Events of a call are visible when it returns.
+#[test]
+fn calls_hold_no_events() {
+    alone!();
+    let mut rig = Rig::with_queues(0, 0, 0);
+    let mut queue = Queue::trigger(rig.dev, rig.lni, null_mut());
+    let counter = Counter::new(rig.lni);
+    queue.issue(&trig_event(counter.number, rig.eq.number, 1));
+    queue.drain();
+    counter.destroy();
+    let cancelled = rig.eq.take().expect("an event without a poll");
+    cancelled.is(C_EVENT_TRIGGERED_OP, C_RC_CANCELED);
+}
+
 #[test]
 fn reuses_slots_only_after_acknowledgement() {
     alone!();
