@@ -1,8 +1,8 @@
 /*
  * The calls and commands of libfabric's provider for Cassini, in its order:
  * discovery in /sys/class/net, choice of a service, a domain with mapped memory
- * and counters, RMA, tagged messages (expected, unexpected, rendezvous),
- * atomics, wait objects. `provider` runs two processes: an endpoint on each of
+ * and counters, RMA, tagged messages (expected, unexpected, rendezvous, hybrid
+ * matching), atomics, wait objects. `provider` runs two processes: an endpoint on each of
  * the first two NICs.
  *
  * Facts: docs/reference, jobs.md 1.4 and health.md 2.4 for discovery, nic.md for
@@ -55,6 +55,8 @@
 #define CT_TRIG 32, 11
 #define CT_EQ 48, 11
 #define CT_THRESHOLD 128, 48
+#define STATE_DROP_COUNT 128, 24
+#define EV_LIST 120, 2
 #define EV_USER_PTR 0, 64
 #define EV_HEADER_DATA 0, 64
 #define EV_INITIATOR 64, 32
@@ -177,7 +179,11 @@ static struct queue open_queue(struct cxil_lni *lni, struct cxil_wait_obj *wait)
 
 static struct portal open_portal(struct endpoint *endpoint, unsigned int index, bool matching)
 {
-	struct cxi_pt_alloc_opts opts = { .is_matching = matching, .en_flowctrl = index == MESSAGES };
+	struct cxi_pt_alloc_opts opts = {
+		.is_matching = matching,
+		.en_flowctrl = index == MESSAGES,
+		.en_sw_hw_st_chng = index == MESSAGES,
+	};
 	struct rig *rig = &endpoint->rig;
 	struct portal portal;
 	uint8_t command[64];
@@ -209,6 +215,8 @@ static struct endpoint open_endpoint(unsigned int device, int out, int in)
 	CHECK_EQ(cxil_map(rig->lni, rig->memory, MEMORY, RW, NULL, &rig->md), 0);
 	rig->ini = open_queue(rig->lni, NULL);
 	rig->events = open_queue(rig->lni, NULL);
+	/* Room for the state changes of a portal with flow control */
+	CHECK_EQ(cxil_evtq_adjust_reserved_fc(rig->events.eq, 4), 4);
 	opts.lcid = rig->cp->lcid;
 	CHECK_EQ(cxil_alloc_cmdq(rig->lni, NULL, &opts, &rig->tx), 0);
 	opts.flags = 0;
@@ -540,6 +548,70 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 	meet(endpoint);
 }
 
+static void change_state(struct endpoint *endpoint, unsigned int state)
+{
+	struct rig *rig = &endpoint->rig;
+	const uint8_t *event = await(&rig->events, C_EVENT_STATE_CHANGE, C_RC_OK);
+
+	CHECK_EQ(get_bits(event, EV_STATE), state);
+	done(&rig->events);
+}
+
+/*
+ * Hybrid matching: the portal changes to software and back, and a message that arrives meanwhile is on
+ * the request list, behind the header of this NIC (docs/software-nic.md)
+ */
+static void hybrid(struct endpoint *endpoint, bool initiates)
+{
+	struct rig *rig = &endpoint->rig;
+	struct cxi_pte_status status = { 0 };
+	uint8_t command[128];
+	const uint8_t *event, *header;
+
+	if (!initiates) {
+		CHECK_EQ(cxil_pte_status(endpoint->messages.pte, &status), 0);
+		CHECK_EQ(cxil_pte_transition_sm(endpoint->messages.pte, status.drop_count), 0);
+		change_state(endpoint, C_PTLTE_SOFTWARE_MANAGED);
+		link_entry(endpoint, &endpoint->messages, C_PTL_LIST_REQUEST, 6, OVERFLOW_BUFFER, 8 * EAGER, command);
+		put_bits(command, TGT_MANAGE_LOCAL, 1);
+		put_bits(command, TGT_UNLINK_DISABLE, 1);
+		post(rig, command);
+		linked(endpoint);
+	}
+	meet(endpoint);
+	if (initiates) {
+		fill(endpoint, SOURCE, 1000, 8);
+		to_peer(endpoint, command, C_CMD_PUT, MESSAGES, SOURCE, 1000);
+		put_bits(command, CMD_MATCH_BITS, TAG);
+		put_bits(command, CMD_HEADER_DATA, 0xfeed);
+		send(rig, command, 64);
+		completed(endpoint, C_EVENT_ACK);
+	} else {
+		event = await(&rig->events, C_EVENT_PUT, C_RC_OK);
+		CHECK_EQ(get_bits(event, EV_LIST), C_PTL_LIST_REQUEST);
+		CHECK_EQ(get_bits(event, EV_MLENGTH), 1000);
+		header = rig->memory + (get_bits(event, EV_START) - iova(rig->md, rig->memory));
+		CHECK_EQ(get_bits(header, 0, 64), 0xfeed);
+		CHECK_EQ(get_bits(header, 64, 64), TAG);
+		CHECK_EQ(get_bits(header, 224, 32), endpoint->nid);
+		CHECK_EQ(get_bits(header, 256, 32), 1000);
+		check(endpoint, header + 64 - rig->memory, 1000, 8);
+		done(&rig->events);
+		target(rig, command, C_CMD_TGT_UNLINK, &endpoint->messages);
+		put_bits(command, TGT_LIST, C_PTL_LIST_REQUEST);
+		put_bits(command, TGT_BUFFER_ID, 6);
+		post(rig, command);
+		await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
+		done(&rig->events);
+		target(rig, command, C_CMD_TGT_SETSTATE, &endpoint->messages);
+		put_bits(command, STATE_STATE, C_PTLTE_ENABLED);
+		put_bits(command, STATE_DROP_COUNT, status.drop_count);
+		post(rig, command);
+		change_state(endpoint, C_PTLTE_ENABLED);
+	}
+	meet(endpoint);
+}
+
 /* Sleeps until an event of a write is there */
 static void wait_for_event(struct endpoint *endpoint, bool initiates)
 {
@@ -570,6 +642,7 @@ static void run(unsigned int device, int out, int in)
 		if (!turn)
 			rma(&endpoint, initiates);
 		atomic(&endpoint, initiates);
+		hybrid(&endpoint, initiates);
 		message(&endpoint, initiates, true);
 		message(&endpoint, initiates, false);
 		rendezvous(&endpoint, initiates);
