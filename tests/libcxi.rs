@@ -26,7 +26,7 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             // The settings of the cargo that runs the tests are not those of this build.
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
-    for program in ["smoke", "life", "ping_pong", "writer"] {
+    for program in ["smoke", "life", "services", "ping_pong", "writer"] {
         compile(&directory, program);
     }
     directory
@@ -131,17 +131,18 @@ fn c_structures_agree_with_facts() {
     succeed(compiler.arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys")));
 }
 
-/// Tests of the program `life`.
-macro_rules! life {
-    ($($name:ident)*) => {$(
+/// Tests that are parts of a program.
+macro_rules! parts {
+    ($program:ident: $($name:ident)*) => {$(
         #[test]
         fn $name() {
-            run("life", stringify!($name));
+            run(stringify!($program), stringify!($name));
         }
     )*};
 }
 
-life! { forks threads several_devices several_processes cycles }
+parts! { life: forks threads several_devices several_processes cycles }
+parts! { services: default_service qos_profiles descriptions network_namespaces pools pids ranges effective_user }
 
 /// Both programs check that their data arrives; their figures are not judged.
 #[test]
