@@ -28,7 +28,14 @@ static ABI: LazyLock<Value> = LazyLock::new(|| {
 static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcxi");
     fs::create_dir_all(&directory).expect("a directory");
-    for program in ["smoke", "life", "on_demand", "ping_pong", "writer"] {
+    for program in [
+        "smoke",
+        "life",
+        "services",
+        "on_demand",
+        "ping_pong",
+        "writer",
+    ] {
         compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }
     compile(&directory, Path::new(LIBFABRIC), "provider", &[]);
@@ -147,17 +154,18 @@ fn c_structures_agree_with_facts() {
     succeed(compiler.arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys")));
 }
 
-/// Tests of the program `life`.
-macro_rules! life {
-    ($($name:ident)*) => {$(
+/// Tests that are parts of a program.
+macro_rules! parts {
+    ($program:ident: $($name:ident)*) => {$(
         #[test]
         fn $name() {
-            run("life", stringify!($name));
+            run(stringify!($program), stringify!($name));
         }
     )*};
 }
 
-life! { forks threads several_devices several_processes cycles }
+parts! { life: forks threads several_devices several_processes cycles }
+parts! { services: default_service qos_profiles descriptions network_namespaces pools pids ranges effective_user }
 
 #[test]
 fn memory_mapped_on_demand_may_come_and_go() {

@@ -160,21 +160,21 @@ pub fn read_header(file: &File) -> Option<Header> {
     if file.metadata().ok()?.len() != PORT_LEN as u64 {
         return None;
     }
-    let mut bytes = [0; USE_AT];
+    let mut bytes = [0; PIDS_AT];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| u64::from_le_bytes(words[at / 8]);
+    let endpoints = |row| {
+        let vnis = parse_vni_word(word(VNIS_AT + 8 * row))?;
+        let mut bytes = [0; 8 * PID_WORDS];
+        file.read_exact_at(&mut bytes, pids_at(row) as u64).ok()?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let pids = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+        Some(Endpoints { row, vnis, pids })
+    };
     (word(MAGIC_AT) == MAGIC).then(|| Header {
         instance: word(INSTANCE_AT),
-        endpoints: (0..VNIS)
-            .filter_map(|row| {
-                Some(Endpoints {
-                    row,
-                    vnis: parse_vni_word(word(VNIS_AT + 8 * row))?,
-                    pids: std::array::from_fn(|index| word(pids_at(row) + 8 * index)),
-                })
-            })
-            .collect(),
+        endpoints: (0..VNIS).filter_map(endpoints).collect(),
     })
 }
 

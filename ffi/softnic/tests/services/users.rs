@@ -104,6 +104,28 @@ fn open_device_survives_change_of_effective_user() {
 }
 
 #[test]
+fn open_device_needs_the_user_who_opened_it() {
+    alone!();
+    if role().is_some() {
+        let dev = open(0);
+        let user = lni(dev, 1).unwrap();
+        become_user(NOBODY, &[]);
+        assert_eq!(lni(dev, 1).err(), Some(EACCES));
+        assert_eq!(domain(user, 1, C_PID_ANY), Err(EACCES));
+        drop_lni(user);
+        close(dev);
+        return;
+    }
+    if !can_change_users() {
+        return;
+    }
+    Partner::start("gives up").end();
+    assert_eq!(ports(), ["cxisoft-12.0"], "the user may not remove it");
+    assert_eq!(try_open(), Ok(()));
+    assert_eq!(ports(), [""; 0]);
+}
+
+#[test]
 fn rejects_directory_that_strangers_can_write() {
     alone!();
     make_directory(0o700);

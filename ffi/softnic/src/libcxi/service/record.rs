@@ -1,5 +1,7 @@
 //! A service (libcxi.md 3), as the driver keeps it.
 
+use std::ops::RangeInclusive;
+
 use cxi_sys::*;
 use rustix::io::Errno;
 
@@ -26,6 +28,9 @@ pub const TOTALS: [u16; KINDS] = [
 /// a pool.
 pub const LE_POOLS: usize = 16;
 pub const TLE_POOLS: usize = 4;
+
+/// The numbers of services.
+pub const IDS: RangeInclusive<u32> = 1..=0xffff;
 
 /// The trigger list entries that are reserved for the default service, and its limit (libcxi.md
 /// 3.2).
@@ -120,7 +125,7 @@ fn examples() -> Vec<Service> {
 impl Service {
     /// Returns an enabled service for all users, with an empty list of VNIs, the four HPC classes,
     /// and the limits of the NIC.
-    fn plain(id: u32) -> Self {
+    pub fn plain(id: u32) -> Self {
         Self {
             id,
             enabled: true,
@@ -180,7 +185,7 @@ impl Service {
     }
 
     /// Whether the fields are consistent.
-    fn is_consistent(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         let known = |&(kind, _): &(cxi_svc_member_type, u32)| kind < CXI_SVC_MEMBER_MAX;
         let members = !self.restricted_members || self.members.iter().all(known);
         let mut sorted = self.vnis.clone();
@@ -289,157 +294,10 @@ impl Service {
             (TOTALS[kind], 0)
         }
     }
-
-    /// Returns the service as one line of numbers.
-    pub fn to_line(&self) -> String {
-        let mut numbers: Vec<u32> = vec![
-            self.id,
-            self.enabled.into(),
-            self.is_system.into(),
-            self.restricted_members.into(),
-        ];
-        numbers.extend(
-            self.members
-                .iter()
-                .flat_map(|&(kind, number)| [kind, number]),
-        );
-        numbers.extend([u32::from(self.restricted_vnis), self.vnis.len() as u32]);
-        numbers.extend(self.vnis.iter().map(|&vni| u32::from(vni)));
-        let (first, last) = self.range_bounds();
-        numbers.extend([u32::from(first), u32::from(last)]);
-        numbers.push(self.restricted_tcs.into());
-        numbers.extend(self.tcs.map(u32::from));
-        numbers.push(self.resource_limits.into());
-        numbers.extend(
-            self.limits
-                .iter()
-                .flat_map(|&(max, res)| [u32::from(max), u32::from(res)]),
-        );
-        numbers.extend([
-            u32::from(self.counter_pool),
-            self.lnis_per_rgid,
-            self.exclusive_profiles.into(),
-        ]);
-        let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
-        words.join(" ")
-    }
-
-    /// Reads a line of `to_line`; `None` for any other line.
-    pub fn from_line(line: &str) -> Option<Self> {
-        let mut words = line.split(' ').map(|word| word.parse::<u32>().ok());
-        let mut number = || words.next().flatten();
-        let flag = |number: u32| (number < 2).then_some(number == 1);
-        let short = |number: u32| u16::try_from(number).ok();
-        let mut service = Self::plain(number()?);
-        service.enabled = flag(number()?)?;
-        service.is_system = flag(number()?)?;
-        service.restricted_members = flag(number()?)?;
-        for member in &mut service.members {
-            *member = (number()?, number()?);
-        }
-        service.restricted_vnis = flag(number()?)?;
-        let listed = number()?;
-        if listed > CXI_SVC_MAX_VNIS {
-            return None;
-        }
-        for _ in 0..listed {
-            service.vnis.push(short(number()?)?);
-        }
-        service.range = match (short(number()?)?, short(number()?)?) {
-            (0, 0) => None,
-            (first, last) => Some(VniRange::new(first, last)?),
-        };
-        service.restricted_tcs = flag(number()?)?;
-        for tc in &mut service.tcs {
-            *tc = flag(number()?)?;
-        }
-        service.resource_limits = flag(number()?)?;
-        for limit in &mut service.limits {
-            *limit = (short(number()?)?, short(number()?)?);
-        }
-        service.counter_pool = u8::try_from(number()?).ok().filter(|&pool| pool < 4)?;
-        service.lnis_per_rgid = number()?;
-        service.exclusive_profiles = flag(number()?)?;
-        (words.next().is_none() && service.id != 0 && service.is_consistent()).then_some(service)
-    }
 }
 
 /// Returns the inode number of the caller's network namespace.
 fn network_namespace() -> Option<u32> {
     let stat = rustix::fs::stat("/proc/self/ns/net").ok()?;
     u32::try_from(stat.st_ino).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_and_descriptions_preserve_services() {
-        for mut service in examples() {
-            let described = Service::described(service.id, &service.describe()).unwrap();
-            let range = std::mem::take(&mut service.range);
-            let enabled = service.enabled;
-            service.enabled = service.restricted_vnis;
-            assert_eq!(described, service, "a description has no range");
-            service.enabled = enabled;
-            service.range = range;
-            service.lnis_per_rgid = 7;
-            service.exclusive_profiles = true;
-            service.counter_pool = 3;
-            assert_eq!(Service::from_line(&service.to_line()), Some(service));
-        }
-    }
-
-    #[test]
-    fn rejects_invalid_lines() {
-        let line = examples()[0].to_line();
-        for (at, _) in line.char_indices() {
-            assert_eq!(Service::from_line(&line[..at]), None, "cut at {at}");
-        }
-        for hostile in [
-            "",
-            "x",
-            "1 2 3",
-            &line.replace(' ', "  "),
-            &format!("{line} 1"),
-        ] {
-            assert_eq!(Service::from_line(hostile), None, "{hostile:?}");
-        }
-        let mut broken = examples()[0].clone();
-        broken.limits[0] = (1, 2);
-        assert_eq!(Service::from_line(&broken.to_line()), None);
-        let [default, ranged, _, _] = examples().try_into().unwrap();
-        for broken in [
-            Service {
-                id: 0,
-                ..default.clone()
-            },
-            Service {
-                lnis_per_rgid: 0,
-                ..default.clone()
-            },
-            Service {
-                lnis_per_rgid: 9,
-                ..default.clone()
-            },
-            Service {
-                range: Some(VniRange::single(5)),
-                ..default
-            },
-            // Enabled without any VNI.
-            Service {
-                range: None,
-                ..ranged.clone()
-            },
-        ] {
-            assert_eq!(Service::from_line(&broken.to_line()), None, "{broken:?}");
-        }
-        let line = ranged.to_line();
-        assert!(line.contains(" 16 31 "));
-        for range in ["0 31", "31 16", "16 30", "8 23"] {
-            let broken = line.replace("16 31", range);
-            assert_eq!(Service::from_line(&broken), None, "{range}");
-        }
-    }
 }

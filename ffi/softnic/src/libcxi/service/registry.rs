@@ -1,24 +1,16 @@
 //! The services of a NIC, and the resources in use, over all processes.
 
-use std::ops::RangeInclusive;
-
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{KINDS, Service, TOTALS, built_in};
+use super::record::{IDS, KINDS, Service, TOTALS, built_in};
+use super::text;
 use crate::engine::{Engine, VniRange};
 use crate::environment::InitialServices;
 use crate::fabric::{Directory, Fabric, Use};
 
-/// The start of the file that keeps changed services. Their number follows, then a line for each.
-/// With any other content, calls that need services fail with EIO until the file is removed.
-const HEADING: &str = "cxidiag services 2: ";
-
 /// Communication profiles of the NIC (libcxi.md 11).
 const PROFILES: u32 = 255;
-
-/// The numbers of services.
-const IDS: RangeInclusive<u32> = 1..=0xffff;
 
 /// The services of a NIC and the resources in use. While it exists, no other process changes them.
 pub struct ServiceRegistry {
@@ -40,7 +32,7 @@ impl ServiceRegistry {
         let initial = fabric.driver.services;
         let services = match directory.services(nid)? {
             None => built_in(initial),
-            Some(text) => parse(&text).ok_or(Errno::IO)?,
+            Some(text) => text::parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
         Ok(Self {
@@ -204,32 +196,11 @@ impl ServiceRegistry {
 
     /// Replaces the services, for all processes that use the NIC.
     pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
-        let text = (services != built_in(self.initial)).then(|| text_of(&services));
+        let text = (services != built_in(self.initial)).then(|| text::text_of(&services));
         self.directory.set_services(self.nid, text.as_deref())?;
         self.services = services;
         Ok(())
     }
-}
-
-fn text_of(services: &[Service]) -> String {
-    let lines = services.iter().map(Service::to_line);
-    [format!("{HEADING}{}", services.len())]
-        .into_iter()
-        .chain(lines)
-        .map(|line| line + "\n")
-        .collect()
-}
-
-fn parse(text: &str) -> Option<Vec<Service>> {
-    let mut lines = text.strip_suffix('\n')?.split('\n');
-    let count: usize = lines.next()?.strip_prefix(HEADING)?.parse().ok()?;
-    let services: Vec<Service> = lines.map(Service::from_line).collect::<Option<_>>()?;
-    let ids: Vec<u32> = services.iter().map(|service| service.id).collect();
-    // The default service always exists.
-    let valid = ids.first() == Some(&CXI_DEFAULT_SVC_ID)
-        && ids.is_sorted_by(|one, next| one < next)
-        && ids.iter().all(|id| IDS.contains(id));
-    (valid && ids.len() == count).then_some(services)
 }
 
 /// Allocates a resource of `kind` for an LNI.
@@ -286,35 +257,4 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
         }
     });
     engine.wire.port().set_use(lni, used);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_complete_files_only() {
-        let text = text_of(&built_in(InitialServices::Examples));
-        assert_eq!(parse(&text), Some(built_in(InitialServices::Examples)));
-        for (at, _) in text.char_indices() {
-            assert_eq!(parse(&text[..at]), None, "cut at {at}");
-        }
-        let [one, two, three, four] = built_in(InitialServices::Examples).try_into().unwrap();
-        for wrong in [
-            vec![],
-            vec![two.clone()],
-            vec![one.clone(), one.clone()],
-            vec![one.clone(), two.clone(), two.clone()],
-            vec![one.clone(), four, three],
-            vec![
-                one,
-                Service {
-                    id: 0x1_0000,
-                    ..two
-                },
-            ],
-        ] {
-            assert_eq!(parse(&text_of(&wrong)), None, "{wrong:?}");
-        }
-    }
 }
