@@ -63,7 +63,7 @@ fn parse_mount(line: &str) -> Option<(Device, usize)> {
     if words.next()? != "hugetlbfs" {
         return None;
     }
-    let mut options = words.last()?.split(',');
+    let mut options = words.next_back()?.split(',');
     let size = options.find_map(|option| option.strip_prefix("pagesize="))?;
     let size = match size.strip_suffix('M') {
         Some(megabytes) => megabytes.parse::<usize>().ok()? << 20,

@@ -151,10 +151,8 @@ fn maps_addresses_before_there_is_memory() {
 fn is_resident(page: *mut u8) -> bool {
     let mut state = 0;
     // SAFETY: a page of the test, and `state` has room for it.
-    assert_eq!(
-        unsafe { libc::mincore(page.cast(), PAGE, &raw mut state) },
-        0
-    );
+    let code = unsafe { libc::mincore(page.cast(), PAGE, &raw mut state) };
+    assert_eq!(code, 0);
     state & 1 != 0
 }
 
