@@ -162,6 +162,9 @@ fn brings_pages_in_on_request_only() {
     let rig = Rig::new();
     for (how, resident) in [(0, false), (CXI_MAP_PREFETCH, true), (CXI_MAP_FAULT, true)] {
         let area = area(2);
+        // A huge page would bring its neighbours in.
+        // SAFETY: the test's own memory; the advice may be refused.
+        unsafe { libc::madvise(area.base.cast(), area.len, libc::MADV_NOHUGEPAGE) };
         let second = area.base.wrapping_add(PAGE);
         let first = Pages { len: PAGE, ..area };
         let mapped = Buffer::over(rig.lni, first, ON_DEMAND | how);
