@@ -108,6 +108,22 @@ fn fails_operations_without_memory() {
     }
 }
 
+/// Puts like the last one take a shorter way through the NIC.
+#[test]
+fn repeated_puts_notice_missing_memory() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, area) = (rig.buffer(PAGE), area(1));
+    let mapped = Buffer::over(rig.lni, area, ON_DEMAND);
+    rig.target(0, &mapped);
+    let put = rig.dma_put(&source, 0, 100, |_| {});
+    for _ in 0..3 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    }
+    protect(area.base, libc::PROT_NONE);
+    assert_eq!(rig.code(&put), C_RC_NO_TRANSLATION);
+}
+
 #[test]
 fn reads_but_does_not_write_protected_memory() {
     alone!();
@@ -174,6 +190,13 @@ fn brings_pages_in_on_request_only() {
         assert_eq!(update(reserved.md, second, PAGE, ON_DEMAND | how), 0);
         assert_eq!(is_resident(second), resident, "{how:#x}");
     }
+    // What an update brings into a pinned mapping is pinned, whether or not it says so.
+    let area = area(1);
+    let pinned = Buffer::over(rig.lni, area, RW);
+    restore(area.base);
+    assert!(!is_resident(area.base));
+    assert_eq!(update(pinned.md, area.base, PAGE, ON_DEMAND), 0);
+    assert!(is_resident(area.base));
 }
 
 #[test]
