@@ -16,10 +16,10 @@ pub fn is_available() -> bool {
 }
 
 /// Copies `len` bytes, of which one side is memory mapped on demand. Returns false if there is no
-/// memory at a part of either side, or the process may not access it so; a part may be copied then.
+/// memory at a part of either side, or the process lacks the right to access it; a part may be copied then.
 ///
-/// The source is the remote side of the system call, of which memcheck does not demand that it is
-/// initialised.
+/// The source is the remote side of the system call, because memcheck reports uninitialised bytes of
+/// the local side.
 ///
 /// # Safety
 /// The program gave both sides to the NIC, or they belong to the caller.

@@ -190,7 +190,7 @@ fn brings_pages_in_on_request_only() {
         assert_eq!(update(reserved.md, second, PAGE, ON_DEMAND | how), 0);
         assert_eq!(is_resident(second), resident, "{how:#x}");
     }
-    // What an update brings into a pinned mapping is pinned, whether or not it says so.
+    // An update of a pinned mapping pins memory without CXI_MAP_PIN too.
     let area = area(1);
     let pinned = Buffer::over(rig.lni, area, RW);
     restore(area.base);
