@@ -88,8 +88,8 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 /// Changes with each message to the thread, which sleeps on it in the state attended.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// False once futex_waitv(2) has failed: before Linux 5.16, with more devices than it accepts, or in
-/// a sandbox. Not tried again, because valgrind prints a warning for each call.
+/// False once futex_waitv(2) has failed: before Linux 5.16, with more devices than it accepts, or
+/// in a sandbox. Not tried again, because valgrind prints a warning for each call.
 static WAITS_FOR_SEVERAL: AtomicBool = AtomicBool::new(true);
 
 /// Has the engine thread serve a device.
