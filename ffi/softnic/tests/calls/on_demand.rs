@@ -163,6 +163,29 @@ fn maps_addresses_before_there_is_memory() {
     round_trip(&mut rig, 2, &ahead);
 }
 
+#[test]
+fn maps_whole_address_space() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, area) = (rig.buffer(PAGE), area(1));
+    source.pages.fill(5);
+    let all = Pages {
+        base: null_mut(),
+        len: 1 << 47,
+    };
+    let all = Buffer::over(rig.lni, all, ON_DEMAND);
+    rig.target(0, &all);
+    let mut put = |place: usize| {
+        let put = rig.dma_put(&source, 0, 100, |put| {
+            _ = put.set_remote_offset(place as u64)
+        });
+        rig.code(&put)
+    };
+    assert_eq!(put(area.base.addr() + 3), C_RC_OK);
+    assert!(area.is(3, 100, 5) && area.is(103, PAGE - 103, 0));
+    assert_eq!(put(0), C_RC_NO_TRANSLATION);
+}
+
 /// Whether the process has the page in memory.
 fn is_resident(page: *mut u8) -> bool {
     let mut state = 0;
