@@ -15,11 +15,12 @@ pub fn is_available() -> bool {
     unsafe { copy(from.as_ptr(), to.as_mut_ptr(), 1) }
 }
 
-/// Copies `len` bytes, of which one side is memory mapped on demand. Returns false if there is no
-/// memory at a part of either side, or the process may not access it so; a part may be copied then.
+/// Copies `len` bytes, of which one side is memory mapped on demand. Returns false if a part of
+/// either side has no memory, or the process lacks the right to access it; other parts may be
+/// copied then.
 ///
-/// The source is the remote side of the system call, of which memcheck does not demand that it is
-/// initialised.
+/// The source is the remote side of the system call, because memcheck reports uninitialised bytes
+/// of the local side.
 ///
 /// # Safety
 /// The program gave both sides to the NIC, or they belong to the caller.

@@ -126,8 +126,8 @@ pub fn check_writable(start: usize, end: usize) -> Result<(), Errno> {
 /// before Linux 5.14.
 ///
 /// # Errors
-/// EFAULT if a page cannot be had, such as a huge page beyond the limit of a control group, where an
-/// access would raise SIGBUS.
+/// EFAULT if a page cannot be had, such as a huge page beyond the limit of a control group, where
+/// an access would raise SIGBUS.
 pub fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
     let advice = if flags & CXI_MAP_WRITE != 0 {
         Advice::LinuxPopulateWrite

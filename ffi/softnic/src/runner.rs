@@ -17,7 +17,7 @@
 //! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
 //! write their queues, so it polls after naps that grow with the time without traffic ([`nap`]).
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -87,6 +87,10 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 
 /// Changes with each message to the thread, which sleeps on it in the state attended.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// False once futex_waitv(2) has failed: before Linux 5.16, with more devices than it accepts, or
+/// in a sandbox. Not tried again, because valgrind prints a warning for each call.
+static WAITS_FOR_SEVERAL: AtomicBool = AtomicBool::new(true);
 
 /// Has the engine thread serve a device.
 pub fn add(nic: Arc<Nic>) {
@@ -316,6 +320,9 @@ fn sleep(served: &[ServedNic], nap: Duration) {
         let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&timespec(nap)));
         return;
     }
+    if !WAITS_FOR_SEVERAL.load(Ordering::Relaxed) {
+        return thread::sleep(nap.min(SHORT_NAP));
+    }
     let ports: Vec<&Port> = served.iter().map(|device| device.nic.port()).collect();
     let waits: Vec<futex::Wait> = ports.iter().map(|port| wait_for(port.parked())).collect();
     let end = clock_gettime(ClockId::Monotonic) + timespec(nap);
@@ -325,9 +332,8 @@ fn sleep(served: &[ServedNic], nap: Duration) {
         Some(&end),
         ClockId::Monotonic,
     );
-    // Linux before 5.16, or more devices than the call accepts.
     if matches!(woken, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM)) {
-        thread::sleep(nap.min(SHORT_NAP));
+        WAITS_FOR_SEVERAL.store(false, Ordering::Relaxed);
     }
 }
 

@@ -186,7 +186,8 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
 }
 
 /// Returns the mapping that holds the buffer, which the NIC must be allowed to write; `None` for
-/// passthrough, where the buffer must be contiguous. EFAULT unless the process may write the buffer.
+/// passthrough, where the buffer must be contiguous. EFAULT unless the process may write the
+/// buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,

@@ -187,7 +187,8 @@ pub unsafe extern "C" fn cxil_update_md(
     })
 }
 
-/// Returns memory of the process for the NIC, prepared as the flags of its mapping demand.
+/// Returns memory of the process for the NIC, pinned or faulted in according to the flags of its
+/// mapping.
 ///
 /// # Errors
 /// With `CXI_MAP_PIN`, EFAULT if a part of the memory cannot be had, and EINVAL if the NIC should

@@ -108,6 +108,22 @@ fn fails_operations_without_memory() {
     }
 }
 
+/// Puts like the last one take a shorter way through the NIC.
+#[test]
+fn repeated_puts_notice_missing_memory() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, area) = (rig.buffer(PAGE), area(1));
+    let mapped = Buffer::over(rig.lni, area, ON_DEMAND);
+    rig.target(0, &mapped);
+    let put = rig.dma_put(&source, 0, 100, |_| {});
+    for _ in 0..3 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    }
+    protect(area.base, libc::PROT_NONE);
+    assert_eq!(rig.code(&put), C_RC_NO_TRANSLATION);
+}
+
 #[test]
 fn reads_but_does_not_write_protected_memory() {
     alone!();
@@ -147,6 +163,29 @@ fn maps_addresses_before_there_is_memory() {
     round_trip(&mut rig, 2, &ahead);
 }
 
+#[test]
+fn maps_whole_address_space() {
+    alone!();
+    let mut rig = Rig::new();
+    let (source, area) = (rig.buffer(PAGE), area(1));
+    source.pages.fill(5);
+    let all = Pages {
+        base: null_mut(),
+        len: 1 << 47,
+    };
+    let all = Buffer::over(rig.lni, all, ON_DEMAND);
+    rig.target(0, &all);
+    let mut put = |place: usize| {
+        let put = rig.dma_put(&source, 0, 100, |put| {
+            _ = put.set_remote_offset(place as u64)
+        });
+        rig.code(&put)
+    };
+    assert_eq!(put(area.base.addr() + 3), C_RC_OK);
+    assert!(area.is(3, 100, 5) && area.is(103, PAGE - 103, 0));
+    assert_eq!(put(0), C_RC_NO_TRANSLATION);
+}
+
 /// Whether the process has the page in memory.
 fn is_resident(page: *mut u8) -> bool {
     let mut state = 0;
@@ -162,6 +201,9 @@ fn brings_pages_in_on_request_only() {
     let rig = Rig::new();
     for (how, resident) in [(0, false), (CXI_MAP_PREFETCH, true), (CXI_MAP_FAULT, true)] {
         let area = area(2);
+        // A huge page would bring its neighbours in.
+        // SAFETY: the test's own memory; the advice may be refused.
+        unsafe { libc::madvise(area.base.cast(), area.len, libc::MADV_NOHUGEPAGE) };
         let second = area.base.wrapping_add(PAGE);
         let first = Pages { len: PAGE, ..area };
         let mapped = Buffer::over(rig.lni, first, ON_DEMAND | how);
@@ -171,6 +213,13 @@ fn brings_pages_in_on_request_only() {
         assert_eq!(update(reserved.md, second, PAGE, ON_DEMAND | how), 0);
         assert_eq!(is_resident(second), resident, "{how:#x}");
     }
+    // An update of a pinned mapping pins memory without CXI_MAP_PIN too.
+    let area = area(1);
+    let pinned = Buffer::over(rig.lni, area, RW);
+    restore(area.base);
+    assert!(!is_resident(area.base));
+    assert_eq!(update(pinned.md, area.base, PAGE, ON_DEMAND), 0);
+    assert!(is_resident(area.base));
 }
 
 #[test]
