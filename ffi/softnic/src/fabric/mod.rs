@@ -173,7 +173,7 @@ impl Fabric {
     }
 
     /// Claims `count` consecutive PIDs on `vnis` for this NIC, from `pid` on or the lowest free
-    /// ones. Returns the first.
+    /// ones, and returns the first. With `pid`, they must be below the wildcard.
     ///
     /// # Errors
     /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too few
@@ -187,25 +187,19 @@ impl Fabric {
         if rows.len() > VNIS {
             return Err(Errno::NOSPC);
         }
-        let is_free = |pid: u16| {
-            !in_use().any(|endpoints| endpoints.vnis.overlaps(vnis) && endpoints.contains(pid))
-        };
-        let free: Vec<bool> = (0..C_PID_ANY as u16).map(is_free).collect();
-        let are_free = |pids: &[bool]| pids.iter().all(|&is_free| is_free);
-        let (highest, others) = (free.len() - 1, usize::from(count));
-        let first = match pid.map(usize::from) {
-            Some(pid) => free
-                .get(pid..pid + others)
-                .is_some_and(are_free)
-                .then_some(pid)
-                .ok_or(Errno::EXIST)?,
+        let overlapping: Vec<&Endpoints> = in_use()
+            .filter(|endpoints| endpoints.vnis.overlaps(vnis))
+            .collect();
+        let is_free = |pid: u16| !overlapping.iter().any(|of_port| of_port.contains(pid));
+        let are_free = |first: u16| (first..first + count).all(is_free);
+        let first = match pid {
+            Some(pid) => Some(pid).filter(|&pid| are_free(pid)).ok_or(Errno::EXIST)?,
             // The wildcard never selects the highest PID.
-            None => free[..highest]
-                .windows(others)
-                .position(are_free)
+            None => (0..C_PID_ANY as u16)
+                .take_while(|first| first + count < C_PID_ANY as u16)
+                .find(|&first| are_free(first))
                 .ok_or(Errno::NOSPC)?,
         };
-        let first = first as u16;
         if self.port.add_pids(vnis, first..first + count) {
             Ok(first)
         } else {
