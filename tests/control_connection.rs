@@ -171,6 +171,8 @@ fn serves_one_client_after_another_with_persist() {
     measuring.0.kill().expect("a running client");
     assert!(finish_or_kill(waiting).status.success());
 
+    // It listened before it served this client, too.
+    server.wait_for_line("Serving client 127.0.0.1:");
     server.wait_for_line("Listening on port ");
     let garbage = TcpStream::connect(format!("127.0.0.1:{}", server.port));
     let mut garbage = garbage.expect("a connection");
