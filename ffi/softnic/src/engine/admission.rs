@@ -80,7 +80,11 @@ impl<W: Wire> Engine<W> {
         let has_matching = pte.options.is_matching;
         let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
         let mut used = entry.used;
-        let used_up = placement::consume(&entry.command, &mut used, place.ok());
+        let end = match &place {
+            Ok(place) => place.end(&entry.command),
+            Err(_) => used,
+        };
+        let used_up = placement::consume(&entry.command, &mut used, end);
         let landing = Landing {
             pte: number,
             entry: entry.command,
@@ -243,7 +247,11 @@ fn check(
     lni: Option<&Lni>,
 ) -> Result<Place, ReturnCode> {
     let command = &entry.command;
-    if packet.restricted && command.manage_local() && !pte.options.en_restricted_unicast_lm {
+    let is_refused = packet.restricted
+        && command.manage_local()
+        && !pte.options.en_restricted_unicast_lm
+        && !request_list::has(command);
+    if is_refused {
         return Err(C_RC_RESTRICTED_UNICAST);
     }
     let (reads, writes) = match packet.kind {

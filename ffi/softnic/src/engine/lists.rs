@@ -20,8 +20,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes an unused entry.
-    pub fn new(command: TargetCmd) -> Self {
+    /// Makes an unused entry. Those of the REQUEST list are always managed locally.
+    pub fn new(mut command: TargetCmd) -> Self {
+        if u32::from(command.ptl_list()) == C_PTL_LIST_REQUEST {
+            command.set_manage_local(true);
+        }
         Self { command, used: 0 }
     }
 }

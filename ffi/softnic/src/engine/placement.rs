@@ -16,6 +16,14 @@ pub struct Place {
     pub length: u32,
 }
 
+impl Place {
+    /// Returns the offset behind the last byte in the entry.
+    #[inline]
+    pub fn end(&self, entry: &TargetCmd) -> u64 {
+        self.start - entry.start() + u64::from(self.length)
+    }
+}
+
 /// The list entry of an operation, and its place there.
 #[derive(Clone, Copy)]
 pub struct Landing {
@@ -56,15 +64,16 @@ impl Landing {
 }
 
 /// Returns the offset in the entry at which an operation begins: where the previous one ended if
-/// the entry is managed locally, else the remote offset. A rendezvous put that uses its remote
-/// offset for the get (nic.md 10.5) begins at 0. A message on the REQUEST list begins behind its
-/// header.
+/// the entry is managed locally, and on the REQUEST list behind a header; else the remote offset. A
+/// rendezvous put that uses its remote offset for the get (nic.md 10.5) begins at 0.
 #[inline]
 fn offset(entry: &Entry, packet: &Packet) -> u64 {
-    if request_list::has(&entry.command) {
-        request_list::offset(entry.used)
-    } else if entry.command.manage_local() {
-        entry.used
+    if entry.command.manage_local() {
+        if request_list::has(&entry.command) {
+            request_list::offset(entry.used)
+        } else {
+            entry.used
+        }
     } else if packet.rendezvous.use_offset_for_get {
         0
     } else {
@@ -120,16 +129,13 @@ pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
     }
 }
 
-/// Sets the `used` bytes of an entry after an operation with this place, or after one that failed.
-/// True if that uses the entry up: it was for one operation, failed or not, or is locally managed,
-/// as all entries of the REQUEST list are, and has less than `min_free` bytes left. `min_free` is in
-/// bytes: the shift of this NIC is 0 (libcxi.md 2.2).
+/// Sets the `used` bytes of an entry after an operation up to offset `end`. True if that uses the
+/// entry up: it was for one operation, failed or not, or is locally managed and has less than
+/// `min_free` bytes left. `min_free` is in bytes: the shift of this NIC is 0 (libcxi.md 2.2).
 #[inline]
-pub fn consume(command: &TargetCmd, used: &mut u64, place: Option<Place>) -> bool {
-    if command.manage_local() || request_list::has(command) {
-        if let Some(place) = place {
-            *used = place.start - command.start() + u64::from(place.length);
-        }
+pub fn consume(command: &TargetCmd, used: &mut u64, end: u64) -> bool {
+    if command.manage_local() {
+        *used = end;
         if command.length().saturating_sub(*used) < u64::from(command.min_free()) {
             return true;
         }

@@ -233,7 +233,8 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         };
         *nic.entries -= 1;
         let place = placement::clamped(entry, &found.header);
-        let used_up = placement::consume(&entry.command, &mut entry.used, Some(place));
+        let end = place.end(&entry.command);
+        let used_up = placement::consume(&entry.command, &mut entry.used, end);
         let mut event = overflow_event(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;
