@@ -60,34 +60,42 @@ impl Location {
     /// software keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn write(self, from: *const u8, len: usize) -> Result<(), ReturnCode> {
+        let Memory::Pinned = self.memory else {
+            // SAFETY: the caller guarantees `from`, and that `len` bytes were translated here.
+            return unsafe { self.write_elsewhere(from, len) };
+        };
         let to = std::ptr::with_exposed_provenance_mut(self.va);
-        match self.memory {
-            Memory::Pinned => {
-                // SAFETY: the caller guarantees `from`, and `len` mapped bytes at `va`.
-                unsafe { copy(from, to, len) };
-                Ok(())
-            }
-            // In one store, because programs poll such words.
-            Memory::OnDemand if len == 8 && self.va.is_multiple_of(8) => {
-                if !on_demand::fault_in(to, len) {
-                    return Err(C_RC_NO_TRANSLATION);
-                }
+        // SAFETY: the caller guarantees `from`, and `len` mapped bytes at `va`.
+        unsafe { copy(from, to, len) };
+        Ok(())
+    }
+
+    /// Copies to memory that is not pinned. Out of line, so that the usual copy stays short.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    #[cold]
+    unsafe fn write_elsewhere(self, from: *const u8, len: usize) -> Result<(), ReturnCode> {
+        let to = std::ptr::with_exposed_provenance_mut(self.va);
+        if let Memory::Gpu(gpu) = self.memory {
+            // SAFETY: the caller guarantees `from`.
+            let done = unsafe { gpu.write(from, self.va, len) };
+            return done.then_some(()).ok_or(ACCESS_FAILED);
+        }
+        // Programs poll aligned words of 8 bytes, so these are written in one store.
+        let done = if len == 8 && self.va.is_multiple_of(8) {
+            let found = on_demand::fault_in(to, len);
+            if found {
                 // SAFETY: the caller guarantees `from`, and `fault_in` has just found 8 bytes.
                 unsafe { copy(from, to, len) };
-                Ok(())
             }
-            Memory::OnDemand => {
-                // SAFETY: the caller guarantees `from`; the program mapped the memory at `va` for
-                // the NIC.
-                let done = unsafe { on_demand::copy(from, to, len) };
-                done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
-            }
-            Memory::Gpu(gpu) => {
-                // SAFETY: the caller guarantees `from`.
-                let done = unsafe { gpu.write(from, self.va, len) };
-                done.then_some(()).ok_or(ACCESS_FAILED)
-            }
-        }
+            found
+        } else {
+            // SAFETY: the caller guarantees `from`; the program mapped the memory at `va` for the
+            // NIC.
+            unsafe { on_demand::copy(from, to, len) }
+        };
+        done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
 
     /// Copies `len` bytes from this location.
@@ -101,25 +109,31 @@ impl Location {
     /// keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn read(self, to: *mut u8, len: usize) -> Result<(), ReturnCode> {
+        let Memory::Pinned = self.memory else {
+            // SAFETY: the caller guarantees `to`, and that `len` bytes were translated here.
+            return unsafe { self.read_elsewhere(to, len) };
+        };
         let from = std::ptr::with_exposed_provenance(self.va);
-        match self.memory {
-            Memory::Pinned => {
-                // SAFETY: the caller guarantees `to`, and `len` mapped bytes at `va`.
-                unsafe { copy(from, to, len) };
-                Ok(())
-            }
-            Memory::OnDemand => {
-                // SAFETY: the caller guarantees `to`; the program mapped the memory at `va` for the
-                // NIC.
-                let done = unsafe { on_demand::copy(from, to, len) };
-                done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
-            }
-            Memory::Gpu(gpu) => {
-                // SAFETY: the caller guarantees `to`.
-                let done = unsafe { gpu.read(self.va, to, len) };
-                done.then_some(()).ok_or(ACCESS_FAILED)
-            }
+        // SAFETY: the caller guarantees `to`, and `len` mapped bytes at `va`.
+        unsafe { copy(from, to, len) };
+        Ok(())
+    }
+
+    /// Copies from memory that is not pinned. Out of line, so that the usual copy stays short.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read).
+    #[cold]
+    unsafe fn read_elsewhere(self, to: *mut u8, len: usize) -> Result<(), ReturnCode> {
+        if let Memory::Gpu(gpu) = self.memory {
+            // SAFETY: the caller guarantees `to`.
+            let done = unsafe { gpu.read(self.va, to, len) };
+            return done.then_some(()).ok_or(ACCESS_FAILED);
         }
+        let from = std::ptr::with_exposed_provenance(self.va);
+        // SAFETY: the caller guarantees `to`; the program mapped the memory at `va` for the NIC.
+        let done = unsafe { on_demand::copy(from, to, len) };
+        done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
 
     /// Returns an address at which the CPU can read `len` bytes, at most one packet's: the location
@@ -135,7 +149,7 @@ impl Location {
         }
         let buffer = &mut staging.0[..usize::from(len)];
         // SAFETY: `buffer` is writable for its length, and the memory is not pinned.
-        unsafe { self.read(buffer.as_mut_ptr(), buffer.len()) }?;
+        unsafe { self.read_elsewhere(buffer.as_mut_ptr(), buffer.len()) }?;
         Ok(buffer.as_ptr())
     }
 

@@ -3,8 +3,8 @@
 //! It runs only when called: each [`Engine::poll`] takes what software and the wire have brought,
 //! does a bounded amount of work, and returns. It does no input or output: packets go through
 //! [`wire::Wire`], wake-ups through [`event_queue::Interrupt`], the time of day comes from
-//! [`event_queue::Clock`], and memory of a GPU is accessed through [`crate::gpu::Gpu`], memory mapped on demand through
-//! [`crate::on_demand`].
+//! [`event_queue::Clock`], memory of a GPU is accessed through [`crate::gpu::Gpu`], and memory
+//! mapped on demand through [`crate::on_demand`].
 //!
 //! Each file uses only files of lower floors, and files to its left on its own floor:
 //!
