@@ -26,7 +26,7 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             // The settings of the cargo that runs the tests are not those of this build.
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
-    for program in ["smoke", "life", "ping_pong", "writer"] {
+    for program in ["smoke", "life", "loopback", "ping_pong", "writer"] {
         compile(&directory, program);
     }
     directory
@@ -143,13 +143,18 @@ macro_rules! life {
 
 life! { forks threads several_devices several_processes cycles }
 
-/// Both programs check that their data arrives; their figures are not judged.
+/// The programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
     let ping_pong = String::from_utf8(run("ping_pong", "200").stdout).expect("text");
     assert!(
         ping_pong.starts_with("round trip [us]: min "),
         "{ping_pong}"
+    );
+    let loopback = String::from_utf8(run("loopback", "200").stdout).expect("text");
+    assert!(
+        loopback.starts_with("write and ACK [us]: min "),
+        "{loopback}"
     );
     let writer = String::from_utf8(run("writer", "200").stdout).expect("text");
     assert!(
