@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
-use rustix::thread::{sched_getaffinity, sched_yield, set_current_timer_slack};
+use rustix::thread::{
+    CpuSet, sched_getaffinity, sched_setaffinity, sched_yield, set_current_timer_slack,
+};
 
 /// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
 /// wakes preempts a thread with a longer slice more often, instead of waiting some milliseconds for
@@ -18,8 +20,15 @@ const SLICE: u64 = 100_000;
 /// Interval at which the load of the machine is read.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Detects whether a spinning thread takes a CPU from another thread.
+/// Interval at which a thread follows those that wake it to another CPU.
+const MOVE: Duration = Duration::from_millis(10);
+
+/// Chooses whether the calling thread may spin, and its CPU while it does not.
 pub struct Cpus {
+    /// The CPUs that the thread could use at first; `None` if they are unknown.
+    usable: Option<CpuSet>,
+    /// The CPU to which the thread is bound, and since when.
+    bound: Option<(usize, Instant)>,
     /// `/proc/loadavg`, with the number of runnable threads.
     load: Option<File>,
     checked: Option<Instant>,
@@ -30,6 +39,8 @@ impl Cpus {
     /// Opens the load of the machine.
     pub fn new() -> Self {
         Self {
+            usable: sched_getaffinity(None).ok(),
+            bound: None,
             load: File::open("/proc/loadavg").ok(),
             checked: None,
             to_spare: true,
@@ -44,12 +55,40 @@ impl Cpus {
         if self.checked.is_none_or(|checked| now - checked >= INTERVAL) {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
-            self.to_spare = match (self.wanted(), usable()) {
-                (Some(wanted), Some(usable)) => wanted <= usable,
+            self.to_spare = match (self.wanted(), &self.usable) {
+                (Some(wanted), Some(usable)) => wanted <= usable.count() as usize,
                 _ => true,
             };
         }
         self.to_spare
+    }
+
+    /// Binds the thread to the CPU of the threads that wake it. There a wake-up takes a
+    /// microsecond; on another CPU, which must be interrupted, it takes many times as long.
+    pub fn follow(&mut self, cpu: usize, now: Instant) {
+        let is_early = |&(bound, since): &(usize, Instant)| bound == cpu || now - since < MOVE;
+        if self.bound.as_ref().is_some_and(is_early) {
+            return;
+        }
+        let Some(usable) = &self.usable else {
+            return;
+        };
+        let mut only = CpuSet::new();
+        if cpu < CpuSet::MAX_CPU && usable.is_set(cpu) {
+            only.set(cpu);
+            if sched_setaffinity(None, &only).is_ok() {
+                self.bound = Some((cpu, now));
+            }
+        }
+    }
+
+    /// Lets the thread use all its CPUs again.
+    pub fn unbind(&mut self) {
+        if self.bound.take().is_some()
+            && let Some(usable) = &self.usable
+        {
+            let _ = sched_setaffinity(None, usable);
+        }
     }
 
     /// Returns the number of runnable threads.
@@ -64,13 +103,6 @@ impl Cpus {
 fn running(line: &str) -> Option<usize> {
     let (running, _) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
-}
-
-/// Returns the number of CPUs that this thread may use.
-fn usable() -> Option<usize> {
-    sched_getaffinity(None)
-        .ok()
-        .map(|cpus| cpus.count() as usize)
 }
 
 /// Yields the CPU. Returns whether another thread needed it and ran.
@@ -187,6 +219,8 @@ mod tests {
     fn reads_load_at_intervals() {
         let now = Instant::now();
         let mut cpus = Cpus {
+            usable: None,
+            bound: None,
             load: None,
             checked: Some(now),
             to_spare: false,

@@ -197,6 +197,9 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
                 SHORTEST_NAP_WITHOUT_PRIORITY
             };
         }
+        if wanted == Scheduling::Ordinary {
+            cpus.unbind();
+        }
         if spins {
             let mut traffic = false;
             for _ in 0..POLLS_PER_READING {
@@ -214,6 +217,11 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             attend(seen);
         } else {
             park(seen, &mut served, now, shortest_nap);
+            if wanted == Scheduling::Preempting
+                && let Some(cpu) = served.iter().find_map(ServedNic::take_waker)
+            {
+                cpus.follow(cpu, now);
+            }
         }
     }
 }
@@ -264,6 +272,12 @@ impl ServedNic {
         };
         let next_packet = self.nic.time_to_next_packet();
         next_packet.map_or(nap, |time| nap.min(time))
+    }
+
+    /// Returns the CPU of a peer that woke the thread for this device since the last call.
+    fn take_waker(&self) -> Option<usize> {
+        let waker = self.nic.port().waker().swap(0, Ordering::Relaxed);
+        waker.checked_sub(1).map(|cpu| cpu as usize)
     }
 
     /// Runs the engine if no other thread does. True if there was traffic.

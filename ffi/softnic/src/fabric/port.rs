@@ -23,6 +23,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x06");
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
+const WAKER_AT: usize = 68;
 const LANES_AT: usize = 128;
 const ENDPOINTS_AT: usize = 192;
 /// The resources that each LNI of the owner uses, by its number.
@@ -171,6 +172,12 @@ impl Port {
     /// Returns the word that is 1 while the engine thread of the owner sleeps.
     pub fn parked(&self) -> &AtomicU32 {
         self.pages.word32(PARKED_AT)
+    }
+
+    /// Returns the word with the CPU of the last sender that woke the engine thread, plus 1; 0 if
+    /// none did.
+    pub fn waker(&self) -> &AtomicU32 {
+        self.pages.word32(WAKER_AT)
     }
 
     /// Publishes the resources in use by an LNI.
