@@ -26,7 +26,14 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             // The settings of the cargo that runs the tests are not those of this build.
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     );
-    for program in ["smoke", "life", "loopback", "ping_pong", "writer"] {
+    for program in [
+        "smoke",
+        "life",
+        "counters",
+        "loopback",
+        "ping_pong",
+        "writer",
+    ] {
         compile(&directory, program);
     }
     directory
@@ -56,6 +63,11 @@ fn succeed(command: &mut Command) -> Output {
 
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
+    run_with(program, argument, "")
+}
+
+/// As [`run`], with a choice of the doorbells that trap.
+fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
@@ -63,6 +75,7 @@ fn run(program: &str, argument: &str) -> Output {
             .arg(BUILT.join(program))
             .arg(argument)
             .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())
+            .env("CXIDIAG_TRAP_DOORBELLS", trapped)
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
@@ -143,24 +156,80 @@ macro_rules! life {
 
 life! { forks threads several_devices several_processes cycles }
 
+/// Tests of the program `counters`, whose doorbells trap by default.
+macro_rules! counters {
+    ($($name:ident: $test:literal)*) => {$(
+        #[test]
+        fn $name() {
+            run("counters", $test);
+        }
+    )*};
+}
+
+counters! {
+    counts_each_store_to_doorbell: "stores"
+    executes_commands_before_later_stores: "order"
+    counts_stores_of_all_forms: "forms"
+    leaves_faults_of_program_to_its_handler: "handlers"
+    fault_kills_program_without_handler: "kills"
+    children_change_no_counter_of_parent: "children"
+    doorbell_of_destroyed_counter_is_not_memory: "destroyed"
+}
+
 /// The programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
-    let ping_pong = String::from_utf8(run("ping_pong", "200").stdout).expect("text");
-    assert!(
-        ping_pong.starts_with("round trip [us]: min "),
-        "{ping_pong}"
-    );
-    let loopback = String::from_utf8(run("loopback", "200").stdout).expect("text");
-    assert!(
-        loopback.starts_with("write and ACK [us]: min "),
-        "{loopback}"
-    );
-    let writer = String::from_utf8(run("writer", "200").stdout).expect("text");
-    assert!(
-        writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
-        "{writer}"
-    );
+    for trapped in ["none", "counters", "all"] {
+        let output = |program| {
+            let output = run_with(program, "200", trapped);
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let ping_pong = output("ping_pong");
+        assert!(
+            ping_pong.starts_with("round trip [us]: min "),
+            "{ping_pong}"
+        );
+        let loopback = output("loopback");
+        assert!(
+            loopback.starts_with("write and ACK [us]: min "),
+            "{loopback}"
+        );
+        let writer = output("writer");
+        assert!(
+            writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
+            "{writer}"
+        );
+    }
+}
+
+/// Programs with threads, children and several devices ring doorbells of queues that trap.
+#[test]
+fn doorbells_of_queues_trap_on_request() {
+    run_with("smoke", "", "all");
+    for test in [
+        "forks",
+        "threads",
+        "several_devices",
+        "several_processes",
+        "cycles",
+    ] {
+        run_with("life", test, "all");
+    }
+    for test in ["stores", "order", "forms", "handlers", "children"] {
+        run_with("counters", test, "all");
+    }
+}
+
+#[test]
+fn rejects_unknown_choice_of_doorbells() {
+    let output = Command::new(Path::new(PACKAGING).join("cxi-softnic"))
+        .arg(BUILT.join("loopback"))
+        .env("CXI_SOFTNIC_LIBRARY_DIR", BUILT.as_os_str())
+        .env("CXIDIAG_TRAP_DOORBELLS", "some")
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("rig.dev) is -22, not 0"), "{said}");
 }
 
 fn text(value: &Value) -> String {

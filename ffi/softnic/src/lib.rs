@@ -17,8 +17,12 @@
 //! | `environment` | the NICs of a machine, from environment variables |
 //! | `fork` | files that child processes must not inherit |
 //! | `fork_marks` | memory that child processes do not inherit, on request |
+//! | `trap` | doorbells whose stores the library notices |
 //! | `pages` | memory shared with other threads and processes |
 //! | `gpu` | memory of GPUs |
+
+// Doorbells trap on x86-64 only. Other machines have no use for what handles their stores.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod cpu;
 mod engine;
@@ -33,6 +37,7 @@ mod nic;
 mod pages;
 mod prefetch;
 mod runner;
+mod trap;
 
 pub use libcxi::api;
 

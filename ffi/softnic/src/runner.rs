@@ -31,6 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
 use crate::fabric::{self, Port};
 use crate::nic::Nic;
+use crate::trap;
 
 /// Time without `progress` after which the engine thread takes a device over. Longer than the
 /// default gap of 1 ms between iterations of the latency tools.
@@ -216,6 +217,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         } else if served.iter().any(|device| !device.alone) {
             attend(seen);
         } else {
+            trap::check_handler();
             park(seen, &mut served, now, shortest_nap);
             if wanted == Scheduling::Preempting
                 && let Some(cpu) = served.iter().find_map(ServedNic::take_waker)
@@ -267,7 +269,9 @@ impl ServedNic {
     /// nothing wakes the thread then.
     fn nap(&self, now: Instant, shortest_nap: Duration) -> Duration {
         let nap = match self.calls {
-            0 => nap(now - self.busy.unwrap_or(self.attended), shortest_nap),
+            0 if self.nic.needs_polls() => {
+                nap(now - self.busy.unwrap_or(self.attended), shortest_nap)
+            }
             _ => NAP,
         };
         let next_packet = self.nic.time_to_next_packet();
@@ -282,7 +286,8 @@ impl ServedNic {
 
     /// Runs the engine if no other thread does. True if there was traffic.
     fn poll(&mut self, now: Instant) -> bool {
-        let traffic = self.alone && self.nic.calls() == self.calls && self.nic.poll();
+        let attended = !self.alone || self.nic.calls() != self.calls || self.nic.is_ringing();
+        let traffic = !attended && self.nic.poll();
         if traffic {
             self.busy = Some(now);
         }

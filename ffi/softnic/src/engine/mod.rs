@@ -31,6 +31,7 @@ mod completion;
 pub mod counter;
 mod counter_commands;
 mod deliver;
+mod doorbells;
 pub mod event_queue;
 mod events;
 mod get;
