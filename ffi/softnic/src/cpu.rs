@@ -20,6 +20,9 @@ const SLICE: u64 = 100_000;
 /// Interval at which the load of the machine is read.
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// Time after which a change is confirmed: other threads may have run for a moment only.
+const CONFIRMATION: Duration = Duration::from_millis(1);
+
 /// Interval at which a thread follows those that wake it to another CPU.
 const MOVE: Duration = Duration::from_millis(10);
 
@@ -32,7 +35,8 @@ pub struct Cpus {
     /// `/proc/loadavg`, with the number of runnable threads.
     load: Option<File>,
     checked: Option<Instant>,
-    to_spare: bool,
+    interval: Duration,
+    spare: Option<usize>,
 }
 
 impl Cpus {
@@ -43,24 +47,32 @@ impl Cpus {
             bound: None,
             load: File::open("/proc/loadavg").ok(),
             checked: None,
-            to_spare: true,
+            interval: INTERVAL,
+            spare: Some(1),
         }
     }
 
-    /// Whether there is a CPU for each runnable thread of the machine, the caller included.
+    /// Returns the number of idle CPUs if there is a CPU for each runnable thread of the machine,
+    /// the caller included; otherwise `None`.
     ///
     /// Threads are counted for the whole machine, and CPUs only as far as this thread may use them,
     /// so a process that is restricted to few CPUs of a busy machine sleeps instead of spinning.
-    pub fn one_to_spare(&mut self, now: Instant) -> bool {
-        if self.checked.is_none_or(|checked| now - checked >= INTERVAL) {
+    pub fn spare(&mut self, now: Instant) -> Option<usize> {
+        if self
+            .checked
+            .is_none_or(|checked| now - checked >= self.interval)
+        {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
-            self.to_spare = match (self.wanted(), &self.usable) {
-                (Some(wanted), Some(usable)) => wanted <= usable.count() as usize,
-                _ => true,
+            let spare = match (self.wanted(), &self.usable) {
+                (Some(wanted), Some(usable)) => (usable.count() as usize).checked_sub(wanted),
+                _ => Some(1),
             };
+            let is_change = spare.is_some() != self.spare.is_some();
+            self.interval = if is_change { CONFIRMATION } else { INTERVAL };
+            self.spare = spare;
         }
-        self.to_spare
+        self.spare
     }
 
     /// Binds the thread to the CPU of the threads that wake it. There a wake-up takes a
@@ -223,9 +235,14 @@ mod tests {
             bound: None,
             load: None,
             checked: Some(now),
-            to_spare: false,
+            interval: INTERVAL,
+            spare: None,
         };
-        assert!(!cpus.one_to_spare(now));
-        assert!(cpus.one_to_spare(now + INTERVAL));
+        assert_eq!(cpus.spare(now), None);
+        assert_eq!(cpus.spare(now + INTERVAL), Some(1));
+        // A change is confirmed soon.
+        assert_eq!(cpus.interval, CONFIRMATION);
+        assert_eq!(cpus.spare(now + INTERVAL + CONFIRMATION), Some(1));
+        assert_eq!(cpus.interval, INTERVAL);
     }
 }

@@ -271,6 +271,15 @@ impl Nic {
         engine.as_ref()?.wire.time_to_next_packet()
     }
 
+    /// Whether the program gave the NIC anything to do since the last call.
+    pub fn take_commanded(&self) -> bool {
+        let Ok(mut engine) = self.lock() else {
+            return false;
+        };
+        let engine = engine.as_mut();
+        engine.is_some_and(|engine| std::mem::take(&mut engine.commanded))
+    }
+
     /// Whether a thread that rang a doorbell runs the engine.
     pub fn is_ringing(&self) -> bool {
         self.ringing.load(Ordering::Relaxed) != 0

@@ -58,7 +58,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(20);
 
 /// Shortest nap without real-time priority. Shorter naps do not find commands sooner on average:
 /// the kernel lets a thread that wakes more often preempt the served program less often.
-const SHORTEST_NAP_WITHOUT_PRIORITY: Duration = Duration::from_micros(50);
+const SHORTEST_NAP_WITHOUT_PRIORITY: Duration = Duration::from_micros(20);
 
 /// Interval of the search for dead peers.
 const PROBE: Duration = Duration::from_millis(100);
@@ -150,6 +150,8 @@ struct ServedNic {
     attended: Instant,
     /// When the thread last handled traffic.
     busy: Option<Instant>,
+    /// When the thread last found commands of the program.
+    commanded: Option<Instant>,
     /// No other thread polls the device.
     alone: bool,
 }
@@ -183,7 +185,12 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             device.poll(now);
         }
         let hot = served.iter().any(|device| device.is_hot(now));
-        let spins = hot && cpus.one_to_spare(now);
+        let spins = hot
+            && match cpus.spare(now) {
+                None => false,
+                Some(0) => served.iter().any(|device| device.needs_cpu(now)),
+                Some(_) => true,
+            };
         // Programs that call `progress` do not depend on how soon the thread polls their queues.
         let wanted = if !spins && served.iter().all(|device| device.calls == 0) {
             Scheduling::Preempting
@@ -240,6 +247,7 @@ fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<Nic>]) {
                 calls,
                 attended: now,
                 busy: None,
+                commanded: None,
                 alone: false,
             });
         }
@@ -265,12 +273,20 @@ impl ServedNic {
         self.alone && self.busy.is_some_and(|busy| now - busy < HOT)
     }
 
+    /// Whether the thread may spin for a hot device on the last idle CPU. Where a program without
+    /// `progress` only receives, it leaves that CPU to the engine thread of its peer: packets wake
+    /// this thread, but the doorbells of the peer's program wake none.
+    fn needs_cpu(&self, now: Instant) -> bool {
+        let is_recent = |commanded| now - commanded < HOT;
+        self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
+    }
+
     /// Returns how long to sleep. No longer than until the next received packet is due, because
     /// nothing wakes the thread then.
     fn nap(&self, now: Instant, shortest_nap: Duration) -> Duration {
         let nap = match self.calls {
             0 if self.nic.needs_polls() => {
-                nap(now - self.busy.unwrap_or(self.attended), shortest_nap)
+                nap(now - self.commanded.unwrap_or(self.attended), shortest_nap)
             }
             _ => NAP,
         };
@@ -290,12 +306,15 @@ impl ServedNic {
         let traffic = !attended && self.nic.poll();
         if traffic {
             self.busy = Some(now);
+            if self.calls == 0 && self.nic.take_commanded() {
+                self.commanded = Some(now);
+            }
         }
         traffic
     }
 }
 
-/// Returns how long to sleep after a time without traffic: an eighth of it. So a command after a
+/// Returns how long to sleep after a time without commands: an eighth of it. So a command after a
 /// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
 fn nap(idle: Duration, shortest: Duration) -> Duration {
     (idle / 8).clamp(shortest, SHORT_NAP)

@@ -101,7 +101,10 @@ impl<W: Wire> Engine<W> {
     pub fn poll(&mut self) -> bool {
         let mut worked = self.retry();
         worked |= self.send_replies();
-        worked |= self.counters.poll_doorbells(&mut self.eqs);
+        if self.counters.poll_doorbells(&mut self.eqs) {
+            self.commanded = true;
+            worked = true;
+        }
         let mut nic = Surroundings {
             wire: &mut self.wire,
             lnis: &self.lnis,
@@ -113,7 +116,9 @@ impl<W: Wire> Engine<W> {
         };
         for number in 0..self.tx.len() {
             if let Some(queue) = self.tx.get_mut(number) {
-                worked |= queue.run(number, &mut nic);
+                let ran = queue.run(number, &mut nic);
+                self.commanded |= ran;
+                worked |= ran;
             }
         }
         let mut portals = Portals {
@@ -133,6 +138,7 @@ impl<W: Wire> Engine<W> {
                 && queue.run(number, &mut portals)
             {
                 worked = true;
+                self.commanded = true;
                 self.remembered = None;
             }
         }

@@ -34,6 +34,8 @@ pub struct Engine<W> {
     pub entries: usize,
     /// Number of event queues with an event interrupt.
     pub interrupting: usize,
+    /// There were commands or stores to doorbells since this was last reset.
+    pub commanded: bool,
     /// The counts of destroyed queues.
     pub(super) retired: Telemetry,
     /// The NIC issues the gets of rendezvous puts, not software (nic.md 10.3).
@@ -64,6 +66,7 @@ impl<W: Wire> Engine<W> {
             counters: Counters::new(),
             entries: 0,
             interrupting: 0,
+            commanded: false,
             retired: Telemetry::default(),
             rendezvous_gets: true,
             transactions: Transactions::default(),
