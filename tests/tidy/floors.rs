@@ -92,6 +92,7 @@ const ENGINE: House = House {
             "atomics",
             "completion",
             "deliver",
+            "doorbells",
             "get",
             "put",
         ],

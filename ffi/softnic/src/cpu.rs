@@ -148,13 +148,13 @@ pub fn wake_on_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Sets the scheduling of the calling thread; true if it has real-time priority then. What the
-/// kernel refuses remains unchanged, and affects only speed.
+/// Sets the scheduling of the calling thread. What the kernel refuses remains unchanged, and affects
+/// only speed.
 ///
 /// A preempting thread gets the lowest real-time priority, which root and users with a limit for it
 /// (`ulimit -r`) may have; otherwise a short time slice, with which it rarely waits for the end of
 /// a longer slice.
-pub fn adopt(scheduling: Scheduling) -> bool {
+pub fn adopt(scheduling: Scheduling) {
     let may_preempt = scheduling == Scheduling::Preempting
         && set_scheduling(&libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
@@ -167,7 +167,6 @@ pub fn adopt(scheduling: Scheduling) -> bool {
             ..ordinary()
         });
     }
-    may_preempt
 }
 
 fn ordinary() -> libc::sched_attr {
@@ -225,6 +224,25 @@ mod tests {
                 while !ended.load(std::sync::atomic::Ordering::Relaxed) {}
             });
         });
+    }
+
+    #[test]
+    fn follows_to_usable_cpu_until_unbound() {
+        std::thread::spawn(|| {
+            let mut cpus = Cpus::new();
+            let all = sched_getaffinity(None).unwrap();
+            let cpu = (0..CpuSet::MAX_CPU).rfind(|&cpu| all.is_set(cpu)).unwrap();
+            let now = Instant::now();
+            cpus.follow(CpuSet::MAX_CPU, now);
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            cpus.follow(cpu, now);
+            let bound = sched_getaffinity(None).unwrap();
+            assert!(bound.count() == 1 && bound.is_set(cpu));
+            cpus.unbind();
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

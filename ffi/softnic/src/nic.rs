@@ -330,7 +330,6 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::fabric;
 
     #[test]
     fn sender_wakes_thread_that_sleeps() {
@@ -348,5 +347,7 @@ mod tests {
             awake.store(true, Ordering::Relaxed);
         });
         assert_eq!(nic.port().parked().load(Ordering::Relaxed), 0);
+        // The sender left its CPU.
+        assert_ne!(nic.port().waker().load(Ordering::Relaxed), 0);
     }
 }

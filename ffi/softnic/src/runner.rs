@@ -15,7 +15,9 @@
 //! spare CPU. Two busy programs on two cores do not compete with a third spinning thread.
 //!
 //! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
-//! write their queues, so it polls after naps that grow with the time without traffic ([`nap`]).
+//! write doorbells that do not trap, so it polls after naps that grow with the time without
+//! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps, the
+//! thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -52,13 +54,9 @@ const NAP: Duration = Duration::from_millis(10);
 /// Longest nap for programs that never called `progress`, whose doorbells do not wake the thread.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 
-/// Shortest nap, directly after traffic. Putting a thread to sleep takes the kernel some ten
-/// microseconds, so shorter naps would amount to spinning.
+/// Shortest nap, directly after a command. Putting a thread to sleep takes the kernel some ten
+/// microseconds, and with real-time priority shorter naps leave the program too little of its CPU.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-
-/// Shortest nap without real-time priority. Shorter naps do not find commands sooner on average:
-/// the kernel lets a thread that wakes more often preempt the served program less often.
-const SHORTEST_NAP_WITHOUT_PRIORITY: Duration = Duration::from_micros(20);
 
 /// Interval of the search for dead peers.
 const PROBE: Duration = Duration::from_millis(100);
@@ -161,7 +159,6 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
     wake_on_time();
     let mut cpus = Cpus::new();
     let mut scheduling = None;
-    let mut shortest_nap = SHORTEST_NAP_WITHOUT_PRIORITY;
     let mut served: Vec<ServedNic> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
@@ -199,11 +196,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         };
         if scheduling != Some(wanted) {
             scheduling = Some(wanted);
-            shortest_nap = if cpu::adopt(wanted) {
-                SHORTEST_NAP
-            } else {
-                SHORTEST_NAP_WITHOUT_PRIORITY
-            };
+            cpu::adopt(wanted);
         }
         if wanted == Scheduling::Ordinary {
             cpus.unbind();
@@ -225,7 +218,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             attend(seen);
         } else {
             trap::check_handler();
-            park(seen, &mut served, now, shortest_nap);
+            park(seen, &mut served, now);
             if wanted == Scheduling::Preempting
                 && let Some(cpu) = served.iter().find_map(ServedNic::take_waker)
             {
@@ -283,11 +276,9 @@ impl ServedNic {
 
     /// Returns how long to sleep. No longer than until the next received packet is due, because
     /// nothing wakes the thread then.
-    fn nap(&self, now: Instant, shortest_nap: Duration) -> Duration {
+    fn nap(&self, now: Instant) -> Duration {
         let nap = match self.calls {
-            0 if self.nic.needs_polls() => {
-                nap(now - self.commanded.unwrap_or(self.attended), shortest_nap)
-            }
+            0 if self.nic.needs_polls() => nap(now - self.commanded.unwrap_or(self.attended)),
             _ => NAP,
         };
         let next_packet = self.nic.time_to_next_packet();
@@ -316,8 +307,8 @@ impl ServedNic {
 
 /// Returns how long to sleep after a time without commands: an eighth of it. So a command after a
 /// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
-fn nap(idle: Duration, shortest: Duration) -> Duration {
-    (idle / 8).clamp(shortest, SHORT_NAP)
+fn nap(idle: Duration) -> Duration {
+    (idle / 8).clamp(SHORTEST_NAP, SHORT_NAP)
 }
 
 /// Sleeps for a tick, or until there is a message.
@@ -328,7 +319,7 @@ fn attend(seen: u32) {
 
 /// Sleeps until a peer sends to one of the devices, none of which another thread polls, or the nap
 /// ends.
-fn park(seen: u32, served: &mut [ServedNic], now: Instant, shortest_nap: Duration) {
+fn park(seen: u32, served: &mut [ServedNic], now: Instant) {
     for device in &mut *served {
         device.nic.port().parked().store(1, Ordering::Relaxed);
     }
@@ -339,7 +330,7 @@ fn park(seen: u32, served: &mut [ServedNic], now: Instant, shortest_nap: Duratio
         traffic |= device.poll(now);
     }
     if !traffic {
-        let naps = served.iter().map(|device| device.nap(now, shortest_nap));
+        let naps = served.iter().map(|device| device.nap(now));
         sleep(served, naps.min().unwrap_or(NAP));
     }
     for device in served {

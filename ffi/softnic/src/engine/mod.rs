@@ -10,7 +10,7 @@
 //! | floor | files | concept |
 //! |---|---|---|
 //! | 10 | `mod` | polling, failed peers, removal of objects |
-//! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver` | received packets |
+//! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver`; `doorbells` | received packets; stores that trap |
 //! | 8 | `state` | all objects of one open NIC |
 //! | 7 | `remembered`, `transmit`, `target_commands`, `target_queue` | the landing of the last put; command queues, and what their commands do |
 //! | 6 | `matching`, `counter_commands`, `rendezvous` | matching; commands about counters; gets of rendezvous puts |

@@ -222,9 +222,9 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
     }
     let mut mask = context.uc_sigmask;
     for number in 1..=libc::SIGRTMAX() {
-        // SAFETY: the set is initialized, and the number that of a signal or refused.
+        // SAFETY: the set is initialized, and other numbers are refused.
         if unsafe { libc::sigismember(&previous.sa_mask, number) } == 1 {
-            // SAFETY: as above.
+            // SAFETY: the set is initialized, and the number is that of a signal.
             unsafe { libc::sigaddset(&mut mask, number) };
         }
     }
