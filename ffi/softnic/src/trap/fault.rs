@@ -247,3 +247,35 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
         handler(signal);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    #[test]
+    fn leaves_alternate_stack_for_that_of_interrupted_code() {
+        // SAFETY: all fields are integers or pointers, for which zero is a value.
+        let mut context: libc::ucontext_t = unsafe { MaybeUninit::zeroed().assume_init() };
+        let interrupted = vec![0_u8; 1 << 20];
+        let range = interrupted.as_ptr_range();
+        context.uc_mcontext.gregs[libc::REG_RSP as usize] = range.end.addr() as i64;
+        let run = |context: &libc::ucontext_t| {
+            let mut place = null();
+            let mut work = || {
+                let local = black_box([7_u8; 64]);
+                place = black_box(&local).as_ptr();
+                true
+            };
+            assert!(on_stack_of_thread(context, &mut work));
+            place
+        };
+        assert!(!range.contains(&run(&context)));
+        // The stack of this thread becomes the alternate one.
+        let size = 1 << 16;
+        context.uc_stack.ss_sp = std::ptr::without_provenance_mut((&raw const size).addr() - size);
+        context.uc_stack.ss_size = 2 * size;
+        assert!(range.contains(&run(&context)));
+    }
+}
