@@ -33,6 +33,8 @@ static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "life",
         "services",
         "on_demand",
+        "counters",
+        "loopback",
         "ping_pong",
         "writer",
     ] {
@@ -75,6 +77,12 @@ fn wrapper() -> Command {
 /// Runs a program on the library as users do, on its own fabric.
 fn run(program: &str, argument: &str) -> Output {
     run_under(&[], program, argument)
+}
+
+/// As [`run`], with a choice of the doorbells that trap.
+fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
+    let choice = format!("CXIDIAG_TRAP_DOORBELLS={trapped}");
+    run_under(&["env", &choice], program, argument)
 }
 
 /// Runs a program on the library under another program, such as a debugger.
@@ -172,19 +180,68 @@ fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");
 }
 
-/// Both programs check that their data arrives; their figures are not judged.
+/// Tests of the program `counters`, whose doorbells trap by default.
+macro_rules! counters {
+    ($($name:ident: $test:literal)*) => {$(
+        #[test]
+        fn $name() {
+            run("counters", $test);
+        }
+    )*};
+}
+
+counters! {
+    counts_each_store_to_doorbell: "stores"
+    executes_commands_before_later_stores: "order"
+    counts_stores_of_all_forms: "forms"
+    leaves_faults_of_program_to_its_handler: "handlers"
+    fault_kills_program_without_handler: "kills"
+    children_change_no_counter_of_parent: "children"
+    doorbell_of_destroyed_counter_is_not_memory: "destroyed"
+}
+
+/// The programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
-    let ping_pong = String::from_utf8(run("ping_pong", "200").stdout).expect("text");
-    assert!(
-        ping_pong.starts_with("round trip [us]: min "),
-        "{ping_pong}"
-    );
-    let writer = String::from_utf8(run("writer", "200").stdout).expect("text");
-    assert!(
-        writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
-        "{writer}"
-    );
+    for trapped in ["none", "counters", "all"] {
+        let output = |program| {
+            let output = run_with(program, "200", trapped);
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let ping_pong = output("ping_pong");
+        assert!(
+            ping_pong.starts_with("round trip [us]: min "),
+            "{ping_pong}"
+        );
+        let loopback = output("loopback");
+        assert!(
+            loopback.starts_with("write and ACK [us]: min "),
+            "{loopback}"
+        );
+        let writer = output("writer");
+        assert!(
+            writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
+            "{writer}"
+        );
+    }
+}
+
+/// Programs with threads, children and several devices ring doorbells of queues that trap.
+#[test]
+fn doorbells_of_queues_trap_on_request() {
+    run_with("smoke", "", "all");
+    for test in [
+        "forks",
+        "threads",
+        "several_devices",
+        "several_processes",
+        "cycles",
+    ] {
+        run_with("life", test, "all");
+    }
+    for test in ["stores", "order", "forms", "handlers", "children"] {
+        run_with("counters", test, "all");
+    }
 }
 
 /// The calls and commands of libfabric's provider, with gets of rendezvous by the NIC and by software.
@@ -406,6 +463,12 @@ fn wrapper_needs_program_and_library() {
     fails(wrapper().args(["--no-sys", "/nowhere"]), 127, missing);
     let invalid = "CXIDIAG_NICS=0: expected a number from 1 to 100";
     fails(wrapper().arg("true").env("CXIDIAG_NICS", "0"), 2, invalid);
+    let invalid = "CXIDIAG_TRAP_DOORBELLS=some: expected none, counters or all";
+    fails(
+        wrapper().arg("true").env("CXIDIAG_TRAP_DOORBELLS", "some"),
+        2,
+        invalid,
+    );
     // The program's own library path comes second, and the wrapper exits with its status.
     let output = wrapper()
         .args(["--no-sys", "sh", "-c", "echo $LD_LIBRARY_PATH; exit 7"])

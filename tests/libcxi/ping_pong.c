@@ -5,21 +5,7 @@
 #include <sys/wait.h>
 
 #include "rig.h"
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
-}
-
-static int ascending(const void *one, const void *other)
-{
-	double a = *(const double *)one, b = *(const double *)other;
-
-	return (a > b) - (a < b);
-}
+#include "timing.h"
 
 /* One process: writes its address to a pipe and reads the other's */
 static void play(unsigned int device, int out, int in, unsigned int rounds, bool serves)
@@ -27,7 +13,7 @@ static void play(unsigned int device, int out, int in, unsigned int rounds, bool
 	struct rig rig = rig_open(device);
 	struct portal portal = portal_open(&rig, 0, false);
 	uint32_t mine = own_dfa(&rig, 0), theirs;
-	double *trips = calloc(rounds, sizeof(*trips)), sum = 0;
+	double *trips = calloc(rounds, sizeof(*trips));
 	uint8_t command[32] = { 0 }, state[32] = { 0 };
 
 	link_all(&rig, &portal, C_PTL_LIST_PRIORITY, 0, iova(rig.md, rig.memory), PAGE);
@@ -60,14 +46,9 @@ static void play(unsigned int device, int out, int in, unsigned int rounds, bool
 			}
 		}
 		trips[round - 1] = now() - start;
-		sum += trips[round - 1];
 	}
-	if (!serves) {
-		qsort(trips, rounds, sizeof(*trips), ascending);
-		printf("round trip [us]: min %.1f median %.1f p90 %.1f p99 %.1f max %.1f mean %.1f\n",
-		       trips[0], trips[rounds / 2], trips[rounds * 9 / 10], trips[rounds * 99 / 100],
-		       trips[rounds - 1], sum / rounds);
-	}
+	if (!serves)
+		print_times("round trip", trips, rounds);
 	/* The last put must have left before its sender goes */
 	CHECK(write(out, &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(in, &theirs, sizeof(theirs)) == sizeof(theirs));

@@ -7,24 +7,10 @@
 #include <sys/wait.h>
 
 #include "rig.h"
+#include "timing.h"
 
 #define UNDER_WAY 16
 #define LARGE 65536
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
-}
-
-static int ascending(const void *one, const void *other)
-{
-	double a = *(const double *)one, b = *(const double *)other;
-
-	return (a > b) - (a < b);
-}
 
 static void be_written(int out, int in, unsigned int writes)
 {
@@ -52,7 +38,7 @@ static void be_written(int out, int in, unsigned int writes)
 static void write_all(int out, int in, unsigned int writes)
 {
 	struct rig rig = rig_open(0);
-	double *times = calloc(writes, sizeof(*times)), sum = 0, start;
+	double *times = calloc(writes, sizeof(*times)), start;
 	uint8_t command[64];
 	uint32_t theirs;
 
@@ -67,14 +53,10 @@ static void write_all(int out, int in, unsigned int writes)
 		while (!eq_peek(rig.ini.eq))
 			;
 		times[round - 1] = now() - start;
-		sum += times[round - 1];
 		await(&rig.ini, C_EVENT_ACK, C_RC_OK);
 		done(&rig.ini);
 	}
-	qsort(times, writes, sizeof(*times), ascending);
-	printf("write and ACK [us]: min %.1f median %.1f p90 %.1f p99 %.1f max %.1f mean %.1f\n", times[0],
-	       times[writes / 2], times[writes * 9 / 10], times[writes * 99 / 100], times[writes - 1],
-	       sum / writes);
+	print_times("write and ACK", times, writes);
 	for (unsigned int at = LARGE; at < 2 * LARGE; at++)
 		rig.memory[at] = at * 7;
 	put_bits(command, CMD_LOCAL_ADDR, iova(rig.md, rig.memory + LARGE));

@@ -100,6 +100,7 @@ const ENGINE: House = House {
             "atomics",
             "completion",
             "deliver",
+            "doorbells",
             "get",
             "put",
         ],

@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
-use rustix::thread::{sched_getaffinity, sched_yield, set_current_timer_slack};
+use rustix::thread::{
+    CpuSet, sched_getaffinity, sched_setaffinity, sched_yield, set_current_timer_slack,
+};
 
 /// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
 /// wakes preempts a thread with a longer slice more often, instead of waiting some milliseconds for
@@ -18,38 +20,87 @@ const SLICE: u64 = 100_000;
 /// Interval at which the load of the machine is read.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Detects whether a spinning thread takes a CPU from another thread.
+/// Time after which a change is confirmed: other threads may have run for a moment only.
+const CONFIRMATION: Duration = Duration::from_millis(1);
+
+/// Interval at which a thread follows those that wake it to another CPU.
+const MOVE: Duration = Duration::from_millis(10);
+
+/// Chooses whether the calling thread may spin, and its CPU while it does not.
 pub struct Cpus {
+    /// The CPUs that the thread could use at first; `None` if they are unknown.
+    usable: Option<CpuSet>,
+    /// The CPU to which the thread is bound, and since when.
+    bound: Option<(usize, Instant)>,
     /// `/proc/loadavg`, with the number of runnable threads.
     load: Option<File>,
     checked: Option<Instant>,
-    to_spare: bool,
+    interval: Duration,
+    spare: Option<usize>,
 }
 
 impl Cpus {
     /// Opens the load of the machine.
     pub fn new() -> Self {
         Self {
+            usable: sched_getaffinity(None).ok(),
+            bound: None,
             load: File::open("/proc/loadavg").ok(),
             checked: None,
-            to_spare: true,
+            interval: INTERVAL,
+            spare: Some(1),
         }
     }
 
-    /// Whether there is a CPU for each runnable thread of the machine, the caller included.
+    /// Returns the number of idle CPUs if there is a CPU for each runnable thread of the machine,
+    /// the caller included; otherwise `None`.
     ///
     /// Threads are counted for the whole machine, and CPUs only as far as this thread may use them,
     /// so a process that is restricted to few CPUs of a busy machine sleeps instead of spinning.
-    pub fn one_to_spare(&mut self, now: Instant) -> bool {
-        if self.checked.is_none_or(|checked| now - checked >= INTERVAL) {
+    pub fn spare(&mut self, now: Instant) -> Option<usize> {
+        if self
+            .checked
+            .is_none_or(|checked| now - checked >= self.interval)
+        {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
-            self.to_spare = match (self.wanted(), usable()) {
-                (Some(wanted), Some(usable)) => wanted <= usable,
-                _ => true,
+            let spare = match (self.wanted(), &self.usable) {
+                (Some(wanted), Some(usable)) => (usable.count() as usize).checked_sub(wanted),
+                _ => Some(1),
             };
+            let is_change = spare.is_some() != self.spare.is_some();
+            self.interval = if is_change { CONFIRMATION } else { INTERVAL };
+            self.spare = spare;
         }
-        self.to_spare
+        self.spare
+    }
+
+    /// Binds the thread to the CPU of the threads that wake it. There a wake-up takes a
+    /// microsecond; on another CPU, which must be interrupted, it takes many times as long.
+    pub fn follow(&mut self, cpu: usize, now: Instant) {
+        let is_early = |&(bound, since): &(usize, Instant)| bound == cpu || now - since < MOVE;
+        if self.bound.as_ref().is_some_and(is_early) {
+            return;
+        }
+        let Some(usable) = &self.usable else {
+            return;
+        };
+        let mut only = CpuSet::new();
+        if cpu < CpuSet::MAX_CPU && usable.is_set(cpu) {
+            only.set(cpu);
+            if sched_setaffinity(None, &only).is_ok() {
+                self.bound = Some((cpu, now));
+            }
+        }
+    }
+
+    /// Lets the thread use all its CPUs again.
+    pub fn unbind(&mut self) {
+        if self.bound.take().is_some()
+            && let Some(usable) = &self.usable
+        {
+            let _ = sched_setaffinity(None, usable);
+        }
     }
 
     /// Returns the number of runnable threads.
@@ -64,13 +115,6 @@ impl Cpus {
 fn running(line: &str) -> Option<usize> {
     let (running, _) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
-}
-
-/// Returns the number of CPUs that this thread may use.
-fn usable() -> Option<usize> {
-    sched_getaffinity(None)
-        .ok()
-        .map(|cpus| cpus.count() as usize)
 }
 
 /// Yields the CPU. Returns whether another thread needed it and ran.
@@ -104,13 +148,13 @@ pub fn wake_on_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Sets the scheduling of the calling thread; true if it has real-time priority then. What the
-/// kernel refuses remains unchanged, and affects only speed.
+/// Sets the scheduling of the calling thread. What the kernel refuses remains unchanged, and affects
+/// only speed.
 ///
 /// A preempting thread gets the lowest real-time priority, which root and users with a limit for it
 /// (`ulimit -r`) may have; otherwise a short time slice, with which it rarely waits for the end of
 /// a longer slice.
-pub fn adopt(scheduling: Scheduling) -> bool {
+pub fn adopt(scheduling: Scheduling) {
     let may_preempt = scheduling == Scheduling::Preempting
         && set_scheduling(&libc::sched_attr {
             sched_policy: libc::SCHED_FIFO as u32,
@@ -123,7 +167,6 @@ pub fn adopt(scheduling: Scheduling) -> bool {
             ..ordinary()
         });
     }
-    may_preempt
 }
 
 fn ordinary() -> libc::sched_attr {
@@ -184,14 +227,40 @@ mod tests {
     }
 
     #[test]
+    fn follows_to_usable_cpu_until_unbound() {
+        std::thread::spawn(|| {
+            let mut cpus = Cpus::new();
+            let all = sched_getaffinity(None).unwrap();
+            let cpu = (0..CpuSet::MAX_CPU).rfind(|&cpu| all.is_set(cpu)).unwrap();
+            let now = Instant::now();
+            cpus.follow(CpuSet::MAX_CPU, now);
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            cpus.follow(cpu, now);
+            let bound = sched_getaffinity(None).unwrap();
+            assert!(bound.count() == 1 && bound.is_set(cpu));
+            cpus.unbind();
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn reads_load_at_intervals() {
         let now = Instant::now();
         let mut cpus = Cpus {
+            usable: None,
+            bound: None,
             load: None,
             checked: Some(now),
-            to_spare: false,
+            interval: INTERVAL,
+            spare: None,
         };
-        assert!(!cpus.one_to_spare(now));
-        assert!(cpus.one_to_spare(now + INTERVAL));
+        assert_eq!(cpus.spare(now), None);
+        assert_eq!(cpus.spare(now + INTERVAL), Some(1));
+        // A change is confirmed soon.
+        assert_eq!(cpus.interval, CONFIRMATION);
+        assert_eq!(cpus.spare(now + INTERVAL + CONFIRMATION), Some(1));
+        assert_eq!(cpus.interval, INTERVAL);
     }
 }

@@ -18,9 +18,13 @@
 //! | `environment` | the NICs of a machine and parameters of their driver, from environment variables |
 //! | `fork` | files that child processes must not inherit |
 //! | `process_memory`, `huge_page` | what the process has mapped, with which pages |
+//! | `trap` | doorbells whose stores the library notices |
 //! | `pages` | memory shared with other threads and processes |
 //! | `on_demand` | memory that the program may unmap at any time |
 //! | `gpu` | memory of GPUs |
+
+// Doorbells trap on x86-64 only. Other machines have no use for what handles their stores.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod cpu;
 mod engine;
@@ -38,6 +42,7 @@ mod prefetch;
 mod process_memory;
 mod runner;
 pub mod sysfs;
+mod trap;
 
 pub use libcxi::api;
 
@@ -49,6 +54,7 @@ pub use libcxi::api;
 pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
     environment::Driver::from_environment()?;
+    trap::Trapped::from_environment()?;
     fabric::check_environment()?;
     Ok(())
 }

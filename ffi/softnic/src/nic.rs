@@ -1,16 +1,19 @@
 //! One open device: the engine, and the state shared by the threads that run it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
+use rustix::thread::sched_yield;
 
 use crate::cpu;
 use crate::engine::Engine;
-use crate::fabric::{Fabric, Port};
+use crate::fabric::{self, Fabric, Port};
 use crate::fork;
+use crate::trap::{Doorbell, Trapped};
 
 /// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
 /// parameter of the driver does for hardware (nic.md 14.2).
@@ -24,6 +27,31 @@ const POLLS_BEFORE_YIELD: u32 = 1024;
 /// wakes it: room in the ring of a peer does not.
 const NAP: Duration = Duration::from_micros(250);
 
+/// The longest time for which a thread that rang a doorbell runs the engine while answers are
+/// missing.
+const LINGER: Duration = Duration::from_micros(50);
+
+thread_local! {
+    /// Whether the thread is in a call that uses an engine.
+    static CALLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as being in a call while it exists.
+struct Calling;
+
+impl Calling {
+    fn begin() -> Self {
+        CALLING.set(true);
+        Self
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        CALLING.set(false);
+    }
+}
+
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
     /// None once the device is closed.
@@ -35,6 +63,12 @@ pub struct Nic {
     calls: AtomicU64,
     /// Generation of the process that opened the device.
     generation: u32,
+    /// Which doorbells trap.
+    pub trapped: Trapped,
+    /// Number of threads that run the engine because they rang a doorbell.
+    ringing: AtomicU32,
+    /// Whether there are doorbells that do not trap.
+    polls_doorbells: AtomicBool,
 }
 
 impl Nic {
@@ -43,6 +77,7 @@ impl Nic {
     /// # Errors
     /// The errno of the fabric.
     pub fn open(nid: u32) -> Result<Self, Errno> {
+        let trapped = Trapped::from_environment().map_err(|_| Errno::INVAL)?;
         let fabric = Fabric::join(nid)?;
         let port = fabric.port();
         let mut engine = Engine::new(fabric);
@@ -53,6 +88,9 @@ impl Nic {
             misses: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             generation: fork::generation(),
+            trapped,
+            ringing: AtomicU32::new(0),
+            polls_doorbells: AtomicBool::new(false),
         })
     }
 
@@ -74,12 +112,76 @@ impl Nic {
         if !self.is_ours() {
             return Err(Errno::IO);
         }
+        let _calling = Calling::begin();
         let mut engine = self.lock()?;
         let engine = engine.as_mut().ok_or(Errno::IO)?;
         engine.forget_landing();
         let result = work(engine);
         engine.write_held_events();
         result
+    }
+
+    /// Handles a store of the calling thread at byte `offset` of the page of a doorbell. Runs the
+    /// engine until it has nothing to do, and for up to [`LINGER`] until the first operation of a
+    /// transmit queue is answered.
+    ///
+    /// # Errors
+    /// EIO where the engine cannot run: in a child process, in a signal handler that interrupted a
+    /// call of the library, or after a panic; EINVAL if the stored value is needed and not known.
+    pub fn ring(&self, doorbell: Doorbell, offset: usize, value: Option<u64>) -> Result<(), Errno> {
+        if !self.is_ours() || CALLING.get() {
+            return Err(Errno::IO);
+        }
+        // While this thread runs the engine, senders need not wake the engine thread.
+        let parked = self.port.parked();
+        let was_parked = parked.swap(0, Ordering::Relaxed) != 0;
+        self.ringing.fetch_add(1, Ordering::Relaxed);
+        let rung = self.ring_engine(doorbell, offset, value);
+        self.ringing.fetch_sub(1, Ordering::Relaxed);
+        if was_parked {
+            parked.store(1, Ordering::Relaxed);
+        }
+        // A sender that does not see `parked` has sent before this fence, and is polled here. So is
+        // what the engine thread left to this one.
+        fence(Ordering::SeqCst);
+        self.poll();
+        rung
+    }
+
+    fn ring_engine(
+        &self,
+        doorbell: Doorbell,
+        offset: usize,
+        value: Option<u64>,
+    ) -> Result<(), Errno> {
+        let mut engine = self.lock()?;
+        let ringing = engine.as_mut().ok_or(Errno::IO)?;
+        // With other operations in progress the program does not wait for this one alone.
+        let lingers = matches!(doorbell, Doorbell::Transmit(_)) && !ringing.depends_on_others();
+        let rung = match doorbell {
+            Doorbell::Counter(number) => ringing.store_to_counter(number, offset, value),
+            Doorbell::Transmit(number) => ringing.store_to_transmit_queue(number, offset, value),
+            Doorbell::Target(number) => ringing.store_to_target_queue(number, offset, value),
+        };
+        drop(engine);
+        if !rung {
+            return Err(Errno::INVAL);
+        }
+        let start = Instant::now();
+        loop {
+            // Locked for one poll at a time, so that other threads can ring.
+            let mut engine = self.lock()?;
+            let polled = engine.as_mut().ok_or(Errno::IO)?;
+            let worked = polled.poll();
+            let waits = lingers && polled.depends_on_others();
+            drop(engine);
+            if !worked && !waits || start.elapsed() >= LINGER {
+                return Ok(());
+            }
+            if !worked {
+                sched_yield();
+            }
+        }
     }
 
     /// Runs the engine once, in a thread that waits for events.
@@ -167,6 +269,37 @@ impl Nic {
         engine.as_ref()?.wire.time_to_next_packet()
     }
 
+    /// Whether the program gave the NIC anything to do since the last call.
+    pub fn take_commanded(&self) -> bool {
+        let Ok(mut engine) = self.lock() else {
+            return false;
+        };
+        let engine = engine.as_mut();
+        engine.is_some_and(|engine| std::mem::take(&mut engine.commanded))
+    }
+
+    /// Whether a thread that rang a doorbell runs the engine.
+    pub fn is_ringing(&self) -> bool {
+        self.ringing.load(Ordering::Relaxed) != 0
+    }
+
+    /// Has the engine thread look for stores to doorbells.
+    pub fn poll_doorbells(&self) {
+        if !self.polls_doorbells.swap(true, Ordering::Relaxed) {
+            // Its nap may be a long one.
+            fabric::wake(&self.port);
+        }
+    }
+
+    /// Whether the engine has work that nothing wakes the engine thread for: doorbells that do not
+    /// trap, and what waits for room.
+    pub fn needs_polls(&self) -> bool {
+        self.polls_doorbells.load(Ordering::Relaxed)
+            || self
+                .lock()
+                .is_ok_and(|engine| engine.as_ref().is_some_and(Engine::is_blocked))
+    }
+
     /// Returns the number of calls of `progress`.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
@@ -195,7 +328,6 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::fabric;
 
     #[test]
     fn sender_wakes_thread_that_sleeps() {
@@ -213,5 +345,7 @@ mod tests {
             awake.store(true, Ordering::Relaxed);
         });
         assert_eq!(nic.port().parked().load(Ordering::Relaxed), 0);
+        // The sender left its CPU.
+        assert_ne!(nic.port().waker().load(Ordering::Relaxed), 0);
     }
 }

@@ -15,7 +15,9 @@
 //! spare CPU. Two busy programs on two cores do not compete with a third spinning thread.
 //!
 //! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
-//! write their queues, so it polls after naps that grow with the time without traffic ([`nap`]).
+//! write doorbells that do not trap, so it polls after naps that grow with the time without
+//! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps, the
+//! thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -31,6 +33,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
 use crate::fabric::{self, Port};
 use crate::nic::Nic;
+use crate::trap;
 
 /// Time without `progress` after which the engine thread takes a device over. Longer than the
 /// default gap of 1 ms between iterations of the latency tools.
@@ -51,13 +54,9 @@ const NAP: Duration = Duration::from_millis(10);
 /// Longest nap for programs that never called `progress`, whose doorbells do not wake the thread.
 const SHORT_NAP: Duration = Duration::from_millis(1);
 
-/// Shortest nap, directly after traffic. Putting a thread to sleep takes the kernel some ten
-/// microseconds, so shorter naps would amount to spinning.
+/// Shortest nap, directly after a command. Putting a thread to sleep takes the kernel some ten
+/// microseconds, and with real-time priority shorter naps leave the program too little of its CPU.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-
-/// Shortest nap without real-time priority. Shorter naps do not find commands sooner on average:
-/// the kernel lets a thread that wakes more often preempt the served program less often.
-const SHORTEST_NAP_WITHOUT_PRIORITY: Duration = Duration::from_micros(50);
 
 /// Interval of the search for dead peers.
 const PROBE: Duration = Duration::from_millis(100);
@@ -153,6 +152,8 @@ struct ServedNic {
     attended: Instant,
     /// When the thread last handled traffic.
     busy: Option<Instant>,
+    /// When the thread last found commands of the program.
+    commanded: Option<Instant>,
     /// No other thread polls the device.
     alone: bool,
 }
@@ -162,7 +163,6 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
     wake_on_time();
     let mut cpus = Cpus::new();
     let mut scheduling = None;
-    let mut shortest_nap = SHORTEST_NAP_WITHOUT_PRIORITY;
     let mut served: Vec<ServedNic> = Vec::new();
     let mut probed = Instant::now();
     let mut yielded = probed;
@@ -186,7 +186,12 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             device.poll(now);
         }
         let hot = served.iter().any(|device| device.is_hot(now));
-        let spins = hot && cpus.one_to_spare(now);
+        let spins = hot
+            && match cpus.spare(now) {
+                None => false,
+                Some(0) => served.iter().any(|device| device.needs_cpu(now)),
+                Some(_) => true,
+            };
         // Programs that call `progress` do not depend on how soon the thread polls their queues.
         let wanted = if !spins && served.iter().all(|device| device.calls == 0) {
             Scheduling::Preempting
@@ -195,11 +200,10 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         };
         if scheduling != Some(wanted) {
             scheduling = Some(wanted);
-            shortest_nap = if cpu::adopt(wanted) {
-                SHORTEST_NAP
-            } else {
-                SHORTEST_NAP_WITHOUT_PRIORITY
-            };
+            cpu::adopt(wanted);
+        }
+        if wanted == Scheduling::Ordinary {
+            cpus.unbind();
         }
         if spins {
             let mut traffic = false;
@@ -217,7 +221,13 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         } else if served.iter().any(|device| !device.alone) {
             attend(seen);
         } else {
-            park(seen, &mut served, now, shortest_nap);
+            trap::check_handler();
+            park(seen, &mut served, now);
+            if wanted == Scheduling::Preempting
+                && let Some(cpu) = served.iter().find_map(ServedNic::take_waker)
+            {
+                cpus.follow(cpu, now);
+            }
         }
     }
 }
@@ -234,6 +244,7 @@ fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<Nic>]) {
                 calls,
                 attended: now,
                 busy: None,
+                commanded: None,
                 alone: false,
             });
         }
@@ -259,31 +270,49 @@ impl ServedNic {
         self.alone && self.busy.is_some_and(|busy| now - busy < HOT)
     }
 
+    /// Whether the thread may spin for a hot device on the last idle CPU. Where a program without
+    /// `progress` only receives, it leaves that CPU to the engine thread of its peer: packets wake
+    /// this thread, but the doorbells of the peer's program wake none.
+    fn needs_cpu(&self, now: Instant) -> bool {
+        let is_recent = |commanded| now - commanded < HOT;
+        self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
+    }
+
     /// Returns how long to sleep. No longer than until the next received packet is due, because
     /// nothing wakes the thread then.
-    fn nap(&self, now: Instant, shortest_nap: Duration) -> Duration {
+    fn nap(&self, now: Instant) -> Duration {
         let nap = match self.calls {
-            0 => nap(now - self.busy.unwrap_or(self.attended), shortest_nap),
+            0 if self.nic.needs_polls() => nap(now - self.commanded.unwrap_or(self.attended)),
             _ => NAP,
         };
         let next_packet = self.nic.time_to_next_packet();
         next_packet.map_or(nap, |time| nap.min(time))
     }
 
+    /// Returns the CPU of a peer that woke the thread for this device since the last call.
+    fn take_waker(&self) -> Option<usize> {
+        let waker = self.nic.port().waker().swap(0, Ordering::Relaxed);
+        waker.checked_sub(1).map(|cpu| cpu as usize)
+    }
+
     /// Runs the engine if no other thread does. True if there was traffic.
     fn poll(&mut self, now: Instant) -> bool {
-        let traffic = self.alone && self.nic.calls() == self.calls && self.nic.poll();
+        let attended = !self.alone || self.nic.calls() != self.calls || self.nic.is_ringing();
+        let traffic = !attended && self.nic.poll();
         if traffic {
             self.busy = Some(now);
+            if self.calls == 0 && self.nic.take_commanded() {
+                self.commanded = Some(now);
+            }
         }
         traffic
     }
 }
 
-/// Returns how long to sleep after a time without traffic: an eighth of it. So a command after a
+/// Returns how long to sleep after a time without commands: an eighth of it. So a command after a
 /// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
-fn nap(idle: Duration, shortest: Duration) -> Duration {
-    (idle / 8).clamp(shortest, SHORT_NAP)
+fn nap(idle: Duration) -> Duration {
+    (idle / 8).clamp(SHORTEST_NAP, SHORT_NAP)
 }
 
 /// Sleeps for a tick, or until there is a message.
@@ -294,7 +323,7 @@ fn attend(seen: u32) {
 
 /// Sleeps until a peer sends to one of the devices, none of which another thread polls, or the nap
 /// ends.
-fn park(seen: u32, served: &mut [ServedNic], now: Instant, shortest_nap: Duration) {
+fn park(seen: u32, served: &mut [ServedNic], now: Instant) {
     for device in &mut *served {
         device.nic.port().parked().store(1, Ordering::Relaxed);
     }
@@ -305,7 +334,7 @@ fn park(seen: u32, served: &mut [ServedNic], now: Instant, shortest_nap: Duratio
         traffic |= device.poll(now);
     }
     if !traffic {
-        let naps = served.iter().map(|device| device.nap(now, shortest_nap));
+        let naps = served.iter().map(|device| device.nap(now));
         sleep(served, naps.min().unwrap_or(NAP));
     }
     for device in served {

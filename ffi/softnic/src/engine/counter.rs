@@ -107,6 +107,21 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
     Change::Add { success, failure }
 }
 
+/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is no
+/// doorbell.
+#[inline]
+pub fn change(offset: usize, value: u64) -> Option<Change> {
+    let set = |success, failure| Change::Set { success, failure };
+    let add = |success, failure| Change::Add { success, failure };
+    match offset {
+        ADD_SUCCESS => Some(add(value & SUCCESS_MASK, 0)),
+        ADD_FAILURE => Some(add(0, value as u8 & MAX_FAILURES)),
+        RESET_SUCCESS => Some(set(Some(0), None)),
+        RESET_FAILURE => Some(set(None, Some(0))),
+        _ => None,
+    }
+}
+
 /// A counter.
 pub struct Counter {
     pub lni: usize,
@@ -152,16 +167,14 @@ impl Counter {
             if word.load(Ordering::Acquire) == UNTOUCHED {
                 return None;
             }
-            Some(word.swap(UNTOUCHED, Ordering::AcqRel))
+            change(offset, word.swap(UNTOUCHED, Ordering::AcqRel))
         };
-        let set = |success, failure| Change::Set { success, failure };
-        let add = |success, failure| Change::Add { success, failure };
         // Read in reverse order: a program that writes doorbells in the above order meanwhile is
         // never seen to have written a later one without the earlier ones.
-        let add_failure = take(ADD_FAILURE).map(|value| add(0, value as u8 & MAX_FAILURES));
-        let add_success = take(ADD_SUCCESS).map(|value| add(value & SUCCESS_MASK, 0));
-        let reset_failure = take(RESET_FAILURE).map(|_| set(None, Some(0)));
-        let reset_success = take(RESET_SUCCESS).map(|_| set(Some(0), None));
+        let add_failure = take(ADD_FAILURE);
+        let add_success = take(ADD_SUCCESS);
+        let reset_failure = take(RESET_FAILURE);
+        let reset_success = take(RESET_SUCCESS);
         [reset_success, reset_failure, add_success, add_failure]
     }
 

@@ -11,7 +11,7 @@
 //! | floor | files | concept |
 //! |---|---|---|
 //! | 10 | `mod` | polling, failed peers, removal of objects |
-//! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver` | received packets |
+//! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver`; `doorbells` | received packets; stores that trap |
 //! | 8 | `state` | all objects of one open NIC |
 //! | 7 | `remembered`, `transmit`, `target_commands`, `target_queue` | the landing of the last put; command queues, and what their commands do |
 //! | 6 | `matching`, `counter_commands`, `rendezvous` | matching; commands about counters; gets of rendezvous puts |
@@ -32,6 +32,7 @@ mod completion;
 pub mod counter;
 mod counter_commands;
 mod deliver;
+mod doorbells;
 pub mod event_queue;
 mod events;
 mod get;
@@ -106,7 +107,10 @@ impl<W: Wire> Engine<W> {
     pub fn poll(&mut self) -> bool {
         let mut worked = self.retry();
         worked |= self.send_replies();
-        worked |= self.counters.poll_doorbells(&mut self.eqs);
+        if self.counters.poll_doorbells(&mut self.eqs) {
+            self.commanded = true;
+            worked = true;
+        }
         let mut nic = Surroundings {
             wire: &mut self.wire,
             lnis: &self.lnis,
@@ -118,7 +122,9 @@ impl<W: Wire> Engine<W> {
         };
         for number in 0..self.tx.len() {
             if let Some(queue) = self.tx.get_mut(number) {
-                worked |= queue.run(number, &mut nic);
+                let ran = queue.run(number, &mut nic);
+                self.commanded |= ran;
+                worked |= ran;
             }
         }
         let mut portals = Portals {
@@ -142,6 +148,7 @@ impl<W: Wire> Engine<W> {
         }
         if commanded {
             worked = true;
+            self.commanded = true;
             self.forget_landing();
         }
         let mut arrival = Arrival::new();

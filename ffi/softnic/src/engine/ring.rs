@@ -198,6 +198,40 @@ impl CommandRing {
         // Swapped, not compared with the last value: after a whole lap of low-latency writes
         // software may write the same value again.
         let value = self.launch.word(0).swap(NO_DOORBELL, Ordering::AcqRel);
+        self.ring(value);
+    }
+
+    /// Handles a store to the launch page at byte `offset`; false if the stored value is needed and
+    /// not known.
+    pub fn store(&mut self, offset: usize, value: Option<u64>) -> bool {
+        if self.stopped {
+            return true;
+        }
+        match (offset, value) {
+            (0, Some(value)) => self.ring(value),
+            (0, None) => return false,
+            _ => self.window_store(offset),
+        }
+        true
+    }
+
+    /// Handles a store to a low-latency window. The command itself is already in the ring, so only
+    /// the first word of each place matters.
+    fn window_store(&mut self, offset: usize) {
+        let (slot, after) = (self.write, self.next(self.write));
+        let place = |window: usize, slot: u32| window + (slot as usize & 15) * SLOT;
+        let is_even = slot.is_multiple_of(2);
+        if offset == place(LL64, slot) {
+            self.deliver(slot, 1);
+        } else if is_even && offset == place(LL128A, slot) {
+            self.deliver(slot, 2);
+        } else if !is_even && offset == place(LL128U, after) {
+            // This slot is padding. The two after it were written.
+            self.deliver(slot, 3);
+        }
+    }
+
+    fn ring(&mut self, value: u64) {
         if value < u64::from(FIRST) || value >= u64::from(self.count) {
             // No command failed, so the queue does not stop: the write is rejected and counted.
             self.counts.pointer_errors += 1;
@@ -345,5 +379,46 @@ impl CommandRing {
         self.memory
             .word(0)
             .store(u64::from_le_bytes(*self.status.bytes()), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::page_size;
+
+    fn ring() -> CommandRing {
+        let pages = || Arc::new(Pages::anonymous(page_size()).unwrap());
+        let policy = StatusPolicy::from_number(0).unwrap();
+        CommandRing::new(pages(), pages(), 64, policy)
+    }
+
+    #[test]
+    fn stores_to_launch_page_announce_slots() {
+        let mut ring = ring();
+        assert!(ring.store(0, Some(7)));
+        assert_eq!(ring.write, 7);
+        // Places and words that are not next announce nothing.
+        for (offset, write) in [
+            (LL64 + 6 * SLOT, 7),
+            (LL64 + 7 * SLOT, 8),
+            (LL64 + 7 * SLOT + 8, 8),
+            (LL128A + 8 * SLOT, 10),
+            (LL64 + 10 * SLOT, 11),
+            (LL128A + 12 * SLOT, 11),
+            (LL128U + 12 * SLOT, 14),
+        ] {
+            assert!(ring.store(offset, None));
+            assert_eq!(ring.write, write, "{offset}");
+        }
+        assert_eq!(ring.counts.low_latency, 4);
+    }
+
+    #[test]
+    fn doorbell_needs_stored_value() {
+        let mut ring = ring();
+        assert!(!ring.store(0, None));
+        assert!(ring.store(8, None));
+        assert!(!ring.has_next());
     }
 }

@@ -37,6 +37,8 @@ pub struct Engine<W> {
     pub interrupting: usize,
     /// Number of event queues that combine events.
     pub combining: usize,
+    /// There were commands or stores to doorbells since this was last reset.
+    pub commanded: bool,
     /// The counts of destroyed queues.
     pub(super) retired: Telemetry,
     /// The NIC issues the gets of rendezvous puts, not software (nic.md 10.3).
@@ -73,6 +75,7 @@ impl<W: Wire> Engine<W> {
             entries: 0,
             interrupting: 0,
             combining: 0,
+            commanded: false,
             retired: Telemetry::default(),
             rendezvous_gets: true,
             transactions: Transactions::default(),

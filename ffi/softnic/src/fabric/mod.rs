@@ -26,7 +26,7 @@ use cxi_sys::{
 };
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::thread::futex;
+use rustix::thread::{futex, sched_getcpu};
 
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
@@ -634,6 +634,8 @@ pub fn check_environment() -> Result<(), String> {
 pub fn wake(port: &Port) {
     if port.parked().load(Ordering::Relaxed) != 0 {
         port.parked().store(0, Ordering::Relaxed);
+        let cpu = sched_getcpu() as u32 + 1;
+        port.waker().store(cpu, Ordering::Relaxed);
         let _ = futex::wake(port.parked(), futex::Flags::empty(), u32::MAX);
     }
 }

@@ -26,6 +26,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x07");
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
+const WAKER_AT: usize = 68;
 const LANES_AT: usize = 128;
 /// The VNIs on which the owner has PIDs, and below a bit for each PID.
 const VNIS_AT: usize = 192;
@@ -206,6 +207,12 @@ impl Port {
     /// Returns the word that is 1 while the engine thread of the owner sleeps.
     pub fn parked(&self) -> &AtomicU32 {
         self.pages.word32(PARKED_AT)
+    }
+
+    /// Returns the word with the CPU of the last sender that woke the engine thread, plus 1; 0 if
+    /// none did.
+    pub fn waker(&self) -> &AtomicU32 {
+        self.pages.word32(WAKER_AT)
     }
 
     /// Publishes the resources in use by an LNI.

@@ -16,6 +16,7 @@ use crate::engine::transmit::TransmitQueue;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::check_writable;
+use crate::trap::{Doorbell, DoorbellPage, Trapped};
 
 /// Handle of a command queue.
 #[repr(C)]
@@ -26,7 +27,8 @@ pub struct CqHandle {
     transmit: bool,
     number: usize,
     memory: Arc<Pages>,
-    launch: Arc<Pages>,
+    /// The page of `public.wp_addr`.
+    launch: DoorbellPage,
 }
 
 // SAFETY: `cxil_alloc_cmdq` and `cxil_alloc_buf_cmdq` give out these handles, which begin with
@@ -118,7 +120,8 @@ fn make(
         return Err(Errno::INVAL);
     }
     let memory = Arc::new(memory(count as usize * C_CQ_CMD_SIZE as usize)?);
-    let launch = Arc::new(Pages::anonymous(4096)?);
+    let doorbells = DoorbellPage::new(lni.nic.trapped == Trapped::All)?;
+    let launch = doorbells.memory().clone();
     let mut ring = CommandRing::new(memory.clone(), launch.clone(), count, policy);
     // The field of the hardware has two bits.
     ring.counts.pool = opts.stat_cnt_pool as usize & 3;
@@ -146,6 +149,12 @@ fn make(
             engine.tx.insert(queue).ok_or(Errno::NOSPC)
         })
     })?;
+    let doorbell = if transmit {
+        Doorbell::Transmit(number)
+    } else {
+        Doorbell::Target(number)
+    };
+    doorbells.arm(&lni.nic, doorbell);
     let public = cxi_cq {
         size: count,
         wp_addr: launch.at(0, 8).cast(),
@@ -168,7 +177,7 @@ fn make(
         transmit,
         number,
         memory,
-        launch,
+        launch: doorbells,
     }))
 }
 

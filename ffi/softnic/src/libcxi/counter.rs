@@ -11,8 +11,8 @@ use super::boundary::{Handle, answer, from_c, hand_out};
 use super::service::registry::{allocate, publish};
 use crate::engine::counter::Counter;
 use crate::nic::Nic;
-use crate::pages::{Pages, page_size};
 use crate::process_memory::check_writable;
+use crate::trap::{Doorbell, DoorbellPage, Trapped};
 
 /// Handle of a counter.
 #[repr(C)]
@@ -21,7 +21,7 @@ pub struct CtHandle {
     nic: Arc<Nic>,
     number: usize,
     /// The page of `public.doorbell`.
-    _doorbells: Arc<Pages>,
+    _doorbells: DoorbellPage,
 }
 
 // SAFETY: `cxil_alloc_ct` gives out these handles, which begin with their public part.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         let lni = from_c!(handle(lni))?;
         let place = from_c!(output(ct))?;
         let address = check_word(wb)?;
-        let doorbells = Arc::new(Pages::anonymous(page_size())?);
-        let mut counter = Counter::new(lni.number, doorbells.clone());
+        let doorbells = DoorbellPage::new(lni.nic.trapped != Trapped::None)?;
+        let mut counter = Counter::new(lni.number, doorbells.memory().clone());
         // SAFETY: `check_word` found the word accessible and aligned; the caller keeps it until it
         // destroys the counter or replaces the word.
         unsafe { counter.set_write_back(address) };
@@ -55,8 +55,9 @@ pub unsafe extern "C" fn cxil_alloc_ct(
                     .ok_or(Errno::NOSPC)
             })
         })?;
+        doorbells.arm(&lni.nic, Doorbell::Counter(number));
         let public = cxi_ct {
-            doorbell: doorbells.at(0, 8).cast(),
+            doorbell: doorbells.memory().at(0, 8).cast(),
             ctn: number as u32,
             wb,
         };
