@@ -23,6 +23,7 @@ impl<W: Wire> Engine<W> {
             Kind::Atomic => self.atomic(arrival),
             Kind::Abort => self.abort(arrival),
         }
+        self.wire.count_received(&arrival.packet);
         self.wire.release(arrival.lane);
         true
     }

@@ -69,8 +69,8 @@ pub struct Match {
     pub cached: bool,
 }
 
-/// More than any index of a match.
-const MATCHES: usize = 512;
+/// More than any index of a match at one of the three lists.
+const MATCHES: usize = 3 << 7;
 
 impl Match {
     #[inline]

@@ -3,8 +3,8 @@
 use super::packet::{Kind, MTU, Packet};
 
 /// Sizes on the link: 64 bytes (a header without payload), up to 127, up to 255, and so on up to
-/// 4095. The last is unused: with it, a row is a cache line.
-const SIZES: usize = 8;
+/// 4095.
+const SIZES: usize = 7;
 
 /// The size of packets with the most payload.
 const FULL_PACKET: usize = (MTU + 64).ilog2() as usize - 5;

@@ -60,6 +60,10 @@ pub trait Wire {
     /// unspecified then. Packets of one sender keep their order.
     fn receive(&mut self, arrival: &mut Arrival) -> bool;
 
+    /// Counts a received packet. To be called when it was handled: the time that counting takes is
+    /// then not part of the latency of the operation.
+    fn count_received(&mut self, _packet: &Packet) {}
+
     /// Returns the NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
     fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
 

@@ -341,11 +341,7 @@ impl Fabric {
             self.expect(due);
             return false;
         }
-        let arrived = self.early.next(lane, arrival);
-        if arrived {
-            self.received.count(&arrival.packet);
-        }
-        arrived
+        self.early.next(lane, arrival)
     }
 
     /// Takes the next packet from the ring of a lane, if it is due.
@@ -365,9 +361,7 @@ impl Fabric {
         }
         let is_valid = self.port.read(lane, head, first, &mut arrival.packet);
         arrival.payload = self.port.cell_payload(lane, head);
-        if is_valid {
-            self.received.count(&arrival.packet);
-        } else {
+        if !is_valid {
             // Not written by a NIC of this version: skipped, without harm to other packets.
             self.release(lane);
         }
@@ -376,12 +370,11 @@ impl Fabric {
 
     /// Takes the next of the responses that share the cell at the head of a lane.
     #[inline]
-    fn receive_response(&mut self, lane: usize, packet: &mut Packet) {
+    fn receive_response(&self, lane: usize, packet: &mut Packet) {
         let inbound = &self.inbound[lane];
         let index = inbound.responses.next();
         let word = self.port.cell_word(lane, inbound.head, index);
         gathered::unpack(word.load(Ordering::Relaxed), packet);
-        self.received.count_response();
     }
 
     /// Notes the due time of a packet.
@@ -530,6 +523,11 @@ impl Wire for Fabric {
             }
         }
         false
+    }
+
+    #[inline]
+    fn count_received(&mut self, packet: &Packet) {
+        self.received.count(packet);
     }
 
     #[inline]

@@ -45,6 +45,7 @@ fn received(receiver: &mut Fabric) -> Vec<(Kind, u32, u32, u8)> {
     for _ in 0..32 {
         while receiver.receive(&mut arrival) {
             packets.push(fields(&arrival.packet));
+            receiver.count_received(&arrival.packet);
             receiver.release(arrival.lane);
             assert!(packets.len() < 10_000, "endless");
         }

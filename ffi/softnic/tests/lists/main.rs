@@ -9,5 +9,6 @@ mod matching;
 mod model;
 mod random;
 mod software_managed;
+mod state_changes;
 mod status;
 mod unexpected;
