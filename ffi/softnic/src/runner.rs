@@ -176,6 +176,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
                 Err(TryRecvError::Disconnected) => return,
             }
         }
+        trap::check_handler();
         let now = Instant::now();
         if now - probed >= PROBE {
             probed = now;
@@ -221,7 +222,6 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
         } else if served.iter().any(|device| !device.alone) {
             attend(seen);
         } else {
-            trap::check_handler();
             park(seen, &mut served, now);
             if wanted == Scheduling::Preempting
                 && let Some(cpu) = served.iter().find_map(ServedNic::take_waker)
