@@ -155,7 +155,7 @@ fn value(store: &Store, address: usize, context: &libc::ucontext_t) -> Option<u6
 /// The kernel believes the alternate stack to be free meanwhile. All signals that could use it are
 /// blocked.
 fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> bool) -> bool {
-    let here = (&raw const work).addr();
+    let here = stack_pointer();
     let alternate = &context.uc_stack;
     let start = alternate.ss_sp.addr();
     let interrupted = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
@@ -184,6 +184,15 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
         );
     }
     call.result
+}
+
+/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps variables
+/// elsewhere.
+fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: the instruction copies a register.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
 }
 
 struct Call<'a, 'b> {
@@ -250,8 +259,6 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
 
 #[cfg(test)]
 mod tests {
-    use std::hint::black_box;
-
     use super::*;
 
     #[test]
@@ -262,19 +269,19 @@ mod tests {
         let range = interrupted.as_ptr_range();
         context.uc_mcontext.gregs[libc::REG_RSP as usize] = range.end.addr() as i64;
         let run = |context: &libc::ucontext_t| {
-            let mut place = null();
+            let mut place = 0;
             let mut work = || {
-                let local = black_box([7_u8; 64]);
-                place = black_box(&local).as_ptr();
+                place = stack_pointer();
                 true
             };
             assert!(on_stack_of_thread(context, &mut work));
             place
         };
+        let range = range.start.addr()..range.end.addr();
         assert!(!range.contains(&run(&context)));
         // The stack of this thread becomes the alternate one.
         let size = 1 << 16;
-        context.uc_stack.ss_sp = std::ptr::without_provenance_mut((&raw const size).addr() - size);
+        context.uc_stack.ss_sp = std::ptr::without_provenance_mut(stack_pointer() - size);
         context.uc_stack.ss_size = 2 * size;
         assert!(range.contains(&run(&context)));
     }
