@@ -4,8 +4,10 @@
 mod harness;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -278,6 +280,41 @@ fn libfabric_runs_where_it_has_the_provider() {
     succeed(wrapper().args(["sh", "-c", script]));
 }
 
+/// A user of the group that shares a fabric of root reaches it through the wrapper, which does without
+/// a user namespace then: root would be a stranger there.
+#[test]
+fn wrapper_runs_programs_on_the_fabric_of_a_group() {
+    const USER: u32 = 1001;
+    const GROUP: u32 = 4711;
+    let shared = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    mode(shared.path(), 0o755).expect("an own directory");
+    let fabric = shared.path().join("fabric");
+    fs::create_dir(&fabric).expect("a new directory");
+    if chown(&fabric, Some(0), Some(GROUP)).is_err() {
+        println!("not tested: only root can give a directory to a group");
+        return;
+    }
+    mode(&fabric, 0o2770).expect("an own directory");
+    // The directory of the build may be closed to other users.
+    succeed(
+        Command::new("cp")
+            .args(["cxi-softnic", "libcxi.so.1"].map(|file| SOFTWARE_NIC.join(file)))
+            .arg(PROGRAMS.join("loopback"))
+            .arg(shared.path()),
+    );
+    let output = succeed(
+        Command::new(shared.path().join("cxi-softnic"))
+            .arg(shared.path().join("loopback"))
+            .arg("20")
+            .env("CXIDIAG_FABRIC_DIR", &fabric)
+            .uid(USER)
+            .gid(GROUP),
+    );
+    let note = String::from_utf8_lossy(&output.stderr);
+    assert!(note.starts_with("cxi-softnic: note: /sys/class "), "{note}");
+}
+
 /// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`.
 fn shows_nics_in_sys() -> bool {
     let shown = wrapper()
@@ -501,6 +538,8 @@ fn wrapper_shows_nics_in_sys() {
     let written = written.path().to_str().expect("UTF-8");
     let output = nics(&["--write-sys", written]);
     assert!(output.status.success(), "{output:?}");
+    let again = nics(&["--write-sys", written]);
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
     let script = "cat net/hsn1/address cxi/cxi1/device/traffic_classes/active_qos_profile; basename $(realpath net/hsn1/device); ls -d net/hsn* net/lo";
     let interfaces = succeed(Command::new("sh").args(["-c", script]).current_dir(written));
 

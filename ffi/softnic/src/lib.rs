@@ -44,6 +44,7 @@ mod runner;
 pub mod sysfs;
 mod trap;
 
+pub use fabric::owner as fabric_owner;
 pub use libcxi::api;
 
 /// Checks the environment variables that describe software NICs. The functions of libcxi only

@@ -142,9 +142,11 @@ impl Nic {
             parked.store(1, Ordering::Relaxed);
         }
         // A sender that does not see `parked` has sent before this fence, and is polled here. So is
-        // what the engine thread left to this one.
+        // what the engine thread left to this one. Its nap is too long for what remains.
         fence(Ordering::SeqCst);
-        self.poll();
+        if self.poll() || self.is_blocked() || self.time_to_next_packet().is_some() {
+            fabric::wake(&self.port);
+        }
         rung
     }
 
@@ -294,10 +296,13 @@ impl Nic {
     /// Whether the engine has work that nothing wakes the engine thread for: doorbells that do not
     /// trap, and what waits for room.
     pub fn needs_polls(&self) -> bool {
-        self.polls_doorbells.load(Ordering::Relaxed)
-            || self
-                .lock()
-                .is_ok_and(|engine| engine.as_ref().is_some_and(Engine::is_blocked))
+        self.polls_doorbells.load(Ordering::Relaxed) || self.is_blocked()
+    }
+
+    /// Whether the engine has work that waits for room.
+    fn is_blocked(&self) -> bool {
+        let engine = self.lock();
+        engine.is_ok_and(|engine| engine.as_ref().is_some_and(Engine::is_blocked))
     }
 
     /// Returns the number of calls of `progress`.
@@ -312,6 +317,7 @@ impl Nic {
 
     /// Drops the engine with all its objects.
     pub fn close(&self) {
+        let _calling = Calling::begin();
         let engine = self.lock().ok().and_then(|mut engine| engine.take());
         drop(engine);
     }

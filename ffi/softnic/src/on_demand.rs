@@ -4,6 +4,7 @@
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
+use rustix::thread::gettid;
 
 use crate::pages::page_size;
 use crate::process_memory::check_writable;
@@ -33,8 +34,8 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> bool {
         iov_base: from.cast_mut().cast(),
         iov_len: len,
     };
-    // SAFETY: getpid(2) has no requirements.
-    let process = unsafe { libc::getpid() };
+    // A thread, because the first one of the process may have ended.
+    let process = gettid().as_raw_pid();
     // SAFETY: both vectors have one element; the kernel checks the memory, which the caller may
     // change.
     let copied =

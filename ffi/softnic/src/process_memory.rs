@@ -63,12 +63,14 @@ impl Area {
 /// Returns the areas that end after an address, in ascending order; none if the kernel does not
 /// describe them.
 fn areas_from(address: usize) -> impl Iterator<Item = Area> {
-    let lines = File::open("/proc/self/maps").map(|maps| BufReader::new(maps).lines());
+    // The description of the process is empty after its first thread has ended. Names of files are
+    // bytes.
+    let lines = File::open("/proc/thread-self/maps").map(|maps| BufReader::new(maps).split(b'\n'));
     lines
         .into_iter()
         .flatten()
         .map_while(Result::ok)
-        .filter_map(|line| Area::parse(&line))
+        .filter_map(|line| Area::parse(&String::from_utf8_lossy(&line)))
         .filter(move |area| area.end > address)
 }
 

@@ -19,6 +19,8 @@
 //! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps, the
 //! thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,9 +105,10 @@ pub fn add(nic: Arc<Nic>) {
     registry.nics.push(nic);
     if registry.thread.is_none() {
         let (sender, receiver) = channel();
-        let thread = thread::Builder::new()
-            .name("softnic".into())
-            .spawn(move || serve(&receiver));
+        let thread = without_signals(|| {
+            let thread = thread::Builder::new().name("softnic".into());
+            thread.spawn(move || serve(&receiver))
+        });
         // Without the thread, devices still work while the program polls.
         registry.thread = thread.ok().map(|handle| EngineThread {
             handle,
@@ -113,6 +116,26 @@ pub fn add(nic: Arc<Nic>) {
         });
     }
     registry.announce();
+}
+
+/// Calls `spawn` with all signals blocked except faults, so that a thread that it makes gets none of
+/// the program's: the thread may hold what their handlers need, and a program that waits for
+/// signals blocks them in its own threads only.
+fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    let mut blocked = before;
+    // SAFETY: the set is writable.
+    unsafe { libc::sigfillset(blocked.as_mut_ptr()) };
+    for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL] {
+        // SAFETY: the set is initialized.
+        unsafe { libc::sigdelset(blocked.as_mut_ptr(), fault) };
+    }
+    // SAFETY: `blocked` is initialized, and `before` writable.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr()) };
+    let result = spawn();
+    // SAFETY: the first call initialized `before`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
+    result
 }
 
 /// Ends the service of a device. The thread ends with the last one.

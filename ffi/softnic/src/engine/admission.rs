@@ -136,7 +136,7 @@ impl<W: Wire> Engine<W> {
             list: list as u8,
             use_once,
             manage_local,
-            truncated: manage_local && place.length < packet.rlength(),
+            truncated: manage_local && place.length < placement::needed(&entry, packet),
             cached: !has_matching && !use_once && !manage_local,
         };
         self.lists.matched(matching, 1);

@@ -85,7 +85,7 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
 /// rendezvous put needs space for its eager part only; the rest goes to an entry that is appended
 /// for it later, or where software fetches it to.
 #[inline]
-fn needed(entry: &Entry, packet: &Packet) -> u32 {
+pub fn needed(entry: &Entry, packet: &Packet) -> u32 {
     let is_unexpected = matches!(
         entry.command.ptl_list().into(),
         C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST

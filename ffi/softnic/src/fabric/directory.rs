@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
@@ -52,6 +53,13 @@ impl Place {
         };
         Ok(Self { path, user })
     }
+}
+
+/// Returns the user id of the owner of the directory; `None` if there is none yet.
+pub fn owner() -> Option<u32> {
+    let place = Place::from_environment().ok()?;
+    let metadata = fs::metadata(place.path).ok()?;
+    Some(metadata.uid())
 }
 
 /// Who shares a directory. Whoever can write to a port can write to the memory that its owner

@@ -6,10 +6,12 @@
 
 use std::marker::PhantomData;
 
-use rustix::process::Uid;
+use rustix::process::{Uid, geteuid};
 
 /// Makes the calling thread access files as another user until it is dropped.
 pub struct FileUser {
+    /// The effective user of before.
+    effective: Uid,
     /// The file system user of before.
     before: libc::uid_t,
     user: libc::uid_t,
@@ -23,6 +25,7 @@ impl FileUser {
     pub fn become_user(user: Uid) -> Self {
         let user = user.as_raw();
         Self {
+            effective: geteuid(),
             before: set(user),
             user,
             of_thread: PhantomData,
@@ -32,7 +35,11 @@ impl FileUser {
 
 impl Drop for FileUser {
     fn drop(&mut self) {
-        if self.before != self.user {
+        let effective = geteuid();
+        if effective != self.effective {
+            // Another thread changed the user of the process, and thereby the file system user.
+            set(effective.as_raw());
+        } else if self.before != self.user {
             set(self.before);
         }
     }

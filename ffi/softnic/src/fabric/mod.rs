@@ -36,7 +36,7 @@ use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::engine::{ReturnCode, VniRange};
 use crate::environment::Driver;
 use crate::fork;
-pub use directory::Directory;
+pub use directory::{Directory, owner};
 use directory::{Place, is_owned};
 use early::EarlyPackets;
 use gathered::{Gathered, Unread};

@@ -22,13 +22,13 @@ use crate::trap::{Doorbell, DoorbellPage, Trapped};
 #[repr(C)]
 pub struct CqHandle {
     public: cxi_cq,
+    /// The page of `public.wp_addr`. Dropped before the NIC that it rings.
+    launch: DoorbellPage,
     nic: Arc<Nic>,
     lni: usize,
     transmit: bool,
     number: usize,
     memory: Arc<Pages>,
-    /// The page of `public.wp_addr`.
-    launch: DoorbellPage,
 }
 
 // SAFETY: `cxil_alloc_cmdq` and `cxil_alloc_buf_cmdq` give out these handles, which begin with

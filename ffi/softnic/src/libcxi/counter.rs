@@ -18,10 +18,10 @@ use crate::trap::{Doorbell, DoorbellPage, Trapped};
 #[repr(C)]
 pub struct CtHandle {
     public: cxi_ct,
+    /// The page of `public.doorbell`. Dropped before the NIC that it rings.
+    _doorbells: DoorbellPage,
     nic: Arc<Nic>,
     number: usize,
-    /// The page of `public.doorbell`.
-    _doorbells: DoorbellPage,
 }
 
 // SAFETY: `cxil_alloc_ct` gives out these handles, which begin with their public part.

@@ -75,11 +75,14 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: errno is a variable of this thread.
     let before = unsafe { *errno };
-    // SAFETY: the kernel passes a valid description of the signal, which nothing else uses.
-    let cause = unsafe { &*info };
-    // SAFETY: the kernel passes the context that the thread continues with.
+    // SAFETY: the kernel passes a valid description of the signal.
+    let code = unsafe { (*info).si_code };
+    // SAFETY: as above; other signals have no fault address, and their codes are not `ACCESS`.
+    let address = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: the kernel passes the context that the thread continues with. The end of this type,
+    // which the kernel's has not, is not accessed.
     let continued = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    if !emulate(cause, continued) {
+    if code != ACCESS || !emulate(address, continued) {
         pass_on(signal, info, continued);
     }
     // SAFETY: errno is a variable of this thread.
@@ -88,12 +91,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 
 /// Emulates a store to a doorbell, or opens its page so that the store succeeds when it is repeated.
 /// False if the fault has another cause.
-fn emulate(cause: &libc::siginfo_t, context: &mut libc::ucontext_t) -> bool {
-    if cause.si_code != ACCESS {
-        return false;
-    }
-    // SAFETY: the description of a fault has an address.
-    let address = unsafe { cause.si_addr() }.addr();
+fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
     let Some(place) = place_of(address) else {
         return false;
     };
@@ -115,8 +113,7 @@ fn emulate(cause: &libc::siginfo_t, context: &mut libc::ucontext_t) -> bool {
         on_stack_of_thread(context, &mut || ring(place, address % page_size(), value))
     };
     let Some(store) = store.filter(is_handled) else {
-        open(place);
-        return true;
+        return open(place);
     };
     let registers = &mut context.uc_mcontext.gregs;
     if let Value::Exchange(number) = store.value {
@@ -206,6 +203,14 @@ extern "C" fn call_back(call: *mut Call<'_, '_>) {
     call.result = (call.work)();
 }
 
+/// Gives a signal its default action.
+fn reset(signal: c_int, previous: &libc::sigaction) {
+    let mut default = *previous;
+    default.sa_sigaction = libc::SIG_DFL;
+    // SAFETY: the default action needs nothing of the program.
+    unsafe { libc::sigaction(signal, &default, null_mut()) };
+}
+
 /// Does what the program's own action for SIGSEGV would do.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::ucontext_t) {
     let Some(previous) = PREVIOUS.get() else {
@@ -218,16 +223,16 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
         return;
     }
     if action == libc::SIG_IGN || action == libc::SIG_DFL {
-        let mut default = *previous;
-        default.sa_sigaction = libc::SIG_DFL;
-        // SAFETY: the default action needs nothing of the program.
-        unsafe { libc::sigaction(signal, &default, null_mut()) };
+        reset(signal, previous);
         // A fault is repeated when the handler returns; a signal that was sent is not.
         if was_sent {
             // SAFETY: the signal is blocked until the handler returns.
             unsafe { libc::raise(signal) };
         }
         return;
+    }
+    if previous.sa_flags & libc::SA_RESETHAND != 0 {
+        reset(signal, previous);
     }
     let mut mask = context.uc_sigmask;
     for number in 1..=libc::SIGRTMAX() {

@@ -164,7 +164,10 @@ impl DoorbellPage {
             .nic
             .store(Arc::as_ptr(nic).cast_mut(), Ordering::Release);
         ARMED.fetch_add(1, Ordering::Relaxed);
-        if protect(place, MprotectFlags::READ).is_err() {
+        let is_protected = protect(place, MprotectFlags::READ).is_ok();
+        // Another thread may have replaced the handler, and `check_handler` have opened the page,
+        // before it was protected.
+        if !is_protected || entry.nic.load(Ordering::Acquire).is_null() || !has_handler() {
             open(place);
         }
     }
@@ -195,15 +198,19 @@ pub fn check_handler() {
     }
 }
 
-/// Makes a page writable, so that stores to it are polled.
-fn open(place: usize) {
-    let _ = protect(place, MprotectFlags::READ | MprotectFlags::WRITE);
+/// Makes a page writable, so that stores to it are polled. False if the kernel refuses: then the
+/// page traps as before.
+fn open(place: usize) -> bool {
+    if protect(place, MprotectFlags::READ | MprotectFlags::WRITE).is_err() {
+        return false;
+    }
     ENTRIES[place].open.store(true, Ordering::Release);
     let nic = disarm(place);
     // SAFETY: the handle of the object owns the NIC and this page, and is not destroyed meanwhile.
     if let Some(nic) = unsafe { nic.as_ref() } {
         nic.poll_doorbells();
     }
+    true
 }
 
 /// Makes a page one that does not trap. Returns its NIC, or null if it did not trap.

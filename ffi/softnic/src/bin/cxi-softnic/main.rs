@@ -170,6 +170,13 @@ fn library_directory() -> Result<PathBuf, String> {
 
 fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
     let entries = class_directory(Path::new(CLASS)).map_err(|message| (2, message))?;
+    if fs::read_dir(directory).is_ok_and(|mut present| present.next().is_some()) {
+        let name = directory.display();
+        return Err((
+            2,
+            format!("--write-sys {name}: expected an empty or a new directory"),
+        ));
+    }
     write(directory, &entries).map_err(|error| (1, format!("{}: {error}", directory.display())))
 }
 

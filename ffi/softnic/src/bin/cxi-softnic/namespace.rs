@@ -1,66 +1,58 @@
 //! A mount namespace in which `/sys/class` shows the software NICs.
 
-use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use softnic::sysfs::ClassDirectory;
 
-/// The step that failed, and why.
-pub struct Refused {
-    step: &'static str,
-    error: io::Error,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.step, self.error)
-    }
-}
-
-/// Returns an adapter for the error of a step.
-fn refused<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> Refused {
-    move |error| Refused {
-        step,
-        error: error.into(),
-    }
-}
-
 /// Moves this process into a mount namespace of its own and mounts `entries` over `/sys/class`
-/// there. The mount ends with the last process in the namespace.
+/// there, if the kernel permits that. The mount ends with the last process in the namespace.
 ///
 /// # Errors
-/// The step that the kernel refused. The process may be in a namespace without the mount then.
-pub fn enter(entries: &ClassDirectory) -> Result<(), Refused> {
+/// Why it is not possible. The process remains where it was.
+pub fn enter(entries: &ClassDirectory) -> io::Result<()> {
+    // A child tries first: there is no way back out of a user namespace.
+    let mut trial = Command::new("/proc/self/exe");
+    trial.arg("--version").stdout(Stdio::null());
+    let for_child = entries.clone();
+    // SAFETY: this process has one thread, so the child may do anything.
+    unsafe { trial.pre_exec(move || move_into(&for_child)) };
+    trial.status()?;
+    move_into(entries)
+}
+
+/// Does the work of [`enter`]. After an error the process may be in a namespace without the mount.
+fn move_into(entries: &ClassDirectory) -> io::Result<()> {
     if unshare(UnshareFlags::NEWNS).is_err() {
         unshare_as_user()?;
     }
     // Mounts of the program must not appear outside, and those outside still appear to it.
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", downstream).map_err(refused("mount namespace"))?;
+    mount_change("/", downstream)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("cxi-softnic", super::CLASS, "tmpfs", flags, c"mode=0755")
-        .map_err(refused("mount on /sys/class"))?;
-    super::write(super::CLASS.as_ref(), entries).map_err(refused("write to /sys/class"))
+    mount("cxi-softnic", super::CLASS, "tmpfs", flags, c"mode=0755")?;
+    super::write(super::CLASS.as_ref(), entries)
 }
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The
-/// process keeps its user and its group; files of other users appear as those of `nobody`.
-fn unshare_as_user() -> Result<(), Refused> {
+/// process keeps its user and its group; files of other users appear as those of `nobody`. So a
+/// fabric of another user, such as one that a group shares, would appear to be a stranger's.
+fn unshare_as_user() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(refused("user namespace"))?;
-    for (file, content) in [
-        ("/proc/self/setgroups", "deny".to_owned()),
-        ("/proc/self/uid_map", format!("{user} {user} 1")),
-        ("/proc/self/gid_map", format!("{group} {group} 1")),
-    ] {
-        fs::write(file, content).map_err(refused("user namespace"))?;
+    if softnic::fabric_owner().is_some_and(|owner| owner != user) {
+        return Err(Errno::ACCESS.into());
     }
-    Ok(())
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {

@@ -68,9 +68,9 @@ pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int
 pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
     answer(|| {
         let WaitHandle { nic, object, .. } = from_c!(handle(wait))?;
-        if nic.is_ours() {
+        nic.with(|_| {
             object.clear();
-        }
-        Ok(())
+            Ok(())
+        })
     });
 }
