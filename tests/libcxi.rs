@@ -166,38 +166,49 @@ fn c_structures_agree_with_facts() {
 
 /// Tests that are parts of a program.
 macro_rules! parts {
-    ($program:ident: $($name:ident)*) => {$(
+    ($program:ident: $($name:ident: $part:literal)*) => {$(
         #[test]
         fn $name() {
-            run(stringify!($program), stringify!($name));
+            run(stringify!($program), $part);
         }
     )*};
 }
 
-parts! { life: forks threads several_devices several_processes cycles }
-parts! { services: default_service qos_profiles descriptions network_namespaces pools pids ranges effective_user }
+parts! {
+    life:
+    keeps_devices_from_children: "forks"
+    serves_threads: "threads"
+    serves_several_devices: "several_devices"
+    serves_several_processes: "several_processes"
+    leaves_nothing_after_many_cycles: "cycles"
+}
+
+parts! {
+    services:
+    makes_default_service_as_driver: "default_service"
+    offers_classes_of_qos_profile: "qos_profiles"
+    checks_descriptions_of_services: "descriptions"
+    admits_network_namespaces: "network_namespaces"
+    counts_pools_of_services: "pools"
+    reserves_pids_and_uses_reservations_up: "pids"
+    shares_pids_between_vnis_of_range: "ranges"
+    keeps_device_usable_after_seteuid: "effective_user"
+}
 
 #[test]
 fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");
 }
 
-/// Tests of the program `counters`, whose doorbells trap by default.
-macro_rules! counters {
-    ($($name:ident: $test:literal)*) => {$(
-        #[test]
-        fn $name() {
-            run("counters", $test);
-        }
-    )*};
-}
-
-counters! {
+// Doorbells of counters trap by default.
+parts! {
+    counters:
     counts_each_store_to_doorbell: "stores"
     executes_commands_before_later_stores: "order"
     counts_stores_of_all_forms: "forms"
     leaves_faults_of_program_to_its_handler: "handlers"
     fault_kills_program_without_handler: "kills"
+    calls_handler_that_resets_itself_once: "once"
     children_change_no_counter_of_parent: "children"
     doorbell_of_destroyed_counter_is_not_memory: "destroyed"
 }

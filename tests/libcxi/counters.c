@@ -224,6 +224,40 @@ static void handlers(void)
 	set_close(&set);
 }
 
+static volatile unsigned int *returned;
+
+static void return_from_fault(int number)
+{
+	(void)number;
+	if (++*returned > 1)
+		_exit(9);
+}
+
+/* A handler with SA_RESETHAND is called once: the fault repeats when it returns, and kills the program */
+static void once(void)
+{
+	void *forbidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sigaction action = { .sa_handler = return_from_fault, .sa_flags = SA_RESETHAND };
+	struct set set;
+	int status;
+
+	returned = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(returned != MAP_FAILED);
+	if (!fork()) {
+		CHECK(!sigaction(SIGSEGV, &action, NULL));
+		set = set_open();
+		add(&set, 1);
+		*(volatile int *)forbidden = 1;
+		exit(0);
+	}
+	CHECK(wait(&status) > 0);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	CHECK_EQ(*returned, 1);
+	/* Removes the files of the child */
+	set = set_open();
+	set_close(&set);
+}
+
 /* A fault of a program without a handler kills it */
 static void kills(void)
 {
@@ -303,6 +337,7 @@ int main(int argc, char **argv)
 		{ "forms", forms },
 		{ "handlers", handlers },
 		{ "kills", kills },
+		{ "once", once },
 		{ "children", children },
 		{ "destroyed", destroyed },
 	};

@@ -265,8 +265,8 @@ static void close_endpoint(struct endpoint *endpoint)
 	rig_close(&endpoint->rig);
 }
 
-/* Waits until the peer has come as far */
-static void meet(struct endpoint *endpoint)
+/* A barrier: waits until the peer calls it too */
+static void barrier(struct endpoint *endpoint)
 {
 	char byte = 0;
 
@@ -338,7 +338,7 @@ static void rma(struct endpoint *endpoint, bool initiates)
 	put_bits(command, TGT_SUCCESS_DISABLE, 1);
 	post(rig, command);
 	linked(endpoint);
-	meet(endpoint);
+	barrier(endpoint);
 	if (initiates) {
 		/* The event of the trigger comes when both writes are counted */
 		put_bits(trigger, CMD_TYPE, C_CMD_TYPE_CT);
@@ -377,7 +377,7 @@ static void rma(struct endpoint *endpoint, bool initiates)
 		completed(endpoint, C_EVENT_REPLY);
 		check(endpoint, LANDING, LARGE, 1);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 	if (!initiates) {
 		check(endpoint, WINDOW, LARGE, 0);
 		check(endpoint, WINDOW + LARGE, LARGE, 1);
@@ -394,7 +394,7 @@ static void atomic(struct endpoint *endpoint, bool initiates)
 
 	if (!initiates)
 		*word = 40;
-	meet(endpoint);
+	barrier(endpoint);
 	if (initiates) {
 		*(uint64_t *)(rig->memory + SOURCE) = 2;
 		to_peer(endpoint, command, C_CMD_FETCHING_ATOMIC, REGION, SOURCE, 8);
@@ -408,7 +408,7 @@ static void atomic(struct endpoint *endpoint, bool initiates)
 		completed(endpoint, C_EVENT_REPLY);
 		CHECK_EQ(*(volatile uint64_t *)result, 40);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 	if (!initiates)
 		CHECK_EQ(*(volatile uint64_t *)word, 42);
 }
@@ -439,7 +439,7 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 			if (expected)
 				linked(endpoint);
 		}
-		meet(endpoint);
+		barrier(endpoint);
 		if (initiates && turn == expected) {
 			fill(endpoint, SOURCE, 1000, 5);
 			to_peer(endpoint, command, C_CMD_PUT, MESSAGES, SOURCE, 1000);
@@ -471,7 +471,7 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 		await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
 		done(&rig->events);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 }
 
 /* A message larger than the eager part: the rest is fetched from the source, by the NIC or by software */
@@ -500,7 +500,7 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 		post(rig, command);
 	}
 	linked(endpoint);
-	meet(endpoint);
+	barrier(endpoint);
 	if (initiates) {
 		fill(endpoint, SOURCE, LARGE, 3);
 		to_peer(endpoint, command, C_CMD_RENDEZVOUS_PUT, MESSAGES, SOURCE, LARGE);
@@ -545,7 +545,7 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 		}
 		check(endpoint, LANDING, LARGE, 3);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 }
 
 static void change_state(struct endpoint *endpoint, unsigned int state)
@@ -578,7 +578,7 @@ static void hybrid(struct endpoint *endpoint, bool initiates)
 		post(rig, command);
 		linked(endpoint);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 	if (initiates) {
 		fill(endpoint, SOURCE, 1000, 8);
 		to_peer(endpoint, command, C_CMD_PUT, MESSAGES, SOURCE, 1000);
@@ -609,7 +609,7 @@ static void hybrid(struct endpoint *endpoint, bool initiates)
 		post(rig, command);
 		change_state(endpoint, C_PTLTE_ENABLED);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 }
 
 /* Sleeps until an event of a write is there */
@@ -629,7 +629,7 @@ static void wait_for_event(struct endpoint *endpoint, bool initiates)
 		await(&endpoint->waited, C_EVENT_ACK, C_RC_OK);
 		done(&endpoint->waited);
 	}
-	meet(endpoint);
+	barrier(endpoint);
 }
 
 static void run(unsigned int device, int out, int in)

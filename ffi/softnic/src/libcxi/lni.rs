@@ -156,8 +156,8 @@ fn check_class(
         CXI_TC_LOW_LATENCY
     };
     let has_type = match tc_type {
-        CXI_TC_TYPE_DEFAULT | CXI_TC_TYPE_RESTRICTED => true,
-        CXI_TC_TYPE_HRP => tc == CXI_TC_BEST_EFFORT,
+        CXI_TC_TYPE_DEFAULT => true,
+        CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP => tc == CXI_TC_BEST_EFFORT,
         CXI_TC_TYPE_COLL_LEAF => tc == leaves,
         _ => false,
     };

@@ -77,7 +77,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let before = unsafe { *errno };
     // SAFETY: the kernel passes a valid description of the signal.
     let code = unsafe { (*info).si_code };
-    // SAFETY: as above; other signals have no fault address, and their codes are not `ACCESS`.
+    // SAFETY: the kernel passes a valid description, whose address is read only; it means nothing
+    // unless the code is `ACCESS`.
     let address = unsafe { (*info).si_addr() }.addr();
     // SAFETY: the kernel passes the context that the thread continues with. The end of this type,
     // which the kernel's has not, is not accessed.

@@ -127,6 +127,17 @@ fn counts_results_of_matching() {
         let rose = rises(&mut rig, numbers, |rig| assert_eq!(rig.code(&put), code));
         assert_eq!(rose, expected, "{bits}");
     }
+    // A rendezvous put needs space for its eager part only, here for none.
+    let put = rig.dma_put(&source, 0, 300, |put| {
+        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+            .set_dfa(dfa)
+            .set_index_ext(ext)
+            .set_match_bits(3);
+    });
+    let rose = rises(&mut rig, numbers, |rig| {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    });
+    assert_eq!(rose, [1, 1, 0, 1, 0, 1, 0, 0]);
     assert_eq!(counter(rig.dev, CACHE_HITS), 0);
     // Gets and atomics by kind; an operation that the entry does not allow.
     let numbers = [999, 1000, 1001, 1013, 992, 993];

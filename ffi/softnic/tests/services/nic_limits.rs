@@ -117,7 +117,7 @@ fn reserves_consecutive_pids() {
     alone!();
     let (dev, second) = (open(0), open(0));
     let (owner, sibling) = (alloc_lni(dev), alloc_lni(dev));
-    let stranger = alloc_lni(second);
+    let other = alloc_lni(second);
     let keep = |lni, vni, pid, count| answered(call!(cxil_reserve_domain(lni, vni, pid, count)));
     assert_eq!(keep(null_mut(), 1, 0, 1), Err(EINVAL));
     assert_eq!(keep(owner, 0, 0, 1), Err(EINVAL));
@@ -137,32 +137,32 @@ fn reserves_consecutive_pids() {
     );
     assert_eq!(keep(owner, 1, 510, 1), Ok(510));
     // The lowest gap that is wide enough.
-    assert_eq!(domain(stranger, 1, 2), Ok(2));
+    assert_eq!(domain(other, 1, 2), Ok(2));
     assert_eq!(keep(owner, 1, C_PID_ANY, 3), Ok(3));
     assert_eq!(keep(owner, 1, 1, 2), Err(EEXIST));
     assert_eq!(keep(owner, 1, C_PID_ANY, 2), Ok(0));
     // Reserved PIDs are for the owner's explicit requests.
     for pid in [0, 3, 5, 510] {
         assert_eq!(domain(sibling, 1, pid), Err(EEXIST), "{pid}");
-        assert_eq!(domain(stranger, 1, pid), Err(EEXIST), "{pid}");
+        assert_eq!(domain(other, 1, pid), Err(EEXIST), "{pid}");
     }
-    assert_eq!(domain(stranger, 1, C_PID_ANY), Ok(6));
+    assert_eq!(domain(other, 1, C_PID_ANY), Ok(6));
     assert_eq!(domain(owner, 1, C_PID_ANY), Ok(7));
-    assert_eq!(domain(stranger, 10, 3), Ok(3), "another VNI");
+    assert_eq!(domain(other, 10, 3), Ok(3), "another VNI");
     let mut kept = null_mut();
     assert_eq!(call!(cxil_alloc_domain(owner, 1, 4, &mut kept)), 0);
     assert_eq!(domain(owner, 1, 4), Err(EEXIST));
-    assert_eq!(domain(stranger, 1, 4), Err(EEXIST));
+    assert_eq!(domain(other, 1, 4), Err(EEXIST));
     // The domain has used the reservation up.
     assert_eq!(call!(cxil_destroy_domain(kept)), 0);
-    assert_eq!(domain(stranger, 1, 4), Ok(4));
+    assert_eq!(domain(other, 1, 4), Ok(4));
     // Destroying the LNI or closing the device frees them.
     assert_eq!(keep(sibling, 10, C_PID_ANY, 3), Ok(0));
     drop_lni(sibling);
-    assert_eq!(domain(stranger, 10, C_PID_ANY), Ok(0));
+    assert_eq!(domain(other, 10, C_PID_ANY), Ok(0));
     close(dev);
     for pid in [0, 3, 510] {
-        assert_eq!(domain(stranger, 1, pid), Ok(pid));
+        assert_eq!(domain(other, 1, pid), Ok(pid));
     }
     close(second);
 }

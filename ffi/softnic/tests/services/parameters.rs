@@ -80,11 +80,9 @@ fn profile_decides_traffic_classes() {
     alone!();
     let [da, ll, bd, be] = [0, 1, 2, 3];
     let [default, hrp, restricted, leaf] = [0, 1, 2, 3];
-    let two = |tc| [(tc, default), (tc, restricted)];
-    let mut hpc = [two(da), two(bd), two(be)].concat();
-    hpc.extend([(be, hrp), (be, leaf)]);
-    let mut others = [two(ll), two(bd), two(be)].concat();
-    others.extend([(be, hrp), (ll, leaf)]);
+    let common = [(bd, default), (be, default), (be, restricted), (be, hrp)];
+    let hpc = [&common[..], &[(da, default), (be, leaf)]].concat();
+    let others = [&common[..], &[(ll, default), (ll, leaf)]].concat();
     for (profile, mut expected) in [
         ("", others.clone()),
         ("LL_BE_BD_ET", others.clone()),
