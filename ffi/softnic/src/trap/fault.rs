@@ -75,11 +75,12 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: errno is a variable of this thread.
     let before = unsafe { *errno };
-    // SAFETY: the kernel passes a valid description of the signal.
-    let code = unsafe { (*info).si_code };
-    // SAFETY: the kernel passes a valid description, whose address is read only; it means nothing
-    // unless the code is `ACCESS`.
-    let address = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: the kernel passes a valid description of the signal, which nothing changes.
+    let cause = unsafe { &*info };
+    let code = cause.si_code;
+    // SAFETY: a description has room for an address, which means nothing unless the code is
+    // `ACCESS`.
+    let address = unsafe { cause.si_addr() }.addr();
     // SAFETY: the kernel passes the context that the thread continues with. The end of this type,
     // which the kernel's has not, is not accessed.
     let continued = unsafe { &mut *context.cast::<libc::ucontext_t>() };
