@@ -181,6 +181,8 @@ parts! {
     serves_several_devices: "several_devices"
     serves_several_processes: "several_processes"
     leaves_nothing_after_many_cycles: "cycles"
+    leaves_signals_to_threads_of_program: "signals"
+    works_after_first_thread_has_ended: "first_thread_ends"
 }
 
 parts! {

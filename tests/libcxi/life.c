@@ -225,6 +225,46 @@ static void cycles(void)
 	CHECK(resident_pages() <= resident + 256);
 }
 
+/* A signal that the program waits for is not delivered to the thread of the library, whose action would kill */
+static void signals(void)
+{
+	struct rig rig = rig_open(0);
+	sigset_t waited;
+	int number;
+
+	sigemptyset(&waited);
+	sigaddset(&waited, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &waited, NULL), 0);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(sigwait(&waited, &number), 0);
+	CHECK_EQ(number, SIGUSR1);
+	work(&rig, 5);
+	rig_close(&rig);
+}
+
+static void *work_alone(void *nothing)
+{
+	struct rig rig;
+
+	(void)nothing;
+	/* The kernel describes no memory of a process whose first thread has ended */
+	while (lines_of_maps())
+		;
+	rig = rig_open(0);
+	work(&rig, 5);
+	rig_close(&rig);
+	exit(0);
+}
+
+/* The first thread of a program ends before the others */
+static void first_thread_ends(void)
+{
+	pthread_t id;
+
+	CHECK_EQ(pthread_create(&id, NULL, work_alone, NULL), 0);
+	pthread_exit(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -236,6 +276,8 @@ int main(int argc, char **argv)
 		{ "several_devices", several_devices },
 		{ "several_processes", several_processes },
 		{ "cycles", cycles },
+		{ "signals", signals },
+		{ "first_thread_ends", first_thread_ends },
 	};
 
 	for (unsigned int at = 0; at < sizeof(tests) / sizeof(tests[0]); at++) {

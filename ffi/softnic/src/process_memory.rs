@@ -145,26 +145,49 @@ pub fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
+
     use super::*;
     use crate::pages::Pages;
 
     #[test]
-    fn rejects_range_with_unmapped_pages() {
+    fn rejects_range_with_inaccessible_pages() {
         let page = page_size();
         let pages = Pages::anonymous(3 * page).unwrap();
         let start = pages.at(0, 0).addr();
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
         assert_eq!(check_access(start, start + 3 * page, rights), Ok(()));
         // SAFETY: the page is inside `pages`, and nothing uses it.
-        unsafe { rustix::mm::munmap(pages.at(page, page).cast(), page) }.unwrap();
+        unsafe { mprotect(pages.at(page, page).cast(), page, MprotectFlags::empty()) }.unwrap();
         assert_eq!(check_access(start, start + page, rights), Ok(()));
         assert_eq!(
             check_access(start, start + 3 * page, rights),
             Err(Errno::FAULT)
         );
+        // The kernel maps nothing at the second page of the address space.
         assert_eq!(check_access(page, 2 * page, rights), Err(Errno::FAULT));
         assert_eq!(kernel_page_size(start), Ok(page));
-        assert_eq!(kernel_page_size(start + page), Err(Errno::FAULT));
+        assert_eq!(kernel_page_size(page), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn finds_memory_behind_file_with_name_that_is_not_utf8() {
+        let page = page_size();
+        let pages = Pages::anonymous(2 * page).unwrap();
+        let mut name = OsStr::from_bytes(b"cxidiag-\xe9-").to_owned();
+        name.push(std::process::id().to_string());
+        let path = std::env::temp_dir().join(name);
+        let file = File::create_new(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let first = pages.at(0, page).cast();
+        // SAFETY: the page is inside `pages`, and nothing uses it.
+        unsafe { mmap(first, page, ProtFlags::READ, flags, &file, 0) }.unwrap();
+        let behind = pages.at(page, page).addr();
+        assert_eq!(check_access(behind, behind + page, CXI_MAP_READ), Ok(()));
     }
 
     #[test]
