@@ -232,16 +232,14 @@ static void signals(void)
 	sigset_t waited;
 	int number;
 
+	/* The thread of the library runs */
+	work(&rig, 5);
 	sigemptyset(&waited);
 	sigaddset(&waited, SIGUSR1);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &waited, NULL), 0);
-	/* Either thread may take a signal first if both may */
-	for (int round = 0; round < 100; round++) {
-		CHECK_EQ(kill(getpid(), SIGUSR1), 0);
-		CHECK_EQ(sigwait(&waited, &number), 0);
-		CHECK_EQ(number, SIGUSR1);
-	}
-	work(&rig, 5);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(sigwait(&waited, &number), 0);
+	CHECK_EQ(number, SIGUSR1);
 	rig_close(&rig);
 }
 
