@@ -308,6 +308,19 @@ static void linked(struct endpoint *endpoint)
 	done(&endpoint->rig.events);
 }
 
+static void unlink_entry(struct endpoint *endpoint, struct portal *portal, unsigned int list, unsigned int id)
+{
+	struct rig *rig = &endpoint->rig;
+	uint8_t command[64];
+
+	target(rig, command, C_CMD_TGT_UNLINK, portal);
+	put_bits(command, TGT_LIST, list);
+	put_bits(command, TGT_BUFFER_ID, id);
+	post(rig, command);
+	await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
+	done(&rig->events);
+}
+
 static void completed(struct endpoint *endpoint, unsigned int event)
 {
 	const uint8_t *found = await(&endpoint->rig.ini, event, C_RC_OK);
@@ -464,12 +477,7 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 		/* The software copies an unexpected message; its event says where it is */
 		check(endpoint, expected ? LANDING : get_bits(event, EV_START) - iova(rig->md, rig->memory), 1000, 5);
 		done(&rig->events);
-		target(rig, command, C_CMD_TGT_UNLINK, &endpoint->messages);
-		put_bits(command, TGT_LIST, C_PTL_LIST_OVERFLOW);
-		put_bits(command, TGT_BUFFER_ID, 2);
-		post(rig, command);
-		await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
-		done(&rig->events);
+		unlink_entry(endpoint, &endpoint->messages, C_PTL_LIST_OVERFLOW, 2);
 	}
 	barrier(endpoint);
 }
@@ -515,11 +523,7 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 		CHECK_EQ(get_bits(event, EV_BUFFER_ID), 4);
 		CHECK_EQ(get_bits(event, EV_MLENGTH), LARGE - EAGER);
 		done(&rig->events);
-		target(rig, command, C_CMD_TGT_UNLINK, &endpoint->source);
-		put_bits(command, TGT_BUFFER_ID, 4);
-		post(rig, command);
-		await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
-		done(&rig->events);
+		unlink_entry(endpoint, &endpoint->source, C_PTL_LIST_PRIORITY, 4);
 	} else {
 		event = await(&rig->events, C_EVENT_PUT, C_RC_OK);
 		CHECK_EQ(get_bits(event, EV_RENDEZVOUS), 1);
@@ -597,12 +601,7 @@ static void hybrid(struct endpoint *endpoint, bool initiates)
 		CHECK_EQ(get_bits(header, 256, 32), 1000);
 		check(endpoint, header + 64 - rig->memory, 1000, 8);
 		done(&rig->events);
-		target(rig, command, C_CMD_TGT_UNLINK, &endpoint->messages);
-		put_bits(command, TGT_LIST, C_PTL_LIST_REQUEST);
-		put_bits(command, TGT_BUFFER_ID, 6);
-		post(rig, command);
-		await(&rig->events, C_EVENT_UNLINK, C_RC_OK);
-		done(&rig->events);
+		unlink_entry(endpoint, &endpoint->messages, C_PTL_LIST_REQUEST, 6);
 		target(rig, command, C_CMD_TGT_SETSTATE, &endpoint->messages);
 		put_bits(command, STATE_STATE, C_PTLTE_ENABLED);
 		put_bits(command, STATE_DROP_COUNT, status.drop_count);

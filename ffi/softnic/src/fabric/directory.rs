@@ -62,7 +62,7 @@ pub fn owner() -> Option<u32> {
     Some(metadata.uid())
 }
 
-/// Who shares a directory. Whoever can write to a port can write to the memory that its owner
+/// Who shares a directory. A user who can write to a port can write to the memory that its owner
 /// exposes, and can end the owner by truncating the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
