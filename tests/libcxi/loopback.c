@@ -23,16 +23,7 @@ int main(int argc, char **argv)
 	dma(&rig, command, C_CMD_PUT, 0);
 	put_bits(command, CMD_REQUEST_LEN, 8);
 	for (uint64_t round = 1; round <= writes; round++) {
-		double start;
-
-		memcpy(rig.memory, &round, sizeof(round));
-		start = now();
-		send(&rig, command, 64);
-		while (!eq_peek(rig.ini.eq))
-			;
-		times[round - 1] = now() - start;
-		await(&rig.ini, C_EVENT_ACK, C_RC_OK);
-		done(&rig.ini);
+		times[round - 1] = timed_write(&rig, command, round);
 		CHECK_EQ(*(volatile uint64_t *)(rig.memory + MEMORY / 2), round);
 	}
 	print_times("write and ACK", times, writes);

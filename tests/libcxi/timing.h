@@ -1,12 +1,10 @@
 /*
- * Times in microseconds, and their statistics.
+ * Times in microseconds, their statistics, and a write that is timed.
  */
 #ifndef TIMING_H
 #define TIMING_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "rig.h"
 
 static inline double now(void)
 {
@@ -34,6 +32,22 @@ static inline void print_times(const char *what, double *times, unsigned int cou
 	printf("%s [us]: min %.1f median %.1f p90 %.1f p99 %.1f max %.1f mean %.1f\n", what, times[0],
 	       times[count / 2], times[(size_t)count * 9 / 10], times[(size_t)count * 99 / 100],
 	       times[count - 1], sum / count);
+}
+
+/* Writes a number of 8 bytes by a command for that, and returns the time until its acknowledgement */
+static inline double timed_write(struct rig *rig, const uint8_t command[64], uint64_t number)
+{
+	double start, time;
+
+	memcpy(rig->memory, &number, sizeof(number));
+	start = now();
+	send(rig, command, 64);
+	while (!eq_peek(rig->ini.eq))
+		;
+	time = now() - start;
+	await(&rig->ini, C_EVENT_ACK, C_RC_OK);
+	done(&rig->ini);
+	return time;
 }
 
 #endif

@@ -46,16 +46,8 @@ static void write_all(int out, int in, unsigned int writes)
 	dma(&rig, command, C_CMD_PUT, 0);
 	put_bits(command, CMD_DFA, theirs);
 	put_bits(command, CMD_REQUEST_LEN, 8);
-	for (unsigned int round = 1; round <= writes; round++) {
-		memcpy(rig.memory, &round, sizeof(round));
-		start = now();
-		send(&rig, command, 64);
-		while (!eq_peek(rig.ini.eq))
-			;
-		times[round - 1] = now() - start;
-		await(&rig.ini, C_EVENT_ACK, C_RC_OK);
-		done(&rig.ini);
-	}
+	for (unsigned int round = 1; round <= writes; round++)
+		times[round - 1] = timed_write(&rig, command, round);
 	print_times("write and ACK", times, writes);
 	for (unsigned int at = LARGE; at < 2 * LARGE; at++)
 		rig.memory[at] = at * 7;

@@ -302,6 +302,14 @@ static void link_entry(struct endpoint *endpoint, struct portal *portal, unsigne
 	put_bits(command, TGT_IGNORE_BITS, 0);
 }
 
+/* Places messages one after the other, or one message only, without an UNLINK event */
+static void manage_local(uint8_t command[64], bool once)
+{
+	put_bits(command, TGT_USE_ONCE, once);
+	put_bits(command, TGT_MANAGE_LOCAL, 1);
+	put_bits(command, TGT_UNLINK_DISABLE, 1);
+}
+
 static void linked(struct endpoint *endpoint)
 {
 	await(&endpoint->rig.events, C_EVENT_LINK, C_RC_OK);
@@ -435,8 +443,7 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 
 	if (!initiates) {
 		link_entry(endpoint, &endpoint->messages, C_PTL_LIST_OVERFLOW, 2, OVERFLOW_BUFFER, 8 * EAGER, command);
-		put_bits(command, TGT_MANAGE_LOCAL, 1);
-		put_bits(command, TGT_UNLINK_DISABLE, 1);
+		manage_local(command, false);
 		put_bits(command, TGT_MIN_FREE, EAGER);
 		put_bits(command, TGT_IGNORE_BITS, UINT64_MAX);
 		post(rig, command);
@@ -445,9 +452,7 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 	for (int turn = expected; turn < 2; turn++) {
 		if (!initiates && turn) {
 			link_entry(endpoint, &endpoint->messages, C_PTL_LIST_PRIORITY, 3, LANDING, EAGER, command);
-			put_bits(command, TGT_USE_ONCE, 1);
-			put_bits(command, TGT_MANAGE_LOCAL, 1);
-			put_bits(command, TGT_UNLINK_DISABLE, 1);
+			manage_local(command, true);
 			post(rig, command);
 			if (expected)
 				linked(endpoint);
@@ -502,9 +507,7 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 		post(rig, command);
 	} else {
 		link_entry(endpoint, &endpoint->messages, C_PTL_LIST_PRIORITY, 5, LANDING, LARGE, command);
-		put_bits(command, TGT_USE_ONCE, 1);
-		put_bits(command, TGT_MANAGE_LOCAL, 1);
-		put_bits(command, TGT_UNLINK_DISABLE, 1);
+		manage_local(command, true);
 		post(rig, command);
 	}
 	linked(endpoint);
@@ -577,8 +580,7 @@ static void hybrid(struct endpoint *endpoint, bool initiates)
 		CHECK_EQ(cxil_pte_transition_sm(endpoint->messages.pte, status.drop_count), 0);
 		change_state(endpoint, C_PTLTE_SOFTWARE_MANAGED);
 		link_entry(endpoint, &endpoint->messages, C_PTL_LIST_REQUEST, 6, OVERFLOW_BUFFER, 8 * EAGER, command);
-		put_bits(command, TGT_MANAGE_LOCAL, 1);
-		put_bits(command, TGT_UNLINK_DISABLE, 1);
+		manage_local(command, false);
 		post(rig, command);
 		linked(endpoint);
 	}

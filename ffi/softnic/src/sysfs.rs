@@ -62,11 +62,11 @@ pub fn class_directory(real: &Path) -> Result<ClassDirectory, String> {
 /// Returns the links in the classes of this machine, except those that lead to Cassini NICs.
 fn links(real: &Path) -> ClassDirectory {
     let mut found = ClassDirectory::new();
-    for class in subdirectories(real) {
+    for class in entries_of(real) {
         if CLASSES.iter().any(|ours| class.ends_with(ours)) {
             continue;
         }
-        for path in subdirectories(&class) {
+        for path in entries_of(&class) {
             if let Ok(target) = fs::read_link(&path)
                 && let Ok(name) = path.strip_prefix(real)
             {
@@ -78,7 +78,7 @@ fn links(real: &Path) -> ClassDirectory {
 }
 
 /// Returns the paths of the entries of a directory; none if it cannot be read.
-fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+fn entries_of(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }

@@ -43,7 +43,7 @@ fn move_into(entries: &ClassDirectory) -> io::Result<()> {
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The
 /// process keeps its user and its group; files of other users appear as those of `nobody`. So a
-/// fabric of another user, such as one that a group shares, would appear to be a stranger's.
+/// fabric of another user, such as one that a group shares, could not be used there.
 fn unshare_as_user() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     if softnic::fabric_owner().is_some_and(|owner| owner != user) {
