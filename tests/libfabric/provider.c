@@ -659,10 +659,15 @@ int main(int argc, char **argv)
 
 	discover(argc < 2 || strcmp(argv[1], "no-sys"));
 	CHECK(!pipe(there) && !pipe(back));
+	/* Each process closes the ends of the other, so that a process that fails ends both */
 	if (!fork()) {
+		close(there[1]);
+		close(back[0]);
 		run(1, back[1], there[0]);
 		return 0;
 	}
+	close(there[0]);
+	close(back[1]);
 	run(0, there[1], back[0]);
 	CHECK(wait(&status) > 0);
 	CHECK_EQ(status, 0);
