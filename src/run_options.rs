@@ -222,6 +222,22 @@ impl RunOptions {
             .ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
+    /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
+    /// server, and both in a bidirectional run.
+    pub fn issues(&self, side: Side) -> bool {
+        let bidirectional = self.lists.is_some_and(|lists| lists.bidirectional);
+        bidirectional || (side == Side::Client) != self.extensions.reverse
+    }
+
+    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side issues
+    /// them.
+    pub fn is_target(&self, side: Side) -> bool {
+        self.issues(match side {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        })
+    }
+
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {

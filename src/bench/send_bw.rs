@@ -292,7 +292,7 @@ impl Bandwidth for Bench {
 }
 
 /// A command that sends a message.
-trait Sending {
+trait Sending: Send {
     /// Writes the command of a message at `offset` of both buffers.
     fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
     -> Result<(), EmitError>;

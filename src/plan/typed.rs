@@ -99,6 +99,24 @@ impl Typed {
         Ok(())
     }
 
+    /// Gives each thread a pair unless `--pairs` is given.
+    ///
+    /// # Errors
+    ///
+    /// Options that exclude `--reverse`.
+    pub fn extend(&mut self) -> Result<(), Failure> {
+        let extensions = &mut self.run.extensions;
+        if !self.run_given.contains(&"pairs") {
+            extensions.pairs = extensions.threads;
+        }
+        if extensions.reverse && self.run.lists.is_some_and(|lists| lists.bidirectional) {
+            return Err(Failure::usage(
+                "--reverse and --bidirectional exclude each other: both sides issue operations already",
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns the message about a typed option that does not apply to this role, if there is one.
     pub fn misplaced(&self, role: &Role) -> Option<String> {
         let serves = *role == Role::Server;

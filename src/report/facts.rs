@@ -109,6 +109,9 @@ fn options(plan: &Plan) -> Options {
             bidirectional: lists.bidirectional,
             buf_sz_bytes: lists.max_buffer,
             buf_align_bytes: lists.alignment,
+            pairs: run.extensions.pairs,
+            threads: run.extensions.threads,
+            reverse: run.extensions.reverse,
         }),
         expect: plan
             .outputs

@@ -237,6 +237,20 @@ pub struct ListOptions {
     pub buf_sz_bytes: u64,
     /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
     pub buf_align_bytes: u64,
+    /// --pairs: pairs of queues that work side by side.
+    #[serde(default = "one")]
+    pub pairs: u16,
+    /// --threads: threads that drive them.
+    #[serde(default = "one")]
+    pub threads: u16,
+    /// --reverse: whether the server issues the operations.
+    #[serde(default)]
+    pub reverse: bool,
+}
+
+/// Returns the number of pairs and threads in documents that do not have them.
+fn one() -> u16 {
+    1
 }
 
 /// The clock that measured.
@@ -399,7 +413,7 @@ pub struct PercentileValue {
 }
 
 /// Bandwidth of one size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthResult {
     /// Bytes per second, both directions added.
@@ -412,6 +426,42 @@ pub struct BandwidthResult {
     pub peer_count: u64,
     /// Time that the peer took, in microseconds.
     pub peer_elapsed_us: u64,
+    /// The results of each pair of queues; null without --pairs.
+    #[serde(default)]
+    pub pairs: Option<Vec<PairResult>>,
+}
+
+/// The result of one pair of queues.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairResult {
+    /// Number of the pair, from 0.
+    pub pair: u16,
+    /// Bytes per second, both directions added.
+    pub bandwidth_bytes_per_s: f64,
+    /// Number of operations that this side issued.
+    pub count: u64,
+    /// Time that this side took, in microseconds.
+    pub elapsed_us: u64,
+    /// Number of operations that the peer issued.
+    pub peer_count: u64,
+    /// Time that the peer took, in microseconds.
+    pub peer_elapsed_us: u64,
+}
+
+impl PairResult {
+    /// Returns the results of pairs from the counts of both sides, this side first, and their rates.
+    pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {
+        let result = |(pair, (sides, rates)): (usize, &([SideResult; 2], Rates))| Self {
+            pair: pair as u16,
+            bandwidth_bytes_per_s: rates.megabytes * 1e6,
+            count: sides[0].count,
+            elapsed_us: sides[0].elapsed_us,
+            peer_count: sides[1].count,
+            peer_elapsed_us: sides[1].elapsed_us,
+        };
+        pairs.iter().enumerate().map(result).collect()
+    }
 }
 
 /// Whether a size meets an expectation.
@@ -502,6 +552,7 @@ impl SizeResult {
                 elapsed_us: own.elapsed_us,
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
+                pairs: None,
             }),
         }
     }

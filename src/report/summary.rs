@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use super::text::separator;
 use crate::device::{DeviceName, FabricAddress};
 use crate::endpoint::LocalAddress;
+use crate::extensions::Extensions;
 use crate::gpu::{OnGpus, Use};
 use crate::plan::buffers::Need;
 use crate::run_options::{ListOptions, RunOptions, Setting, Side};
@@ -117,6 +118,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if let Some(lists) = run.lists {
         lists_and_buffers(out, lists, need.allocated())?;
+        extensions(out, &run.extensions)?;
     }
     if has_buffers {
         match need.huge_pages() {
@@ -167,6 +169,20 @@ fn lists_and_buffers(out: &mut impl Write, lists: ListOptions, used: u64) -> io:
     line(out, "RDMA Buf Align", lists.alignment)
 }
 
+/// Writes the options that the legacy tools lack, if they are in use.
+fn extensions(out: &mut impl Write, extensions: &Extensions) -> io::Result<()> {
+    let Extensions { pairs, threads, .. } = extensions;
+    match threads {
+        1 if *pairs == 1 => {}
+        1 => line(out, "Pairs", pairs)?,
+        _ => line(out, "Pairs", format_args!("{pairs} ({threads} threads)"))?,
+    }
+    if extensions.reverse {
+        line(out, "Reverse", "Enabled (the server issues)")?;
+    }
+    Ok(())
+}
+
 /// The memory of a buffer: of the system, or of the GPU with this index.
 struct Memory(Option<u8>);
 
@@ -181,20 +197,17 @@ impl fmt::Display for Memory {
 
 /// Writes in which memory both sides have the buffers that the run uses (tools.md 9.1).
 fn buffers(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let lists = summary.run.lists;
-    let both = lists.is_some_and(|lists| lists.bidirectional);
     let (client, server) = match summary.side {
         Side::Client => (summary.own.gpus, summary.peer_gpus),
         Side::Server => (summary.peer_gpus, summary.own.gpus),
     };
-    let (client_uses, server_uses): (&[Use], &[Use]) = if both {
-        let uses = &[Use::Transmit, Use::Receive];
-        (uses, uses)
-    } else {
-        (&[Use::Transmit], &[Use::Receive])
+    let uses = |side| {
+        let transmit = summary.run.issues(side).then_some(Use::Transmit);
+        let receive = summary.run.is_target(side).then_some(Use::Receive);
+        transmit.into_iter().chain(receive).collect::<Vec<_>>()
     };
-    host(out, "Client", client, client_uses)?;
-    host(out, "Server", server, server_uses)
+    host(out, "Client", client, &uses(Side::Client))?;
+    host(out, "Server", server, &uses(Side::Server))
 }
 
 fn host(out: &mut impl Write, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {

@@ -10,41 +10,46 @@ const AWAITED: &str = "list of operations";
 
 /// One pair of queues in the loop.
 pub struct Pair<'a, L> {
-    /// Its lists.
-    pub lists: &'a mut L,
+    lists: &'a mut L,
+    /// How far it is.
+    pub progress: Progress,
+    timer: PollTimer<'a>,
+}
+
+/// How far a pair is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
     /// Complete iterations.
     pub completed: u64,
     /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
     /// iterations it is set at the last one.
     pub elapsed: u64,
-    timer: PollTimer<'a>,
 }
 
 impl<'a, L: Lists> Pair<'a, L> {
-    /// Creates the pair at the start of a size.
-    pub fn new(lists: &'a mut L, policy: WaitPolicy<'a>) -> Self {
+    /// Creates the pair with its progress so far.
+    pub fn new(lists: &'a mut L, progress: Progress, policy: WaitPolicy<'a>) -> Self {
         Self {
             lists,
-            completed: 0,
-            elapsed: 0,
+            progress,
             timer: policy.timer(AWAITED),
         }
     }
 }
 
 /// When the loop ends.
-#[derive(Clone, Copy)]
-pub enum End<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
     /// When each pair has completed this many iterations.
     Iterations(u64),
     /// After this many nanoseconds. It may end in the middle of an iteration.
     Duration(u64),
     /// When the peer waits at the next barrier: this side only answers.
-    Peer(&'a dyn Fn() -> bool),
+    Peer,
 }
 
 /// Drives `pairs` from the time `start` until the `end`. Each completed iteration adds
-/// `list_size` operations to `gauge`.
+/// `list_size` operations to `gauge`. `peer_waits` returns whether the peer waits at the next barrier.
 ///
 /// # Errors
 ///
@@ -53,13 +58,14 @@ pub fn drive<C: Clock, L: Lists>(
     pairs: &mut [Pair<'_, L>],
     clock: &C,
     start: u64,
-    end: End<'_>,
+    end: End,
+    peer_waits: &dyn Fn() -> bool,
     (gauge, list_size): (&Gauge, u64),
 ) -> Result<(), Failure> {
     let mut left = pairs.len();
     let mut over = vec![false; left];
     for (pair, over) in pairs.iter().zip(&mut over) {
-        if matches!(end, End::Iterations(wanted) if pair.completed >= wanted) {
+        if matches!(end, End::Iterations(wanted) if pair.progress.completed >= wanted) {
             *over = true;
             left -= 1;
         }
@@ -75,27 +81,27 @@ pub fn drive<C: Clock, L: Lists>(
                     *over = match end {
                         End::Iterations(_) => false,
                         End::Duration(duration) => clock.now() - start >= duration,
-                        End::Peer(waits) => look && waits(),
+                        End::Peer => look && peer_waits(),
                     };
                 }
                 step @ (Step::Going | Step::Complete) => {
                     pair.timer.hit();
                     if step == Step::Complete {
-                        pair.completed += 1;
+                        pair.progress.completed += 1;
                         gauge.add(list_size);
                         interrupt::check()?;
                     }
                     match end {
-                        End::Iterations(wanted) if pair.completed < wanted => {}
+                        End::Iterations(wanted) if pair.progress.completed < wanted => {}
                         End::Iterations(_) => {
-                            pair.elapsed = clock.now() - start;
+                            pair.progress.elapsed = clock.now() - start;
                             *over = true;
                         }
                         End::Duration(duration) => {
-                            pair.elapsed = clock.now() - start;
-                            *over = pair.elapsed >= duration;
+                            pair.progress.elapsed = clock.now() - start;
+                            *over = pair.progress.elapsed >= duration;
                         }
-                        End::Peer(_) => pair.elapsed = clock.now() - start,
+                        End::Peer => pair.progress.elapsed = clock.now() - start,
                     }
                 }
             }
@@ -179,13 +185,21 @@ mod tests {
     }
 
     fn pair(lists: &mut Scripted) -> Pair<'_, Scripted> {
-        Pair::new(lists, WaitPolicy::new(&Alone))
+        Pair::new(lists, Progress::default(), WaitPolicy::new(&Alone))
     }
 
     /// Drives the pairs to the end. Returns the operations on the gauge.
-    fn run(pairs: &mut [Pair<'_, Scripted>], end: End<'_>) -> u64 {
+    fn run(pairs: &mut [Pair<'_, Scripted>], end: End) -> u64 {
+        run_beside(pairs, end, &|| false)
+    }
+
+    fn run_beside(
+        pairs: &mut [Pair<'_, Scripted>],
+        end: End,
+        peer_waits: &dyn Fn() -> bool,
+    ) -> u64 {
         let (gauge, clock) = (Gauge::default(), Ticking::default());
-        drive(pairs, &clock, 0, end, (&gauge, 4)).unwrap();
+        drive(pairs, &clock, 0, end, peer_waits, (&gauge, 4)).unwrap();
         gauge.get().0
     }
 
@@ -199,8 +213,11 @@ mod tests {
         ];
         let mut pairs = [pair(&mut quick), pair(&mut slow)];
         assert_eq!(run(&mut pairs, End::Iterations(3)), 24);
-        assert_eq!([pairs[0].completed, pairs[1].completed], [3, 3]);
-        assert!(pairs[0].elapsed < pairs[1].elapsed);
+        assert_eq!(
+            [pairs[0].progress.completed, pairs[1].progress.completed],
+            [3, 3]
+        );
+        assert!(pairs[0].progress.elapsed < pairs[1].progress.elapsed);
         assert_eq!((quick.taken, slow.taken), (6, 12));
     }
 
@@ -208,7 +225,7 @@ mod tests {
     fn drives_no_pair_that_has_its_iterations() {
         let mut lists = scripted(LIST);
         let mut pair = pair(&mut lists);
-        pair.completed = 3;
+        pair.progress.completed = 3;
         assert_eq!(run(slice::from_mut(&mut pair), End::Iterations(3)), 0);
         assert_eq!(lists.taken, 0);
     }
@@ -224,7 +241,7 @@ mod tests {
         ]);
         let mut pair = pair(&mut lists);
         run(slice::from_mut(&mut pair), End::Duration(0));
-        assert_eq!((pair.completed, pair.elapsed), (1, TICK));
+        assert_eq!((pair.progress.completed, pair.progress.elapsed), (1, TICK));
         assert_eq!(lists.taken, 4);
     }
 
@@ -234,7 +251,7 @@ mod tests {
             let mut lists = scripted(script);
             let mut pair = pair(&mut lists);
             run(slice::from_mut(&mut pair), End::Duration(0));
-            assert_eq!((pair.completed, lists.taken), (0, 1));
+            assert_eq!((pair.progress.completed, lists.taken), (0, 1));
         }
     }
 
@@ -246,7 +263,7 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() == 2
         };
-        run(slice::from_mut(&mut pair(&mut lists)), End::Peer(&waits));
+        run_beside(slice::from_mut(&mut pair(&mut lists)), End::Peer, &waits);
         assert_eq!(asked.get(), 2);
     }
 
