@@ -14,6 +14,7 @@ pub const LATENCY: RunOptions = RunOptions {
     max_size: 8,
     unrestricted: false,
     use_idc: true,
+    use_hrp: false,
     use_ll: true,
     report_all: false,
     atomic: None,
