@@ -27,6 +27,9 @@ pub const MAX_LIST_SIZE: u16 = 16382;
 /// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
+/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
+pub const MAX_HRP_SIZE: u64 = 2048;
+
 /// Description of valid sizes, for messages.
 pub const SIZES: &str =
     "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
@@ -59,6 +62,8 @@ pub struct RunOptions {
     pub unrestricted: bool,
     /// Immediate data commands for sizes that fit.
     pub use_idc: bool,
+    /// High-rate puts for operations that can be (tools.md 4.3).
+    pub use_hrp: bool,
     /// Low-latency command issue for commands that fit.
     pub use_ll: bool,
     /// Each sample is reported; never together with a duration (defect T8 of tools.md).
@@ -238,6 +243,16 @@ impl RunOptions {
         })
     }
 
+    /// Returns the atomic operation. Each plan of an atomic tool has one.
+    ///
+    /// # Errors
+    ///
+    /// Options of another tool.
+    pub fn atomic(&self) -> Result<Atomic, Failure> {
+        self.atomic
+            .ok_or_else(|| Failure::environment("the run has no atomic operation"))
+    }
+
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {
@@ -253,6 +268,18 @@ impl RunOptions {
             return Setting::NotApplicable;
         }
         (!self.unrestricted).into()
+    }
+
+    /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
+    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3).
+    pub fn hrp(&self) -> Setting {
+        let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
+        let fits = self.min_size <= MAX_HRP_SIZE;
+        let excluded = !self.restricted().is_on() || fetching || !fits;
+        if self.use_hrp && excluded {
+            return Setting::NotApplicable;
+        }
+        self.use_hrp.into()
     }
 
     fn matching(&self) -> bool {
