@@ -9,6 +9,7 @@ use cxi::HugePage;
 
 use crate::atomic::{Atomic, AtomicOp};
 use crate::error::{Failure, Invalid, invalid};
+use crate::extensions::Extensions;
 
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
@@ -72,6 +73,8 @@ pub struct RunOptions {
     pub sync: SyncPoint,
     /// Lists and buffers, in the bandwidth tools.
     pub lists: Option<ListOptions>,
+    /// Options that the legacy tools do not have.
+    pub extensions: Extensions,
 }
 
 /// Where the sides of a two-sided latency run wait for each other on the control connection.
@@ -172,7 +175,27 @@ impl RunOptions {
         if self.rdzv {
             self.use_idc = false;
         }
+        self.check_extensions()?;
         Ok(self)
+    }
+
+    fn check_extensions(&self) -> Result<(), Invalid> {
+        let Extensions { pairs, reverse, .. } = self.extensions.checked()?;
+        match self.lists {
+            None if pairs > 1 => Err(invalid("pairs", pairs, "1 in a latency tool")),
+            _ if pairs > 1 && self.rdzv => Err(invalid(
+                "pairs",
+                pairs,
+                "1 with --rdzv: all rendezvous messages of a process share one portals table entry",
+            )),
+            None if reverse => Err(invalid("reverse", "on", "only in a bandwidth tool")),
+            Some(lists) if reverse && lists.bidirectional => Err(invalid(
+                "reverse",
+                "on",
+                "not with --bidirectional, where both sides issue operations",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Returns these options if this side can keep the samples for `--report-all`. Only the client

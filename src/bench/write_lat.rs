@@ -69,7 +69,13 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(Target::new(endpoint, Buffer::full(run), &[], ENTRY)?),
+            Side::Server => OneEnd::Target(Target::new(
+                endpoint,
+                peer.portal,
+                Buffer::full(run),
+                &[],
+                ENTRY,
+            )?),
         })
     }
 
@@ -98,7 +104,7 @@ const ENTRY: Entry = Entry {
 };
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let mut initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
+    let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
     memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
     if run.use_idc {
         initiator.set_idc_context(IdcContext {

@@ -6,10 +6,9 @@ use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
 use super::operation::NotIssued;
 use super::{Initiator, TriggeredCounter};
 use crate::advice;
-use crate::device::FabricAddress;
+use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
-use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
 
@@ -25,8 +24,6 @@ pub const FURTHER_SLOTS: u32 = 1 + 5;
 pub struct Words {
     /// One operation: `message`.
     pub operation: &'static str,
-    /// A list: `list of messages`.
-    pub list: &'static str,
     /// The activity: `sending messages`.
     pub doing: &'static str,
 }
@@ -47,7 +44,7 @@ impl ListInitiator {
     /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
-        peer: FabricAddress,
+        peer: Peer<'_>,
         buffer: Buffer,
         list_size: u32,
         words: Words,
@@ -88,31 +85,24 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called
-    /// when another counter reports to the same event queue.
+    /// Polls once. Returns whether the NIC reports that the issued operations are complete.
+    /// `on_other` is called if another counter reports to the same event queue.
     ///
     /// # Errors
     ///
-    /// An event that reports a failure, or no event in time.
+    /// An event that reports a failure.
     #[inline]
-    pub fn wait<C: Clock>(
-        &mut self,
-        clock: &C,
-        policy: &mut WaitPolicy<'_>,
-        mut on_other: impl FnMut(),
-    ) -> Result<(), Failure> {
-        let (counter, words) = (self.counter(), self.words);
-        let events = &mut self.initiator.events;
-        loop {
-            let poll = || Some(triggered(&events.poll()?, words));
-            let (event, _) = policy.wait(clock, words.list, poll)?;
-            let seen = event?;
-            events.acknowledge();
-            if seen == counter {
-                return Ok(());
-            }
+    pub fn poll(&mut self, on_other: impl FnOnce()) -> Result<bool, Failure> {
+        let Some(event) = self.initiator.events.poll() else {
+            return Ok(false);
+        };
+        let seen = triggered(&event, self.words)?;
+        self.initiator.events.acknowledge();
+        let complete = seen == self.counter();
+        if !complete {
             on_other();
         }
+        Ok(complete)
     }
 
     /// Takes the report of another counter from the event queue, if there is one.
