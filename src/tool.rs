@@ -52,6 +52,8 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--verify`
+    Verify,
     /// `--until`
     Until,
     /// `--clock`
@@ -98,6 +100,9 @@ pub enum Opt {
 
 /// Options of latency tools only, after their own ones in the help text.
 const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
+
+/// Options of the run that all tools have and the legacy tools lack.
+const RUN: &[Opt] = &[Opt::Verify];
 
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
@@ -162,7 +167,11 @@ impl Tool {
         let results = RESULTS.iter().filter(move |option| {
             of_latencies || !matches!(option, Opt::Percentiles | Opt::HdrLog)
         });
-        let own = PLACE.iter().chain(self.own_options).chain(latency);
+        let own = PLACE
+            .iter()
+            .chain(self.own_options)
+            .chain(RUN)
+            .chain(latency);
         own.chain(results).chain(PROCESS).copied()
     }
 

@@ -15,15 +15,17 @@ use cxi::{
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, PERIOD, map, numbered};
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Portals, Reports, TriggeredCounter, defaults, portals,
+    Direction, Entry, IdcContext, Numbering, PERIOD, Portals, Reports, TriggeredCounter, defaults,
+    portals,
 };
 use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -124,7 +126,7 @@ impl Benchmark for Bench {
         };
         let own = buffer(part.issues());
         let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
-        memory::fill_numbered(&sender.initiator.buffer, peer.supervisor)?;
+        Numbering::of(run, run.min_size).fill_all(&sender.initiator.buffer, peer.supervisor)?;
 
         // Messages of the peer's next list may arrive while this side waits for an answer.
         let events_per_message = match (run.rdzv, lists.bidirectional) {
@@ -218,18 +220,39 @@ impl Benchmark for Bench {
         })
     }
 
-    fn check(resources: &Resources, run: &RunOptions, size: u64) -> Result<(), Failure> {
-        if !resources.part.is_target() {
+    fn fill(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        if !resources.part.issues() {
             return Ok(());
         }
+        let length = Walk::new(run, size)?.length(size);
+        let buffer = &resources.sender.initiator.buffer;
+        Numbering::of(run, size).fill(buffer, length, supervisor)
+    }
+
+    fn check(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        if !resources.part.is_target() {
+            return Ok(0);
+        }
+        let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
+        let mut checked = 0;
         let mut walk = Walk::new(run, size)?;
         // All offsets of a list; a list that wraps uses them again.
         for _ in 0..walk.distinct_places() {
-            let (buffer, offset) = (&resources.receiver.buffer, walk.next_offset());
-            memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
+            let offset = walk.next_offset();
+            checked += numbering.check(buffer, "the receiving buffer", offset, size, supervisor)?;
         }
-        // Clears the buffer so that the check after the next size notices missing writes.
-        memory::clear(&resources.receiver.buffer)
+        memory::clear(buffer, run)?;
+        Ok(checked)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -269,12 +292,12 @@ impl Bandwidth for Bench {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let walk = Walk::new(run, size)?;
+        let (walk, numbering) = (Walk::new(run, size)?, Numbering::of(run, size));
         // Each size uses the fastest command that fits it.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             repeat.run(&mut messages(pairs, walk, |resources| Immediate {
                 header: resources.sender.initiator.idc_header(),
-                payload: std::array::from_fn(|at| numbered(at as u64)),
+                payload: std::array::from_fn(|at| numbering.byte(at as u64)),
                 length: size as usize,
             }))
         } else {

@@ -78,7 +78,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 43] = [
+pub static OPTIONS: [OptionDef; 44] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -533,6 +533,26 @@ pub static OPTIONS: [OptionDef; 43] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Verify,
+        short: None,
+        long: "verify",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Check the received data after each size".into(),
+        manual: |_| {
+            "Number the data by place and size, and check after each size that the receiving side \
+             has got the data of its last operations. A wrong byte ends the run with exit status 1 \
+             and one line that names size, place, found and expected bytes. The check is not part \
+             of the measurement. Both sides must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.verify = true;
             Ok(())
         },
     },

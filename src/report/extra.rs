@@ -1,4 +1,4 @@
-//! Blocks of text after the documented table, on request: percentiles and verdicts.
+//! Text after the documented table, on request: checked data, percentiles and verdicts.
 
 use std::io::{self, Write};
 
@@ -7,6 +7,20 @@ use super::outcome::{Clock, Distribution, MeasurementError, SizeResult, Verdict}
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
+
+/// Writes of how many sizes the data was checked, if of any.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
+    match sizes {
+        0 => Ok(()),
+        1 => writeln!(out, "Verified: 1 size, all bytes as sent"),
+        _ => writeln!(out, "Verified: {sizes} sizes, all bytes as sent"),
+    }?;
+    out.flush()
+}
 
 /// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
 ///

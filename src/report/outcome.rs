@@ -200,6 +200,8 @@ pub struct Options {
     pub cpu: Option<String>,
     /// --report-all: whether each sample was printed.
     pub report_all: Option<bool>,
+    /// --verify: whether the side that receives data checks it after each size.
+    pub verify: Option<bool>,
     /// The operation of atomic-lat.
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
@@ -343,6 +345,9 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
+    /// --verify: number of bytes that both sides have compared with what was sent after the size; null
+    /// without, and in a partial result.
+    pub verified_bytes: Option<u64>,
 }
 
 /// How much of a size was measured.
@@ -441,6 +446,7 @@ impl SizeResult {
             count: 0,
             latency: None,
             bandwidth: None,
+            verified_bytes: None,
         }
     }
 
@@ -485,6 +491,7 @@ impl SizeResult {
                     .map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
+            verified_bytes: None,
         }
     }
 
@@ -503,6 +510,7 @@ impl SizeResult {
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
             }),
+            verified_bytes: None,
         }
     }
 

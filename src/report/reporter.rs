@@ -39,6 +39,10 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// Bytes of the current size that were checked.
+    verified_bytes: Option<u64>,
+    /// Number of sizes whose bytes were checked.
+    verified_sizes: usize,
 }
 
 /// What a bandwidth tool measured with one size.
@@ -92,6 +96,8 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            verified_bytes: None,
+            verified_sizes: 0,
         }
     }
 
@@ -217,6 +223,12 @@ impl Reporter {
         self.outcome.measurement_error = Some(error.into());
     }
 
+    /// Sets the number of bytes of the current size that were checked, if they were.
+    pub fn set_verified(&mut self, bytes: Option<u64>) {
+        self.verified_bytes = bytes;
+        self.verified_sizes += usize::from(bytes.is_some());
+    }
+
     /// Prints a warning on standard error. The run continues if it cannot be written.
     pub fn warn(&mut self, warning: &str) {
         self.hide_progress();
@@ -292,7 +304,10 @@ impl Reporter {
         extent: Extent,
     ) -> Result<(), Failure> {
         let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
-        let result = SizeResult::of_latencies(size, recorder, extent, spread, self.until);
+        let result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+        };
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -348,7 +363,10 @@ impl Reporter {
     }
 
     fn keep_bandwidth(&mut self, measured: MeasuredBandwidth, extent: Extent) {
-        let result = measured.result(extent);
+        let result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            ..measured.result(extent)
+        };
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
@@ -378,7 +396,9 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
+            .map_err(interrupt::output_failed)
     }
 
     /// Prints what follows the table of results.
@@ -388,6 +408,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
     }

@@ -9,6 +9,7 @@
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
 
@@ -26,6 +27,7 @@ mod round_trip;
 mod scripted;
 mod serve;
 mod size_loop;
+mod verify;
 mod watchdog;
 
 use crate::error::Failure;

@@ -191,6 +191,12 @@ impl Walk {
         self.list_size.min(self.places)
     }
 
+    /// Returns the number of bytes from the start of a buffer to the end of the last operation, if each
+    /// has `size` bytes.
+    pub fn length(&self, size: u64) -> u64 {
+        (self.distinct_places() - 1) * self.step + size
+    }
+
     /// Returns to the start of the buffers, where each list begins.
     #[inline(always)]
     pub fn restart(&mut self) {

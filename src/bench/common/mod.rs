@@ -4,6 +4,7 @@ pub mod defaults;
 mod initiator;
 pub mod lists;
 pub mod memory;
+mod numbering;
 mod one_end;
 mod operands;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod target;
 mod triggered_counter;
 
 pub use initiator::{Direction, IdcContext, Initiator};
+pub use numbering::{Numbering, PERIOD};
 pub use one_end::OneEnd;
 pub use operands::{Operands, initial_target};
 pub use operation::{Command, Completion, NotIssued, measure};
