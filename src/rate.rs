@@ -178,19 +178,21 @@ pub struct Kept {
     pub starts: u64,
     /// Starts whose intended time had passed when the side was ready for them.
     pub late: u64,
+    /// Number of times between two starts of the same pair of queues.
+    pub intervals: u64,
     /// Time from the first start to the last one, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
 impl Pacer {
-    /// Creates a schedule whose first start is intended at `now`, in nanoseconds.
-    pub fn new(period: Period, now: u64) -> Self {
+    /// Creates a schedule whose first start is intended at `first`, in nanoseconds.
+    pub fn new(period: Period, first: u64) -> Self {
         Self {
             period,
-            due: now,
+            due: first,
             rest: 0,
-            first: now,
-            last: now,
+            first,
+            last: first,
             kept: Kept::default(),
         }
     }
@@ -201,9 +203,13 @@ impl Pacer {
         self.due
     }
 
-    /// Records that the side is ready for the next start at `now`.
+    /// Records that the side is ready for the next start at `now`. The schedule begins when it is ready
+    /// for the first one.
     #[inline]
     pub fn ready(&mut self, now: u64) {
+        if self.kept.starts == 0 {
+            self.due = self.due.max(now);
+        }
         self.kept.late += u64::from(now > self.due);
     }
 
@@ -230,6 +236,7 @@ impl Pacer {
     /// Returns how the schedule was kept so far.
     pub fn kept(&self) -> Kept {
         Kept {
+            intervals: self.kept.starts.saturating_sub(1),
             elapsed_ns: self.last.saturating_sub(self.first),
             ..self.kept
         }
@@ -237,10 +244,20 @@ impl Pacer {
 }
 
 impl Kept {
-    /// Returns the number of starts per second; `None` with fewer than two starts.
+    /// Returns how two schedules were kept that ran side by side.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            starts: self.starts + other.starts,
+            late: self.late + other.late,
+            intervals: self.intervals + other.intervals,
+            elapsed_ns: self.elapsed_ns.max(other.elapsed_ns),
+        }
+    }
+
+    /// Returns the number of starts per second; `None` if there was only one.
     pub fn per_second(self) -> Option<f64> {
-        let periods = self.starts.checked_sub(1).filter(|periods| *periods > 0)?;
-        Some(periods as f64 * 1e9 / self.elapsed_ns.max(1) as f64)
+        let seconds = self.elapsed_ns.max(1) as f64 / 1e9;
+        (self.intervals > 0).then(|| self.intervals as f64 / seconds)
     }
 }
 
@@ -380,8 +397,11 @@ mod tests {
         let kept = pacer.kept();
         assert_eq!((kept.starts, kept.late), (101, 100));
         assert_eq!(kept.per_second(), Some(250_000.0));
-        assert_eq!(Kept { starts: 1, ..kept }.per_second(), None);
         assert_eq!(Kept::default().per_second(), None);
+        // Two pairs of queues, each with its own schedule.
+        let both = kept.and(kept);
+        assert_eq!((both.starts, both.late), (202, 200));
+        assert_eq!(both.per_second(), Some(500_000.0));
     }
 
     proptest! {

@@ -52,6 +52,8 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--rate`
+    Rate,
     /// `--verify`
     Verify,
     /// `--until`
@@ -102,7 +104,7 @@ pub enum Opt {
 const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
 
 /// Options of the run that all tools have and the legacy tools lack.
-const RUN: &[Opt] = &[Opt::Verify];
+const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
 
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];

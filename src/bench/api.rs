@@ -125,14 +125,26 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
-    /// Performs the transaction once. Returns the time in nanoseconds from before the command is
-    /// written until the event of the final data write is seen.
+    /// Performs the transaction once. Its latency is the time from before the command is written until
+    /// the event of the final data write is seen.
     ///
     /// # Errors
     ///
     /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
-    -> Result<u64, Failure>;
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure>;
+}
+
+/// The times of one transaction, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Reading of the clock before the command is written.
+    pub start: u64,
+    /// The latency.
+    pub latency: u64,
 }
 
 /// The loop that repeats a transaction.

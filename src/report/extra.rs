@@ -8,6 +8,28 @@ use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
 
+/// Writes a line for each size whose rate was not reached.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(rate) = result.rate.filter(|rate| !rate.is_reached) else {
+            continue;
+        };
+        writeln!(
+            out,
+            "Rate not reached at {} bytes: {:.0} of {:.0} op/s, {:.1} % of starts late",
+            result.size_bytes,
+            rate.reached_operations_per_s.unwrap_or(0.0),
+            rate.requested_operations_per_s,
+            rate.late_starts as f64 * 100.0 / rate.starts as f64
+        )?;
+    }
+    out.flush()
+}
+
 /// Writes of how many sizes the data was checked, if of any.
 ///
 /// # Errors

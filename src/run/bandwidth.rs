@@ -12,6 +12,7 @@ use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
 use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::rate::{Kept, Pacer, Period};
 use crate::run_options::RunOptions;
 use crate::session::Session;
 
@@ -34,15 +35,11 @@ pub fn measure<B: Bandwidth>(
 ) -> Result<(), Failure> {
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
-    // All pairs share the link.
-    let list_bytes = size
-        .saturating_mul(list_size)
-        .saturating_mul(pairs.len() as u64);
     let control = Connected {
         session: context.session,
-        limit: longest_size(run, list_bytes),
+        limit: longest_size(run, size),
     };
-    let part = B::part(run, context.side);
+    let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
         return wait_for_peer(&control, pairs.len(), results);
     }
@@ -53,7 +50,12 @@ pub fn measure<B: Bandwidth>(
         ends_with_peer: !part.issues(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
-        policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
+        // All pairs share the link.
+        policy: WaitPolicy::new(context.watchdog)
+            .for_bytes(run.bytes(size))
+            .for_pause(period.map_or(0, Period::nanoseconds)),
+        // A side that only answers follows the peer.
+        period: period.filter(|_| part.issues()),
         results,
     };
     B::measure(pairs, run, size, measuring)
@@ -132,6 +134,8 @@ struct Loop<'a> {
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
     policy: WaitPolicy<'a>,
+    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    period: Option<Period>,
     /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
 }
@@ -150,6 +154,7 @@ impl RepeatLists for Loop<'_> {
         control.barrier(PRE_RUN)?;
         enter(Phase::Measuring);
         let start = clock.now();
+        pace(&mut pairs, self.period, start);
         let peer_waits = || control.peer_waits();
         let end = match run.duration_s {
             None => End::Iterations(run.iters),
@@ -167,6 +172,7 @@ impl RepeatLists for Loop<'_> {
             })
             .collect();
         measured?;
+        results.kept = pairs.iter().filter_map(Pair::kept).reduce(Kept::and);
         enter(Phase::PostRun);
         control.barrier(POST_RUN)?;
         enter(Phase::Results);
@@ -179,6 +185,7 @@ impl RepeatLists for Loop<'_> {
             }
         }
         enter(Phase::Settling);
+        pace(&mut pairs, None, start);
         if self.answers && self.peer_ends_in_step {
             for (pair, sides) in pairs.iter_mut().zip(results.own.iter().zip(&results.peer)) {
                 let begun = sides.0.count.max(sides.1.count) / self.list_size;
@@ -194,6 +201,16 @@ impl RepeatLists for Loop<'_> {
             control.barrier(CLEANUP)?;
         }
         Ok(())
+    }
+}
+
+/// Sets the intended start times of the lists of `pairs` from `start` on: evenly distributed over the
+/// pairs, or none without a period.
+fn pace<L: Lists>(pairs: &mut [Pair<'_, L>], period: Option<Period>, start: u64) {
+    let count = pairs.len() as u64;
+    for (number, pair) in (0..).zip(pairs) {
+        pair.pacer =
+            period.map(|period| Pacer::new(period, start + period.nanoseconds() / count * number));
     }
 }
 
@@ -348,6 +365,7 @@ mod tests {
             answers: true,
             peer_ends_in_step: true,
             policy: WaitPolicy::new(&Alone),
+            period: None,
             results,
         }
     }

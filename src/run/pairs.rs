@@ -1,9 +1,11 @@
 //! The loop of a bandwidth run: drives the lists of all pairs side by side.
 
+use super::size_loop::GAP_SLICE;
 use crate::bench::api::{Lists, Step};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Clock, Gauge, PollTimer, WaitPolicy};
+use crate::rate::{Kept, Pacer};
 
 /// What the loop waits for, in messages.
 const AWAITED: &str = "list of operations";
@@ -17,6 +19,13 @@ pub struct Pair<'a, L> {
     /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
     /// iterations it is set at the last one.
     pub elapsed: u64,
+    /// When its lists are to start, if there is a rate.
+    pub pacer: Option<Pacer>,
+    /// Its next step begins a list.
+    at_start: bool,
+    policy: WaitPolicy<'a>,
+    /// When the peer was last checked before a list.
+    looked: u64,
     timer: PollTimer<'a>,
 }
 
@@ -27,8 +36,47 @@ impl<'a, L: Lists> Pair<'a, L> {
             lists,
             completed: 0,
             elapsed: 0,
+            pacer: None,
+            at_start: true,
+            policy,
+            looked: 0,
             timer: policy.timer(AWAITED),
         }
+    }
+
+    /// Returns how the intended start times were kept, if there are any.
+    pub fn kept(&self) -> Option<Kept> {
+        self.pacer.as_ref().map(Pacer::kept)
+    }
+
+    fn complete<C: Clock>(&mut self, clock: &C) {
+        self.completed += 1;
+        self.at_start = true;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.ready(clock.now());
+        }
+    }
+
+    /// Returns when the next list is due, if the pair has to wait for it. Meanwhile it takes events,
+    /// so that the peer's lists do not wait.
+    #[inline]
+    fn early<C: Clock>(&mut self, clock: &C) -> Result<Option<u64>, Failure> {
+        let Some(pacer) = self.pacer.as_mut().filter(|_| self.at_start) else {
+            return Ok(None);
+        };
+        let now = clock.now();
+        if now >= pacer.due() {
+            pacer.start(now);
+            self.at_start = false;
+            return Ok(None);
+        }
+        interrupt::check()?;
+        if now.saturating_sub(self.looked) >= GAP_SLICE {
+            self.policy.look_after_peer()?;
+            self.looked = now;
+        }
+        self.lists.are_under_way()?;
+        Ok(Some(pacer.due()))
     }
 }
 
@@ -66,6 +114,11 @@ pub fn drive<C: Clock, L: Lists>(
     }
     while left > 0 {
         for (pair, over) in pairs.iter_mut().zip(&mut over).filter(|(_, over)| !**over) {
+            if let Some(due) = pair.early(clock)? {
+                *over = matches!(end, End::Duration(duration) if due - start >= duration);
+                left -= usize::from(*over);
+                continue;
+            }
             match pair.lists.step()? {
                 Step::InFlight => {
                     pair.timer.miss(clock)?;
@@ -81,7 +134,7 @@ pub fn drive<C: Clock, L: Lists>(
                 step @ (Step::Going | Step::Complete) => {
                     pair.timer.hit();
                     if step == Step::Complete {
-                        pair.completed += 1;
+                        pair.complete(clock);
                         gauge.add(list_size);
                         interrupt::check()?;
                     }
