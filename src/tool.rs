@@ -60,6 +60,10 @@ pub enum Opt {
     Threads,
     /// `--reverse`
     Reverse,
+    /// `--rate`
+    Rate,
+    /// `--verify`
+    Verify,
     /// `--until`
     Until,
     /// `--clock`
@@ -109,6 +113,9 @@ const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
 
 /// Options of bandwidth tools only, after their own ones in the help text.
 const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse];
+
+/// Options of the run that all tools have and the legacy tools lack.
+const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
 
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
@@ -173,7 +180,11 @@ impl Tool {
         let results = RESULTS.iter().filter(move |option| {
             of_latencies || !matches!(option, Opt::Percentiles | Opt::HdrLog)
         });
-        let own = PLACE.iter().chain(self.own_options).chain(of_kind);
+        let own = PLACE
+            .iter()
+            .chain(self.own_options)
+            .chain(RUN)
+            .chain(of_kind);
         own.chain(results).chain(PROCESS).copied()
     }
 

@@ -25,7 +25,7 @@ pub struct Peer<'a> {
 /// One transaction type.
 ///
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
-/// `measure` of one of the sub-traits and [`check`](Self::check), and finally
+/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
 /// [`close`](Self::close).
 pub trait Benchmark {
     /// The tool that measures this transaction type.
@@ -49,13 +49,36 @@ pub trait Benchmark {
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Checks, in debug builds, that operations of `size` bytes have moved the right bytes.
+    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
+    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
     ///
     /// # Errors
     ///
-    /// A byte of this side's buffer that differs from what the operations leave there.
-    fn check(_: &Self::Resources, _run: &RunOptions, _size: u64) -> Result<(), Failure> {
+    /// A copy that fails, and a peer that ends meanwhile.
+    fn fill(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Checks that operations of `size` bytes have moved the right bytes to this side. Returns the
+    /// number of bytes that it has checked. `--verify` asks for it after each size; in debug builds each
+    /// run with a cxidiag peer does.
+    ///
+    /// # Errors
+    ///
+    /// A byte of this side's buffer that differs from what the operations leave there, a copy that
+    /// fails, and a peer that ends meanwhile.
+    fn check(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
     }
 
     /// Releases the resources.
@@ -102,14 +125,26 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
-    /// Performs the transaction once. Returns the time in nanoseconds from before the command is
-    /// written until the event of the final data write is seen.
+    /// Performs the transaction once. Its latency is the time from before the command is written until
+    /// the event of the final data write is seen.
     ///
     /// # Errors
     ///
     /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
-    -> Result<u64, Failure>;
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure>;
+}
+
+/// The times of one transaction, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Reading of the clock before the command is written.
+    pub start: u64,
+    /// The latency.
+    pub latency: u64,
 }
 
 /// The loop that repeats a transaction.

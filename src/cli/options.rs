@@ -21,6 +21,7 @@ use crate::number::{percent, within};
 use crate::plan::expect;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, DEFAULT_UNTIL_DURATION_S};
+use crate::rate::RATES;
 use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, SyncPoint};
 use crate::tool::{Opt, Tool};
 
@@ -79,7 +80,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 47] = [
+pub static OPTIONS: [OptionDef; 49] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -625,6 +626,57 @@ pub static OPTIONS: [OptionDef; 47] = [
         },
         set: |typed, _| {
             typed.run.extensions.reverse = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Rate,
+        short: None,
+        long: "rate",
+        value: Some(Value::new("RATE", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Issue at this rate: operations (1000, 20kop/s) or\nbytes (500MB/s, 16Gb/s) per second"
+                .into()
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Start each list at its intended time, so that a side issues this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second, all pairs together. A list that is late is issued at once. A line \
+                 after the table names each size whose rate was not reached."
+            } else {
+                "Start each measured operation at its intended time, so that this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second are issued, and count the latency from there: an operation that waits \
+                 behind a slow one shows this wait. The warm-up has no intended times. A line after \
+                 the table names each size whose rate was not reached. Excludes `--latency-gap`."
+            }
+        },
+        set: |typed, value| {
+            typed.run.extensions.rate = Some(text(value)?.parse().map_err(|()| RATES)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Verify,
+        short: None,
+        long: "verify",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Check the received data after each size".into(),
+        manual: |_| {
+            "Number the data by place and size, and check after each size that the receiving side \
+             has got the data of its last operations. A wrong byte ends the run with exit status 1 \
+             and one line that names size, place, found and expected bytes. The check is not part \
+             of the measurement. Both sides must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.verify = true;
             Ok(())
         },
     },

@@ -156,6 +156,7 @@ impl Plan {
             _ => {
                 typed.limit_until()?;
                 typed.extend()?;
+                typed.replace_gap()?;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;

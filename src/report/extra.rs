@@ -1,4 +1,4 @@
-//! Blocks of text after the documented table, on request: percentiles and verdicts.
+//! Text after the documented table, on request: checked data, percentiles and verdicts.
 
 use std::io::{self, Write};
 
@@ -7,6 +7,42 @@ use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResu
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
+
+/// Writes a line for each size whose rate was not reached.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(rate) = result.rate.filter(|rate| !rate.is_reached) else {
+            continue;
+        };
+        writeln!(
+            out,
+            "Rate not reached at {} bytes: {:.0} of {:.0} op/s, {:.1} % of starts late",
+            result.size_bytes,
+            rate.reached_operations_per_s.unwrap_or(0.0),
+            rate.requested_operations_per_s,
+            rate.late_starts as f64 * 100.0 / rate.starts as f64
+        )?;
+    }
+    out.flush()
+}
+
+/// Writes of how many sizes the data was checked, if of any.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
+    match sizes {
+        0 => Ok(()),
+        1 => writeln!(out, "Verified: 1 size, all bytes as sent"),
+        _ => writeln!(out, "Verified: {sizes} sizes, all bytes as sent"),
+    }?;
+    out.flush()
+}
 
 /// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
 ///

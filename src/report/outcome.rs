@@ -8,10 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
 use crate::plan::expect::{Expectation, Metric};
+use crate::rate::{Kept, Rate};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// The part of a requested rate that counts as reached: a late last start alone is no failure.
+const REACHED: f64 = 0.99;
 
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
 /// apply is null. Later releases may add fields.
@@ -202,6 +206,11 @@ pub struct Options {
     pub cpu: Option<String>,
     /// --report-all: whether each sample was printed.
     pub report_all: Option<bool>,
+    /// --rate: operations or bytes per second that each issuing side issues, such as "1000 op/s" or
+    /// "500000000 B/s"; null without.
+    pub rate: Option<String>,
+    /// --verify: whether the side that receives data checks it after each size.
+    pub verify: Option<bool>,
     /// The operation of an atomic tool.
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
@@ -359,6 +368,28 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
+    /// --verify: number of bytes that both sides have compared with what was sent after the size; null
+    /// without, and in a partial result.
+    pub verified_bytes: Option<u64>,
+    /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
+    /// partial result.
+    pub rate: Option<RateResult>,
+}
+
+/// How a side kept the schedule of --rate.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RateResult {
+    /// Requested operations per second.
+    pub requested_operations_per_s: f64,
+    /// Operations per second from the first start to the last one; null if there was only one.
+    pub reached_operations_per_s: Option<f64>,
+    /// Whether the reached rate is at least 99 % of the requested one.
+    pub is_reached: bool,
+    /// Number of starts: iterations of a latency tool, lists of a bandwidth tool.
+    pub starts: u64,
+    /// Starts whose intended time had passed when the operation or list before had ended.
+    pub late_starts: u64,
 }
 
 /// How much of a size was measured.
@@ -384,6 +415,9 @@ pub struct LatencyResult {
     pub max_ns: u64,
     /// Arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
+    /// Where a latency begins with --rate: "intended_start", so that it contains the delay of its start;
+    /// null without.
+    pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
     /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum.
@@ -493,6 +527,8 @@ impl SizeResult {
             count: 0,
             latency: None,
             bandwidth: None,
+            verified_bytes: None,
+            rate: None,
         }
     }
 
@@ -528,6 +564,7 @@ impl SizeResult {
                 min_ns: statistics.min(),
                 max_ns: statistics.max(),
                 mean_ns: statistics.mean(),
+                latency_from: None,
                 standard_deviation_ns: statistics.standard_deviation(),
                 percentiles: Percentile::STANDARD.into_iter().filter_map(value).collect(),
                 median_low_ns: interval.map(|(low, _)| low),
@@ -537,6 +574,8 @@ impl SizeResult {
                     .map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
+            verified_bytes: None,
+            rate: None,
         }
     }
 
@@ -556,7 +595,26 @@ impl SizeResult {
                 peer_elapsed_us: peer.elapsed_us,
                 pairs: None,
             }),
+            verified_bytes: None,
+            rate: None,
         }
+    }
+
+    /// Adds how the schedule of a rate was kept, with `operations` in each start.
+    pub fn with_rate(mut self, rate: Rate, operations: u64, kept: Kept) -> Self {
+        let requested = rate.operations(self.size_bytes);
+        let reached = kept.per_second().map(|starts| starts * operations as f64);
+        self.rate = Some(RateResult {
+            requested_operations_per_s: requested,
+            reached_operations_per_s: reached,
+            is_reached: reached.is_none_or(|reached| reached >= requested * REACHED),
+            starts: kept.starts,
+            late_starts: kept.late,
+        });
+        if let Some(latency) = &mut self.latency {
+            latency.latency_from = Some("intended_start".into());
+        }
+        self
     }
 
     /// Returns a metric in its base unit, if this result has it.

@@ -22,6 +22,7 @@ use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, U
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
+use crate::rate::{Kept, Rate};
 use crate::tool::Tool;
 
 /// The text and the documents of one run.
@@ -40,6 +41,14 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// Bytes of the current size that were checked.
+    verified_bytes: Option<u64>,
+    /// Number of sizes whose bytes were checked.
+    verified_sizes: usize,
+    /// The rate to keep, and the operations in each start.
+    rate: Option<(Rate, u64)>,
+    /// How the rate was kept with the current size.
+    kept: Option<Kept>,
 }
 
 /// What a bandwidth tool measured with one size.
@@ -100,6 +109,13 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            verified_bytes: None,
+            verified_sizes: 0,
+            rate: plan.run.extensions.rate.map(|rate| {
+                let list_size = plan.run.lists.map_or(1, |lists| lists.list_size);
+                (rate, list_size.into())
+            }),
+            kept: None,
         }
     }
 
@@ -226,6 +242,29 @@ impl Reporter {
         self.outcome.measurement_error = Some(error.into());
     }
 
+    /// Sets the number of bytes of the current size that were checked, if they were.
+    pub fn set_verified(&mut self, bytes: Option<u64>) {
+        self.verified_bytes = bytes;
+        self.verified_sizes += usize::from(bytes.is_some());
+    }
+
+    /// Sets how the rate was kept with the current size, if there is one.
+    pub fn set_kept(&mut self, kept: Option<Kept>) {
+        self.kept = kept;
+    }
+
+    /// Returns the result of a size with what was set about it.
+    fn complete(&mut self, result: SizeResult) -> SizeResult {
+        let result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            ..result
+        };
+        match (self.rate, self.kept.take()) {
+            (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
+            _ => result,
+        }
+    }
+
     /// Prints a warning on standard error. The run continues if it cannot be written.
     pub fn warn(&mut self, warning: &str) {
         self.hide_progress();
@@ -302,6 +341,7 @@ impl Reporter {
     ) -> Result<(), Failure> {
         let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
         let result = SizeResult::of_latencies(size, recorder, extent, spread, self.until);
+        let result = self.complete(result);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -357,7 +397,7 @@ impl Reporter {
     }
 
     fn keep_bandwidth(&mut self, measured: &MeasuredBandwidth, extent: Extent) {
-        let result = measured.result(extent);
+        let result = self.complete(measured.result(extent));
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
@@ -386,7 +426,9 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
+            .map_err(interrupt::output_failed)
     }
 
     /// Prints what follows the table of results.
@@ -396,6 +438,8 @@ impl Reporter {
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
     }

@@ -88,6 +88,14 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         let gap = format_args!("{} microseconds", run.gap_us);
         block.line("Inter-Iter Gap", gap)?;
     }
+    if let Some(rate) = run.extensions.rate {
+        let from = if tool.measures_bandwidth() {
+            ""
+        } else {
+            " (latency from intended start)"
+        };
+        block.line("Rate", format_args!("{rate}{from}"))?;
+    }
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching {
             "FETCHING"

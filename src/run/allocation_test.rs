@@ -20,12 +20,13 @@ impl RepeatTransaction for Counted {
             limit: Limit::Iterations(100),
             warmup: 3,
             gap: 1_000,
+            period: None,
         };
         let mut policy = WaitPolicy::new(&Alone);
         let mut recorder = Recorder::new(Some(100))?;
         // The software NIC allocates its path to the peer with the first packet.
         transaction.iterate(&MonotonicRaw, &mut policy)?;
-        let mut result = Ok(());
+        let mut result = Ok(None);
         let info = allocation_counter::measure(|| {
             result = repeat(
                 transaction,
@@ -39,7 +40,7 @@ impl RepeatTransaction for Counted {
             );
         });
         assert_eq!(recorder.samples().map(<[u64]>::len), Some(100));
-        result.map(|()| info)
+        result.map(|_| info)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
 use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::rate::{Kept, Period};
 use crate::run_options::RunOptions;
 use crate::session::Session;
 
@@ -35,15 +36,11 @@ pub fn measure<B: Bandwidth>(
 ) -> Result<(), Failure> {
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
-    // All pairs share the link.
-    let list_bytes = size
-        .saturating_mul(list_size)
-        .saturating_mul(pairs.len() as u64);
     let control = Connected {
         session: context.session,
-        limit: longest_size(run, list_bytes),
+        limit: longest_size(run, size),
     };
-    let part = B::part(run, context.side);
+    let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
         return wait_for_peer(&control, pairs.len(), results);
     }
@@ -54,8 +51,13 @@ pub fn measure<B: Bandwidth>(
         ends_with_peer: !part.issues(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
-        policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
+        // All pairs share the link.
+        policy: WaitPolicy::new(context.watchdog)
+            .for_bytes(run.bytes(size))
+            .for_pause(period.map_or(0, Period::nanoseconds)),
         cpus: context.cpus,
+        // A side that only answers follows the peer.
+        period: period.filter(|_| part.issues()),
         results,
     };
     B::measure(pairs, run, size, measuring)
@@ -136,6 +138,8 @@ struct Loop<'a> {
     policy: WaitPolicy<'a>,
     /// A CPU for each thread; empty for one thread.
     cpus: &'a [u32],
+    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    period: Option<Period>,
     /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
 }
@@ -156,6 +160,7 @@ impl RepeatLists for Loop<'_> {
             gauge: &results.gauge,
             list_size: self.list_size,
             cpus: self.cpus,
+            period: self.period,
         };
         let begin = || {
             enter(Phase::PreRun);
@@ -176,6 +181,11 @@ impl RepeatLists for Loop<'_> {
                 count: lists.issued() * self.list_size,
             })
             .collect();
+        results.kept = measured
+            .progress
+            .iter()
+            .filter_map(|progress| progress.kept)
+            .reduce(Kept::and);
         measured.result?;
         enter(Phase::PostRun);
         control.barrier(POST_RUN)?;
@@ -367,6 +377,7 @@ mod tests {
             peer_ends_in_step: true,
             policy: WaitPolicy::new(&Alone),
             cpus: &[],
+            period: None,
             results,
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::watchdog::{MID_RUN, Watchdog};
-use super::{bandwidth, loopback, one_sided, round_trip};
+use super::{bandwidth, loopback, one_sided, round_trip, verify};
 use crate::backend;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
 use crate::bench::common::PORTAL_INDEX;
@@ -223,13 +223,8 @@ fn drive<B: Benchmark, R: Results>(
         // The NIC may report an error because the peer has ended.
         measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
-        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
-        // others.
-        if cfg!(debug_assertions) && agreed.is_cxidiag {
-            for resources in &pairs {
-                B::check(resources, run, size)?;
-            }
-        }
+        let verified = verify::after_size::<B>(&context, &pairs, size)?;
+        reporter.set_verified(verified);
         enter(Phase::Reporting);
         results.report(reporter, size)
     });

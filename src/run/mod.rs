@@ -10,6 +10,7 @@
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
 
@@ -28,6 +29,7 @@ mod scripted;
 mod serve;
 mod size_loop;
 mod threads;
+mod verify;
 mod watchdog;
 
 use crate::error::Failure;

@@ -1,9 +1,11 @@
 //! The loop of a bandwidth run: drives the lists of all pairs side by side.
 
+use super::size_loop::GAP_SLICE;
 use crate::bench::api::{Lists, Step};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Clock, Gauge, PollTimer, WaitPolicy};
+use crate::rate::{Kept, Pacer};
 
 /// What the loop waits for, in messages.
 const AWAITED: &str = "list of operations";
@@ -11,8 +13,14 @@ const AWAITED: &str = "list of operations";
 /// One pair of queues in the loop.
 pub struct Pair<'a, L> {
     lists: &'a mut L,
-    /// How far it is.
-    pub progress: Progress,
+    progress: Progress,
+    /// When its lists are to start, if there is a rate.
+    pacer: Option<Pacer>,
+    /// Its next step begins a list.
+    at_start: bool,
+    policy: WaitPolicy<'a>,
+    /// When the peer was last checked before a list.
+    looked: u64,
     timer: PollTimer<'a>,
 }
 
@@ -24,6 +32,8 @@ pub struct Progress {
     /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
     /// iterations it is set at the last one.
     pub elapsed: u64,
+    /// How the intended start times were kept, if there are any.
+    pub kept: Option<Kept>,
 }
 
 impl<'a, L: Lists> Pair<'a, L> {
@@ -32,8 +42,55 @@ impl<'a, L: Lists> Pair<'a, L> {
         Self {
             lists,
             progress,
+            pacer: None,
+            at_start: true,
+            policy,
+            looked: 0,
             timer: policy.timer(AWAITED),
         }
+    }
+
+    /// Starts its lists at the times of `pacer` only.
+    pub fn pace(&mut self, pacer: Pacer) {
+        self.pacer = Some(pacer);
+    }
+
+    /// Returns how far it is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            kept: self.pacer.as_ref().map(Pacer::kept),
+            ..self.progress
+        }
+    }
+
+    fn complete<C: Clock>(&mut self, clock: &C) {
+        self.progress.completed += 1;
+        self.at_start = true;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.ready(clock.now());
+        }
+    }
+
+    /// Returns when the next list is due, if the pair has to wait for it. Meanwhile it takes events,
+    /// so that the peer's lists do not wait.
+    #[inline]
+    fn early<C: Clock>(&mut self, clock: &C) -> Result<Option<u64>, Failure> {
+        let Some(pacer) = self.pacer.as_mut().filter(|_| self.at_start) else {
+            return Ok(None);
+        };
+        let now = clock.now();
+        if now >= pacer.due() {
+            pacer.start(now);
+            self.at_start = false;
+            return Ok(None);
+        }
+        interrupt::check()?;
+        if now.saturating_sub(self.looked) >= GAP_SLICE {
+            self.policy.look_after_peer()?;
+            self.looked = now;
+        }
+        self.lists.are_under_way()?;
+        Ok(Some(pacer.due()))
     }
 }
 
@@ -72,6 +129,11 @@ pub fn drive<C: Clock, L: Lists>(
     }
     while left > 0 {
         for (pair, over) in pairs.iter_mut().zip(&mut over).filter(|(_, over)| !**over) {
+            if let Some(due) = pair.early(clock)? {
+                *over = matches!(end, End::Duration(duration) if due - start >= duration);
+                left -= usize::from(*over);
+                continue;
+            }
             match pair.lists.step()? {
                 Step::InFlight => {
                     pair.timer.miss(clock)?;
@@ -87,7 +149,7 @@ pub fn drive<C: Clock, L: Lists>(
                 step @ (Step::Going | Step::Complete) => {
                     pair.timer.hit();
                     if step == Step::Complete {
-                        pair.progress.completed += 1;
+                        pair.complete(clock);
                         gauge.add(list_size);
                         interrupt::check()?;
                     }

@@ -9,6 +9,7 @@ use crate::measure::{
     ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult, StabilityCheck, Until,
 };
 use crate::plan::Plan;
+use crate::rate::Kept;
 use crate::report::{MeasuredBandwidth, Reporter};
 use crate::run_options::{RunOptions, Side};
 
@@ -36,12 +37,16 @@ pub struct Latencies {
     recorder: Recorder,
     clock: RunClock,
     until: Option<Until>,
+    /// How the intended start times of one size were kept.
+    kept: Option<Kept>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
 pub struct Samples<'a> {
     /// The clock to read.
     pub clock: ChosenClock,
+    /// How the intended start times were kept, if there are any.
+    pub kept: &'a mut Option<Kept>,
     recorder: &'a mut Recorder,
     stability: StabilityCheck,
 }
@@ -49,9 +54,15 @@ pub struct Samples<'a> {
 impl<'a> Samples<'a> {
     /// Creates the samples of one size. They are enough when the median is known to the limit
     /// `until`, if there is one.
-    pub fn new(clock: ChosenClock, recorder: &'a mut Recorder, until: Option<Until>) -> Self {
+    pub fn new(
+        clock: ChosenClock,
+        recorder: &'a mut Recorder,
+        until: Option<Until>,
+        kept: &'a mut Option<Kept>,
+    ) -> Self {
         Self {
             clock,
+            kept,
             recorder,
             stability: StabilityCheck::new(until),
         }
@@ -79,12 +90,14 @@ impl Latencies {
             recorder,
             clock,
             until: plan.until,
+            kept: None,
         })
     }
 
     /// Returns the samples of the next size.
     pub fn samples(&mut self) -> Samples<'_> {
-        Samples::new(self.clock.clock(), &mut self.recorder, self.until)
+        let (clock, kept) = (self.clock.clock(), &mut self.kept);
+        Samples::new(clock, &mut self.recorder, self.until, kept)
     }
 }
 
@@ -102,12 +115,14 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+        self.kept = None;
         self.recorder.clear();
         reporter.begin_size(size, self.recorder.gauge());
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
+        reporter.set_kept(self.kept);
         reporter.latencies(size, &self.recorder)
     }
 
@@ -154,6 +169,8 @@ pub struct BandwidthResults {
     pub peer: Vec<SideResult>,
     /// Operations of complete iterations, for the progress line.
     pub gauge: Arc<Gauge>,
+    /// How the intended start times of the lists were kept, if there are any.
+    pub kept: Option<Kept>,
     part: Part,
     side: Side,
     bidirectional: bool,
@@ -168,6 +185,7 @@ impl BandwidthResults {
             own: Vec::new(),
             peer: Vec::new(),
             gauge: Arc::default(),
+            kept: None,
             part,
             side,
             bidirectional,
@@ -210,11 +228,13 @@ impl Results for BandwidthResults {
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
         self.own.clear();
         self.peer.clear();
+        self.kept = None;
         self.gauge.set(0, 0);
         reporter.begin_size(size, &self.gauge);
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
+        reporter.set_kept(self.kept);
         reporter.bandwidth(&self.measured(size))
     }
 

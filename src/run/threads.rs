@@ -15,6 +15,7 @@ use crate::bench::api::Lists;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Clock, Gauge, Supervisor, WaitPolicy};
+use crate::rate::{Pacer, Period};
 
 /// Interval at which the first thread checks the peer while only others measure.
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,6 +31,8 @@ pub struct Measurement<'a, C> {
     pub gauge: &'a Gauge,
     /// Operations of a list.
     pub list_size: u64,
+    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    pub period: Option<Period>,
     /// A CPU for each thread. If it is empty, the calling thread measures alone, where it is.
     pub cpus: &'a [u32],
 }
@@ -56,8 +59,10 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         peer_waits: &dyn Fn() -> bool,
     ) -> Measured {
         let gate = Gate::default();
+        let count = lists.len();
         let mut shares = shares(lists, self.cpus.len().max(1)).into_iter();
         let mut own = pairs(shares.next().unwrap_or_default(), policy);
+        let mut first = own.len();
         let peer_waits = || {
             let waits = peer_waits();
             gate.peer_waits.fetch_or(waits, Relaxed);
@@ -68,7 +73,9 @@ impl<C: Clock + Sync> Measurement<'_, C> {
             let mut workers = Vec::new();
             for (share, cpu) in shares.zip(self.cpus.iter().skip(1)) {
                 let (gate, allowance) = (&gate, policy.allowance());
-                let work = move || self.work(share, *cpu, allowance, gate);
+                let places = Places { first, count };
+                first += share.len();
+                let work = move || self.work(share, places, *cpu, allowance, gate);
                 match thread::Builder::new().spawn_scoped(scope, work) {
                     Ok(worker) => workers.push(worker),
                     Err(error) => gate.stop(Failure::environment(format!(
@@ -82,6 +89,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 .and_then(|()| confine(self.cpus.first()))
                 .and_then(|_here| {
                     let start = gate.open(&workers, self.clock)?;
+                    self.pace(&mut own, Places { first: 0, count }, start);
                     let counted = (self.gauge, self.list_size);
                     drive(&mut own, self.clock, start, self.end, &peer_waits, counted)
                 });
@@ -93,7 +101,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                     gate.stop(failure);
                 }
             }
-            progress.extend(own.iter().map(|pair| pair.progress));
+            progress.extend(own.iter().map(Pair::progress));
             for worker in workers {
                 match worker.join() {
                     Ok(theirs) => progress.extend(theirs),
@@ -116,6 +124,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
     fn work<L: Lists>(
         &self,
         share: &mut [L],
+        places: Places,
         cpu: u32,
         allowance: u64,
         gate: &Gate,
@@ -124,6 +133,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         let mut pairs = pairs(share, policy);
         let driven = confine(Some(&cpu)).and_then(|_here| {
             let start = gate.pass()?;
+            self.pace(&mut pairs, places, start);
             let peer_waits = || gate.peer_waits.load(Relaxed);
             let counted = (self.gauge, self.list_size);
             drive(
@@ -136,8 +146,28 @@ impl<C: Clock + Sync> Measurement<'_, C> {
             )
         });
         driven.unwrap_or_else(|failure| gate.stop(failure));
-        pairs.iter().map(|pair| pair.progress).collect()
+        pairs.iter().map(Pair::progress).collect()
     }
+
+    /// Distributes the intended start times of the lists evenly over all pairs, if there is a rate.
+    fn pace<L: Lists>(&self, pairs: &mut [Pair<'_, L>], places: Places, start: u64) {
+        let Some(period) = self.period else {
+            return;
+        };
+        for (place, pair) in (places.first..).zip(pairs) {
+            let offset = period.nanoseconds() / places.count as u64 * place as u64;
+            pair.pace(Pacer::new(period, start + offset));
+        }
+    }
+}
+
+/// The places of a thread's pairs among all pairs.
+#[derive(Clone, Copy)]
+struct Places {
+    /// The place of the first one.
+    first: usize,
+    /// The number of all pairs.
+    count: usize,
 }
 
 fn pairs<'a, L: Lists>(lists: &'a mut [L], policy: WaitPolicy<'a>) -> Vec<Pair<'a, L>> {

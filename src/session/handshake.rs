@@ -249,7 +249,7 @@ impl<'a> Handshake<'a> {
         }
         self.about = PeerFacts::read(theirs);
         if let Some(run) = &self.us.run {
-            self.about.takes_part_in(&run.extensions, peer)?;
+            self.about.takes_part_in(&run.needed_of_server(), peer)?;
         }
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(

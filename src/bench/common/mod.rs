@@ -7,6 +7,7 @@ mod initiator;
 mod list_commands;
 pub mod lists;
 pub mod memory;
+mod numbering;
 mod one_end;
 mod operands;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod triggered_counter;
 pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
+pub use numbering::{Numbering, PERIOD};
 pub use one_end::OneEnd;
 pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};
