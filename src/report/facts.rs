@@ -110,6 +110,7 @@ fn options(plan: &Plan) -> Options {
             buf_sz_bytes: lists.max_buffer,
             buf_align_bytes: lists.alignment,
         }),
+        interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
         expect: plan
             .outputs
             .expectations

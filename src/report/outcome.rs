@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::intervals::Intervals;
 use crate::error::Failure;
 use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
 use crate::plan::expect::{Expectation, Metric};
@@ -204,6 +205,8 @@ pub struct Options {
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
+    /// --interval: length of the intervals, in seconds; null without.
+    pub interval_s: Option<f64>,
     /// --expect: one entry for each bound, as given.
     pub expect: Vec<String>,
 }
@@ -343,6 +346,8 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
+    /// What was measured in each interval; null without --interval, and if the size was not measured.
+    pub intervals: Option<Intervals>,
 }
 
 /// How much of a size was measured.
@@ -441,6 +446,7 @@ impl SizeResult {
             count: 0,
             latency: None,
             bandwidth: None,
+            intervals: None,
         }
     }
 
@@ -485,6 +491,7 @@ impl SizeResult {
                     .map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
+            intervals: None,
         }
     }
 
@@ -503,6 +510,7 @@ impl SizeResult {
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
             }),
+            intervals: None,
         }
     }
 

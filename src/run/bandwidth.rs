@@ -140,6 +140,7 @@ impl RepeatLists for Loop<'_> {
         self.control.barrier(PRE_RUN)?;
         enter(Phase::Measuring);
         let start = clock.now();
+        self.results.gauge.begin(start);
         let measured = match self.run.duration_s {
             None => self.count(clock, lists),
             Some(seconds) => self.last(clock, lists, u64::from(seconds) * 1_000_000_000),
@@ -148,6 +149,7 @@ impl RepeatLists for Loop<'_> {
             Ok((_, elapsed)) => elapsed,
             Err(_) => clock.now() - start,
         };
+        self.results.gauge.end(start + elapsed);
         let own = SideResult {
             elapsed_us: (elapsed + 500) / 1000,
             count: lists.issued() * self.list_size,

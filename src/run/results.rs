@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::size_loop::Record;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
-    ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult, StabilityCheck, Until,
+    ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
+    StabilityCheck, Until,
 };
 use crate::plan::Plan;
 use crate::report::{MeasuredBandwidth, Reporter};
@@ -57,9 +59,19 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Records a latency (ns). Returns whether the samples are enough.
+    /// Sets the end of the measured part.
+    pub fn end(&self) {
+        self.recorder.gauge().end(MonotonicRaw.now());
+    }
+}
+
+impl Record for Samples<'_> {
+    fn begin(&mut self) {
+        self.recorder.gauge().begin(MonotonicRaw.now());
+    }
+
     #[inline]
-    pub fn record(&mut self, latency: u64) -> bool {
+    fn record(&mut self, latency: u64) -> bool {
         self.recorder.record(latency);
         self.stability.ends(self.recorder)
     }
@@ -76,7 +88,10 @@ impl Latencies {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
         let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
         Ok(Self {
-            recorder,
+            recorder: match plan.outputs.interval {
+                Some(_) => recorder.with_live_latencies(),
+                None => recorder,
+            },
             clock,
             until: plan.until,
         })
@@ -152,7 +167,7 @@ pub struct BandwidthResults {
     pub own: SideResult,
     /// The peer's result, after the exchange of results.
     pub peer: Option<SideResult>,
-    /// Operations of complete iterations, for the progress line.
+    /// Operations of complete iterations, for the progress line and the intervals.
     pub gauge: Arc<Gauge>,
     part: Part,
     bidirectional: bool,
@@ -192,7 +207,7 @@ impl Results for BandwidthResults {
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
         (self.own, self.peer) = Default::default();
-        self.gauge.set(0, 0);
+        self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }
 

@@ -100,9 +100,9 @@ impl Asking<'_> {
     fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let policy = &mut self.policy;
         let mut ping = Ping(round_trip);
-        repeat(&mut ping, clock, self.schedule, policy, |latency| {
-            self.samples.record(latency)
-        })?;
+        let result = repeat(&mut ping, clock, self.schedule, policy, &mut self.samples);
+        self.samples.end();
+        result?;
         ping.0.announce(Message::Last)?;
         ping.iterate(clock, policy)?;
         ping.0.announce(Message::Ordinary)

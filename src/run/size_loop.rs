@@ -60,11 +60,27 @@ impl Limit {
     }
 }
 
-/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `record`, which
-/// returns true to end the loop.
+/// Takes the latencies of one size, outside the timed part.
+pub trait Record {
+    /// Called once, before the first measured iteration.
+    fn begin(&mut self);
+
+    /// Takes a latency (ns). Returns whether the loop is to end.
+    fn record(&mut self, latency: u64) -> bool;
+}
+
+#[cfg(test)]
+impl<F: FnMut(u64) -> bool> Record for F {
+    fn begin(&mut self) {}
+
+    fn record(&mut self, latency: u64) -> bool {
+        self(latency)
+    }
+}
+
+/// Repeats `transaction` as scheduled and passes each measured latency to `recorder`.
 ///
-/// One transaction is outstanding at a time: a closed loop. No sample is dropped. `record` runs
-/// outside the timed part.
+/// One transaction is outstanding at a time: a closed loop. No sample is dropped.
 ///
 /// # Errors
 ///
@@ -74,7 +90,7 @@ pub fn repeat<C: Clock>(
     clock: &C,
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
-    mut record: impl FnMut(u64) -> bool,
+    recorder: &mut impl Record,
 ) -> Result<(), Failure> {
     let Schedule { limit, warmup, gap } = schedule;
     enter(Phase::WarmUp);
@@ -83,6 +99,7 @@ pub fn repeat<C: Clock>(
     loop {
         if iterations == warmup {
             enter(Phase::Measuring);
+            recorder.begin();
             started = clock.now();
         }
         // The only call: the warm-up runs the instructions that are measured after it.
@@ -90,7 +107,7 @@ pub fn repeat<C: Clock>(
         iterations += 1;
         if iterations > warmup {
             let elapsed = || (clock.now() - started).saturating_add(gap);
-            if record(latency) || limit.is_reached(iterations - warmup, elapsed) {
+            if recorder.record(latency) || limit.is_reached(iterations - warmup, elapsed) {
                 return Ok(());
             }
         }
@@ -184,10 +201,17 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
-        repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
+        let mut recorder = |sample| {
             samples.push(sample);
             false
-        })
+        };
+        repeat(
+            &mut transaction,
+            &clock,
+            schedule,
+            &mut policy,
+            &mut recorder,
+        )
         .unwrap();
         (transaction.starts, samples)
     }
@@ -243,10 +267,17 @@ mod tests {
         };
         let mut count = 0;
         let mut policy = WaitPolicy::new(&supervisor);
-        repeat(&mut transaction, &clock, schedule, &mut policy, |_| {
+        let mut recorder = |_| {
             count += 1;
             count == 7
-        })
+        };
+        repeat(
+            &mut transaction,
+            &clock,
+            schedule,
+            &mut policy,
+            &mut recorder,
+        )
         .unwrap();
         assert_eq!((count, transaction.starts.len()), (7, 9));
     }
@@ -262,7 +293,8 @@ mod tests {
             warmup: 0,
             gap: 10 * GAP_SLICE,
         };
-        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, |_| false).is_err());
+        let recorder = &mut |_| false;
+        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, recorder).is_err());
         assert_eq!(transaction.starts.len(), 1);
     }
 }
