@@ -287,3 +287,133 @@ impl Rows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+    use crate::tools::TOOLS;
+
+    const MS: u64 = 1_000_000;
+
+    /// Passes on what is written, or fails.
+    struct Channel(Option<Sender<String>>);
+
+    impl Write for Channel {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let lines = self.0.as_ref().ok_or(ErrorKind::StorageFull)?;
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            lines.send(text).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn sampler(tool: &str, length: Duration, out: Channel) -> Sampler {
+        let tool = TOOLS.iter().find(|of| of.name == tool).unwrap();
+        let out = SharedOutput::new(Box::new(out));
+        Sampler::start(tool, length, false, out).unwrap()
+    }
+
+    /// Begins a size of 8 bytes, whose measured part began 10 ms ago.
+    fn begin(sampler: &mut Sampler, gauge: &Arc<Gauge>) -> u64 {
+        let begun = MonotonicRaw.now() - 10 * MS;
+        gauge.begin(begun);
+        sampler.begin(8, gauge);
+        begun
+    }
+
+    fn counts(sampled: &Sampled) -> Vec<u64> {
+        let intervals = sampled.intervals.as_ref().unwrap();
+        intervals.rows.iter().map(|row| row.figures.count).collect()
+    }
+
+    #[test]
+    fn writes_a_row_while_the_size_is_measured() {
+        let (lines, written) = unbounded();
+        let mut sampler = sampler("send-bw", Duration::from_millis(1), Channel(Some(lines)));
+        let gauge = Arc::new(Gauge::default());
+        gauge.set(30, 0);
+        begin(&mut sampler, &gauge);
+        let mut text = String::new();
+        while !text.contains(" 30 ") {
+            text += &written.recv().unwrap();
+        }
+        let sampled = sampler.end(40).unwrap();
+        assert_eq!(counts(&sampled).iter().sum::<u64>(), 40);
+        assert_eq!(counts(&sampled)[0], 30);
+        sampled.written.unwrap();
+    }
+
+    #[test]
+    fn rest_ends_with_the_measured_part() {
+        let (lines, written) = unbounded();
+        let mut sampler = sampler("send-bw", Duration::from_millis(1), Channel(Some(lines)));
+        let gauge = Arc::new(Gauge::default());
+        gauge.set(30, 0);
+        gauge.end(MonotonicRaw.now());
+        let begun = begin(&mut sampler, &gauge);
+        gauge.end(begun + 3 * MS);
+        let sampled = sampler.end(32).unwrap();
+        let rows = sampled.intervals.as_ref().unwrap().rows.as_slice();
+        assert_eq!((rows[0].start_s, rows[0].end_s), (0.0, 0.003));
+        assert_eq!((rows.len(), counts(&sampled)), (1, vec![32]));
+        let text: String = written.try_iter().collect();
+        assert!(
+            text.contains("     0.000       0.003          32 "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn size_that_has_not_begun_has_no_intervals() {
+        let (lines, written) = unbounded();
+        let mut sampler = sampler("write-lat", Duration::from_millis(1), Channel(Some(lines)));
+        sampler.begin(8, &Arc::new(Gauge::with_latencies()));
+        let sampled = sampler.end(0).unwrap();
+        assert!(sampled.intervals.is_none() && written.is_empty());
+        assert!(sampler.end(0).is_none());
+    }
+
+    #[test]
+    fn latencies_of_former_sizes_do_not_count() {
+        let (lines, _written) = unbounded();
+        let mut sampler = sampler("write-lat", Duration::from_secs(1), Channel(Some(lines)));
+        let gauge = Arc::new(Gauge::with_latencies());
+        for latency in [400, 100] {
+            gauge.clear();
+            begin(&mut sampler, &gauge);
+            gauge.record(latency);
+            gauge.set(1, latency);
+            let intervals = sampler.end(1).unwrap().intervals.unwrap();
+            let figures = intervals.rows[0].figures;
+            assert_eq!(figures.mean_ns, Some(latency as f64));
+            assert_eq!(figures.p99_ns, Some(latency));
+        }
+    }
+
+    #[test]
+    fn returns_error_of_a_row_with_all_intervals() {
+        let mut sampler = sampler("send-bw", Duration::from_millis(1), Channel(None));
+        let gauge = Arc::new(Gauge::default());
+        begin(&mut sampler, &gauge);
+        let sampled = sampler.end(7).unwrap();
+        assert_eq!(counts(&sampled).iter().sum::<u64>(), 7);
+        let error = sampled.written.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn thread_ends_in_the_middle_of_a_size() {
+        let (lines, _written) = unbounded();
+        let mut sampler = sampler("send-bw", Duration::from_secs(3_600), Channel(Some(lines)));
+        begin(&mut sampler, &Arc::new(Gauge::default()));
+        drop(sampler);
+    }
+}
