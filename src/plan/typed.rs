@@ -114,6 +114,11 @@ impl Typed {
                 "--reverse and --bidirectional exclude each other: both sides issue operations already",
             ));
         }
+        if extensions.reverse && self.outputs.interval.is_some() {
+            return Err(Failure::usage(
+                "--interval and --reverse exclude each other: only the side that issues operations counts them while it measures, here the server",
+            ));
+        }
         Ok(())
     }
 

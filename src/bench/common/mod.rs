@@ -1,5 +1,6 @@
 //! Parts that several benchmarks share.
 
+mod arrivals;
 pub mod atomics;
 pub mod defaults;
 mod ends;
@@ -19,6 +20,7 @@ pub mod rendezvous;
 mod target;
 mod triggered_counter;
 
+pub use arrivals::Arrivals;
 pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
