@@ -173,6 +173,8 @@ mod tests {
             samples: Some(Samples::new(CLOCK, &mut recorder, None)),
         };
         measurement.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         (recorder.statistics().count(), syncs.get())
     }
 

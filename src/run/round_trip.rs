@@ -181,6 +181,8 @@ mod tests {
             samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
         };
         asking.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         recorder.statistics().count()
     }
 
