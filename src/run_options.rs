@@ -9,6 +9,8 @@ use cxi::HugePage;
 
 use crate::atomic::{Atomic, AtomicOp};
 use crate::error::{Failure, Invalid, invalid};
+use crate::extensions::Extensions;
+use crate::rate::Period;
 
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
@@ -25,6 +27,12 @@ pub const MAX_LIST_SIZE: u16 = 16382;
 
 /// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
+
+/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
+pub const MAX_HRP_SIZE: u64 = 2048;
+
+/// Longest time between two starts of a run with a rate, in nanoseconds: an hour.
+const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
 
 /// Description of valid sizes, for messages.
 pub const SIZES: &str =
@@ -58,6 +66,8 @@ pub struct RunOptions {
     pub unrestricted: bool,
     /// Immediate data commands for sizes that fit.
     pub use_idc: bool,
+    /// High-rate puts for operations that can be (tools.md 4.3).
+    pub use_hrp: bool,
     /// Low-latency command issue for commands that fit.
     pub use_ll: bool,
     /// Each sample is reported; never together with a duration (defect T8 of tools.md).
@@ -72,6 +82,8 @@ pub struct RunOptions {
     pub sync: SyncPoint,
     /// Lists and buffers, in the bandwidth tools.
     pub lists: Option<ListOptions>,
+    /// Options that the legacy tools do not have.
+    pub extensions: Extensions,
 }
 
 /// Where the sides of a two-sided latency run wait for each other on the control connection.
@@ -172,7 +184,75 @@ impl RunOptions {
         if self.rdzv {
             self.use_idc = false;
         }
+        self.check_extensions()?;
         Ok(self)
+    }
+
+    fn check_extensions(&self) -> Result<(), Invalid> {
+        let Extensions {
+            pairs,
+            reverse,
+            rate,
+            ..
+        } = self.extensions.checked()?;
+        if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
+            && period.nanoseconds() > MAX_PERIOD_NS
+        {
+            return Err(invalid(
+                "rate",
+                rate,
+                format!(
+                    "an iteration of {} bytes would start only every {} s, at most {} s are allowed",
+                    self.bytes(self.max_size),
+                    period.nanoseconds() / 1_000_000_000,
+                    MAX_PERIOD_NS / 1_000_000_000
+                ),
+            ));
+        }
+        match self.lists {
+            None if pairs > 1 => Err(invalid("pairs", pairs, "1 in a latency tool")),
+            _ if pairs > 1 && self.rdzv => Err(invalid(
+                "pairs",
+                pairs,
+                "1 with --rdzv: all rendezvous messages of a process share one portals table entry",
+            )),
+            None if reverse => Err(invalid("reverse", "on", "only in a bandwidth tool")),
+            Some(lists) if reverse && lists.bidirectional => Err(invalid(
+                "reverse",
+                "on",
+                "not with --bidirectional, where both sides issue operations",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of operations that one side has begun when each pair has begun an iteration.
+    fn operations(&self) -> u64 {
+        let list_size = self.lists.map_or(1, |lists| lists.list_size);
+        u64::from(list_size) * u64::from(self.extensions.pairs)
+    }
+
+    /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
+    pub fn bytes(&self, size: u64) -> u64 {
+        size.saturating_mul(self.operations())
+    }
+
+    /// Returns the time from the intended start of an iteration to that of the next one, of the same
+    /// pair, if there is a rate.
+    pub fn period(&self, size: u64) -> Option<Period> {
+        let rate = self.extensions.rate?;
+        Some(rate.period(size, self.operations()))
+    }
+
+    /// Returns the extensions in which the peer must take part. One side alone keeps a rate, unless the
+    /// server issues operations as well.
+    pub fn needed_of_server(&self) -> Extensions {
+        let server_issues =
+            self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
+        Extensions {
+            rate: self.extensions.rate.filter(|_| server_issues),
+            ..self.extensions
+        }
     }
 
     /// Returns these options if this side can keep the samples for `--report-all`. Only the client
@@ -199,6 +279,32 @@ impl RunOptions {
             .ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
+    /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
+    /// server, and both in a bidirectional run.
+    pub fn issues(&self, side: Side) -> bool {
+        let bidirectional = self.lists.is_some_and(|lists| lists.bidirectional);
+        bidirectional || (side == Side::Client) != self.extensions.reverse
+    }
+
+    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side issues
+    /// them.
+    pub fn is_target(&self, side: Side) -> bool {
+        self.issues(match side {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        })
+    }
+
+    /// Returns the atomic operation. Each plan of an atomic tool has one.
+    ///
+    /// # Errors
+    ///
+    /// Options of another tool.
+    pub fn atomic(&self) -> Result<Atomic, Failure> {
+        self.atomic
+            .ok_or_else(|| Failure::environment("the run has no atomic operation"))
+    }
+
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {
@@ -214,6 +320,18 @@ impl RunOptions {
             return Setting::NotApplicable;
         }
         (!self.unrestricted).into()
+    }
+
+    /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
+    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3).
+    pub fn hrp(&self) -> Setting {
+        let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
+        let fits = self.min_size <= MAX_HRP_SIZE;
+        let excluded = !self.restricted().is_on() || fetching || !fits;
+        if self.use_hrp && excluded {
+            return Setting::NotApplicable;
+        }
+        self.use_hrp.into()
     }
 
     fn matching(&self) -> bool {

@@ -16,6 +16,8 @@ use crate::tool::Tool;
 pub struct Peer<'a> {
     /// Its address on the fabric.
     pub address: FabricAddress,
+    /// Portal index of the target on both sides. Each pair of queues has one of its own.
+    pub portal: u32,
     /// Checks whether the peer still runs, during a long set-up.
     pub supervisor: &'a dyn Supervisor,
 }
@@ -23,7 +25,7 @@ pub struct Peer<'a> {
 /// One transaction type.
 ///
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
-/// `measure` of one of the sub-traits and [`check`](Self::check), and finally
+/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
 /// [`close`](Self::close).
 pub trait Benchmark {
     /// The tool that measures this transaction type.
@@ -47,13 +49,36 @@ pub trait Benchmark {
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Checks, in debug builds, that operations of `size` bytes have moved the right bytes.
+    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
+    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
     ///
     /// # Errors
     ///
-    /// A byte of this side's buffer that differs from what the operations leave there.
-    fn check(_: &Self::Resources, _run: &RunOptions, _size: u64) -> Result<(), Failure> {
+    /// A copy that fails, and a peer that ends meanwhile.
+    fn fill(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Checks that operations of `size` bytes have moved the right bytes to this side. Returns the
+    /// number of bytes that it has checked. `--verify` asks for it after each size; in debug builds each
+    /// run with a cxidiag peer does.
+    ///
+    /// # Errors
+    ///
+    /// A byte of this side's buffer that differs from what the operations leave there, a copy that
+    /// fails, and a peer that ends meanwhile.
+    fn check(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
     }
 
     /// Releases the resources.
@@ -100,14 +125,26 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
-    /// Performs the transaction once. Returns the time in nanoseconds from before the command is
-    /// written until the event of the final data write is seen.
+    /// Performs the transaction once. Its latency is the time from before the command is written until
+    /// the event of the final data write is seen.
     ///
     /// # Errors
     ///
     /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
-    -> Result<u64, Failure>;
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure>;
+}
+
+/// The times of one transaction, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Reading of the clock before the command is written.
+    pub start: u64,
+    /// The latency.
+    pub latency: u64,
 }
 
 /// The loop that repeats a transaction.
@@ -200,6 +237,9 @@ pub trait RepeatRoundTrip {
 }
 
 /// Bandwidth: lists of operations, each list issued with one doorbell.
+///
+/// The resources are those of one pair: a queue of this side, its buffers, and their counterparts at
+/// the peer. A run may drive several pairs side by side.
 pub trait Bandwidth: Benchmark {
     /// Whether the software of a target answers each list. If so, a passive side iterates as well;
     /// otherwise it waits until the peer has measured.
@@ -208,14 +248,15 @@ pub trait Bandwidth: Benchmark {
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
-    /// Makes this side's part in iterations of `size` bytes and passes it to `repeat`, as
-    /// [`OneSidedLatency::measure`] does. A passive side calls it only with [`Self::ANSWERS`].
+    /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
+    /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with
+    /// [`Self::ANSWERS`].
     ///
     /// # Errors
     ///
     /// Iterations that cannot be made, and the failure of `repeat`.
     fn measure<R: RepeatLists>(
-        resources: &mut Self::Resources,
+        pairs: &mut [Self::Resources],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -234,14 +275,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part of `side` where the client issues the lists, and the server does as well in
-    /// a bidirectional run.
+    /// Returns the part of `side` where the options determine the direction (see
+    /// [`RunOptions::issues`]).
     pub fn by_direction(run: &RunOptions, side: Side) -> Self {
-        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
-        match side {
-            _ if bidirectional => Self::Both,
-            Side::Client => Self::Active,
-            Side::Server => Self::Passive,
+        match (run.issues(side), run.is_target(side)) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Active,
+            (false, _) => Self::Passive,
         }
     }
 
@@ -259,6 +299,9 @@ impl Part {
 /// The progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The NIC has not completed the commands of this side. The loop does not end here: the next
+    /// size would find their events.
+    InFlight,
     /// Nothing has arrived from the peer.
     Waiting,
     /// The iteration has advanced.
@@ -267,15 +310,15 @@ pub enum Step {
     Complete,
 }
 
-/// One side's part in the iterations of one size.
-pub trait Lists {
-    /// Advances as far as possible without waiting for the peer's software. After a complete
-    /// iteration it begins the next one.
+/// One side's part in the iterations of one size and one pair. Another thread may drive it.
+pub trait Lists: Send {
+    /// Advances as far as possible without waiting. After a complete iteration it begins the next
+    /// one.
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure>;
+    /// A command that cannot be issued, and another event than the expected one.
+    fn step(&mut self) -> Result<Step, Failure>;
 
     /// Returns the number of issued lists whose completion the NIC has reported.
     fn issued(&self) -> u64;
@@ -298,5 +341,5 @@ pub trait RepeatLists {
     /// # Errors
     ///
     /// The failure of an iteration, and an interruption.
-    fn run(self, lists: &mut impl Lists) -> Result<Self::Output, Failure>;
+    fn run(self, pairs: &mut [impl Lists]) -> Result<Self::Output, Failure>;
 }

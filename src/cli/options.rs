@@ -14,6 +14,7 @@ use super::values::{
 };
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
+use crate::extensions::MAX_PAIRS;
 use crate::gpu;
 use crate::measure::{ClockChoice, Until};
 use crate::number::{percent, time, within};
@@ -21,6 +22,7 @@ use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, DEFAULT_UNTIL_DURATION_S};
+use crate::rate::RATES;
 use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, SyncPoint};
 use crate::tool::{Opt, Tool};
 
@@ -79,7 +81,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 44] = [
+pub static OPTIONS: [OptionDef; 50] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -295,6 +297,30 @@ pub static OPTIONS: [OptionDef; 44] = [
         },
         set: |typed, _| {
             typed.run.use_idc = false;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::NoHrp,
+        short: None,
+        long: "no-hrp",
+        value: None,
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |_| "Use no High Rate Puts".into(),
+        manual: |tool| {
+            if tool.takes(Opt::AtomicOp) {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted operations that do not fetch, \
+                 except UINT32 on early Cassini 1 NICs."
+            } else {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted writes of up to 2048 bytes."
+            }
+        },
+        set: |typed, _| {
+            typed.run.use_hrp = false;
             Ok(())
         },
     },
@@ -534,6 +560,124 @@ pub static OPTIONS: [OptionDef; 44] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Pairs,
+        short: Some('P'),
+        long: "pairs",
+        value: Some(Value::new("PAIRS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            format!(
+                "Pairs of queues that work side by side, each with\n\
+                 its own list and buffers (default: 1); at most {MAX_PAIRS}"
+            )
+        },
+        manual: |_| {
+            "The number of pairs of queues, 1 to 64. Each pair has its own command queues, list, \
+             buffers and portal, and all work side by side: a pair issues its next list as soon as \
+             its last one is complete. Iterations, list size and buffer size are those of one pair; \
+             the results are those of all pairs together, and a line after the table names the \
+             slowest one. Pairs are numbered from 0. The peer must be cxidiag. Not with `--rdzv`."
+        },
+        set: |typed, value| {
+            typed.run.extensions.pairs = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Threads,
+        short: None,
+        long: "threads",
+        value: Some(Value::new("THREADS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Threads that drive the pairs, on CPUs near the NIC\n\
+             (default: 1); without --pairs, one pair each"
+                .into()
+        },
+        manual: |_| {
+            "The number of threads that drive the pairs, at most one for each pair; without \
+             `--pairs`, each thread drives one pair. Each thread has a CPU of its own near the NIC, \
+             or of those that `--cpu` lists, as long as there are enough. The peer must be cxidiag."
+        },
+        set: |typed, value| {
+            typed.run.extensions.threads = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Reverse,
+        short: None,
+        long: "reverse",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "The server issues the operations, not the client".into(),
+        manual: |_| {
+            "Let the server issue the operations, with the client as their target. Both sides print \
+             the results as usual. The peer must be cxidiag. Not with `--bidirectional`."
+        },
+        set: |typed, _| {
+            typed.run.extensions.reverse = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Rate,
+        short: None,
+        long: "rate",
+        value: Some(Value::new("RATE", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Issue at this rate: operations (1000, 20kop/s) or\nbytes (500MB/s, 16Gb/s) per second"
+                .into()
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Start each list at its intended time, so that a side issues this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second, all pairs together. A list that is late is issued at once. A line \
+                 after the table names each size whose rate was not reached."
+            } else {
+                "Start each measured operation at its intended time, so that this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second are issued, and count the latency from there: an operation that waits \
+                 behind a slow one shows this wait. The warm-up has no intended times. A line after \
+                 the table names each size whose rate was not reached. Excludes `--latency-gap`."
+            }
+        },
+        set: |typed, value| {
+            typed.run.extensions.rate = Some(text(value)?.parse().map_err(|()| RATES)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Verify,
+        short: None,
+        long: "verify",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Check the received data after each size".into(),
+        manual: |_| {
+            "Number the data by place and size, and check after each size that the receiving side \
+             has got the data of its last operations. A wrong byte ends the run with exit status 1 \
+             and one line that names size, place, found and expected bytes. The check is not part \
+             of the measurement. Both sides must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.verify = true;
             Ok(())
         },
     },

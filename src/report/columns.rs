@@ -122,7 +122,7 @@ pub static COLUMNS: &[Column] = &[
         .of_intervals(),
     Column::metric(Metric::PacketRate)
         .csv("packet_rate_packets_per_s")
-        .results("PktRate[Mpkt/s]", 15, 6)
+        .results("", 15, 6)
         .compared()
         .of_intervals(),
     Column::fact("expectations_met", expectations_met),
@@ -236,6 +236,7 @@ pub fn header(tool: &Tool, table: Table) -> String {
     of_table(tool, table).fold(first.to_owned(), |header, (column, form)| {
         let title = match column.value {
             Value::Count => tool.operations,
+            Value::Metric(Metric::PacketRate) => tool.rate_column(),
             _ => form.title,
         };
         format!(

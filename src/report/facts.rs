@@ -81,6 +81,7 @@ fn options(plan: &Plan) -> Options {
         max_size_bytes: run.max_size,
         restricted: takes(Opt::Unrestricted).then_some(run.restricted().is_on()),
         idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
+        hrp: takes(Opt::NoHrp).then_some(run.hrp().is_on()),
         low_latency: takes(Opt::NoLl).then_some(run.use_ll),
         rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
         sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
@@ -97,6 +98,8 @@ fn options(plan: &Plan) -> Options {
         use_hp: run.huge_page.map(|size| size.to_string()),
         cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
         report_all: takes(Opt::ReportAll).then_some(run.report_all),
+        rate: run.extensions.rate.map(|rate| rate.to_string()),
+        verify: takes(Opt::Verify).then_some(run.extensions.verify),
         atomic: run.atomic.map(|atomic| AtomicOptions {
             op: atomic.op.to_string(),
             cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
@@ -107,8 +110,11 @@ fn options(plan: &Plan) -> Options {
         lists: run.lists.map(|lists| ListOptions {
             list_size: lists.list_size,
             bidirectional: lists.bidirectional,
-            buf_sz_bytes: lists.max_buffer,
-            buf_align_bytes: lists.alignment,
+            buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
+            buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
+            pairs: run.extensions.pairs,
+            threads: run.extensions.threads,
+            reverse: run.extensions.reverse,
         }),
         interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
         expect: plan

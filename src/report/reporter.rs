@@ -9,7 +9,8 @@ use super::destination::Destination;
 use super::hdr_log::HdrLog;
 use super::intervals::Intervals;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
+    Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
+    Verdict,
 };
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
@@ -23,6 +24,7 @@ use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, U
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
+use crate::rate::{Kept, Rate};
 use crate::tool::Tool;
 
 /// The text and the documents of one run.
@@ -45,10 +47,18 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// Bytes of the current size that were checked.
+    verified_bytes: Option<u64>,
+    /// Number of sizes whose bytes were checked.
+    verified_sizes: usize,
+    /// The rate to keep, and the operations in each start.
+    rate: Option<(Rate, u64)>,
+    /// How the rate was kept with the current size.
+    kept: Option<Kept>,
 }
 
 /// What a bandwidth tool measured with one size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MeasuredBandwidth {
     /// The size in bytes.
     pub size: u64,
@@ -56,15 +66,22 @@ pub struct MeasuredBandwidth {
     pub sides: [SideResult; 2],
     /// Bandwidth and packet rate of both sides together.
     pub rates: Rates,
-    /// Whether this side issues operations.
-    pub sends: bool,
+    /// The counts of both sides with each pair, this side first, and its rates.
+    pub pairs: Vec<([SideResult; 2], Rates)>,
+    /// The operations that the text shows; none on a server that issues none.
+    pub count: Option<u64>,
     /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
 }
 
 impl MeasuredBandwidth {
     fn result(&self, extent: Extent) -> SizeResult {
-        SizeResult::of_lists(self.size, self.sides, self.rates, extent)
+        let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
+        result.count = self.count.unwrap_or(self.sides[0].count);
+        if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
+            bandwidth.pairs = Some(PairResult::of(&self.pairs));
+        }
+        result
     }
 }
 
@@ -102,6 +119,13 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            verified_bytes: None,
+            verified_sizes: 0,
+            rate: plan.run.extensions.rate.map(|rate| {
+                let list_size = plan.run.lists.map_or(1, |lists| lists.list_size);
+                (rate, list_size.into())
+            }),
+            kept: None,
         }
     }
 
@@ -179,6 +203,7 @@ impl Reporter {
             svc_id: summary.svc_id,
         });
         if let Some(options) = &mut self.outcome.options {
+            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
             let (own, peer) = (summary.own.gpus, summary.peer_gpus);
             options.gpu_type = own.kind.map(|kind| kind.to_string());
@@ -234,6 +259,29 @@ impl Reporter {
     /// Sets what the tool itself adds to a latency.
     pub fn set_own_error(&mut self, error: OwnError) {
         self.outcome.measurement_error = Some(error.into());
+    }
+
+    /// Sets the number of bytes of the current size that were checked, if they were.
+    pub fn set_verified(&mut self, bytes: Option<u64>) {
+        self.verified_bytes = bytes;
+        self.verified_sizes += usize::from(bytes.is_some());
+    }
+
+    /// Sets how the rate was kept with the current size, if there is one.
+    pub fn set_kept(&mut self, kept: Option<Kept>) {
+        self.kept = kept;
+    }
+
+    /// Returns the result of a size with what was set about it.
+    fn complete(&mut self, result: SizeResult) -> SizeResult {
+        let result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            ..result
+        };
+        match (self.rate, self.kept.take()) {
+            (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
+            _ => result,
+        }
     }
 
     /// Prints a warning on standard error. The run continues if it cannot be written.
@@ -338,6 +386,7 @@ impl Reporter {
             intervals,
             ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
         };
+        let result = self.complete(result);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -363,7 +412,7 @@ impl Reporter {
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn bandwidth(&mut self, measured: MeasuredBandwidth) -> Result<(), Failure> {
+    pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
         let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
         self.keep_bandwidth(measured, intervals, Extent::Complete);
         written
@@ -373,7 +422,7 @@ impl Reporter {
 
     /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
     /// ignored, because the failure is more important.
-    pub fn bandwidth_cut_short(&mut self, measured: MeasuredBandwidth, failure: &Failure) {
+    pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
         let is_something = measured.sides[0].count > 0;
         let sampled = self.end_intervals(measured.sides[0].count);
@@ -397,7 +446,7 @@ impl Reporter {
 
     fn keep_bandwidth(
         &mut self,
-        measured: MeasuredBandwidth,
+        measured: &MeasuredBandwidth,
         intervals: Option<Intervals>,
         extent: Extent,
     ) {
@@ -405,6 +454,7 @@ impl Reporter {
             intervals,
             ..measured.result(extent)
         };
+        let result = self.complete(result);
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
@@ -412,12 +462,11 @@ impl Reporter {
         self.outcome.results.push(result);
     }
 
-    fn row_of_bandwidth(&mut self, measured: MeasuredBandwidth) -> io::Result<()> {
+    fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
-        let count = measured.sends.then_some(measured.sides[0].count);
         let result = measured.result(Extent::Complete);
         self.titles_after_intervals(false)?;
-        text::result(&mut self.out, self.tool, &result, count, None)
+        text::result(&mut self.out, self.tool, &result, measured.count, None)
     }
 
     /// Prints what a latency server prints for each size.
@@ -435,7 +484,9 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
+            .map_err(interrupt::output_failed)
     }
 
     /// Prints what follows the table of results.
@@ -445,6 +496,8 @@ impl Reporter {
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
     }
@@ -456,6 +509,7 @@ impl Reporter {
         if self.until.is_some() {
             extra::medians(out, self.tool, &self.outcome.results)?;
         }
+        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {

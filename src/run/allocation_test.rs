@@ -20,6 +20,7 @@ impl RepeatTransaction for Counted {
             limit: Limit::Iterations(100),
             warmup: 3,
             gap: 1_000,
+            period: None,
         };
         let mut policy = WaitPolicy::new(&Alone);
         let mut recorder = Recorder::new(Some(100))?.with_live_latencies();
@@ -29,7 +30,7 @@ impl RepeatTransaction for Counted {
             recorder.record(sample);
             false
         };
-        let mut result = Ok(());
+        let mut result = Ok(None);
         let info = allocation_counter::measure(|| {
             result = repeat(
                 transaction,
@@ -40,7 +41,7 @@ impl RepeatTransaction for Counted {
             );
         });
         assert_eq!(recorder.samples().map(<[u64]>::len), Some(100));
-        result.map(|()| info)
+        result.map(|_| info)
     }
 }
 

@@ -1,12 +1,14 @@
 //! The session driver: takes one side of a run through set-up, barriers, sizes, results, release.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::watchdog::{MID_RUN, Watchdog};
-use super::{bandwidth, one_sided, round_trip};
+use super::{bandwidth, loopback, one_sided, round_trip, verify};
 use crate::backend;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use crate::bench::common::PORTAL_INDEX;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::gpu;
@@ -72,8 +74,8 @@ impl Visitor for Serve<'_> {
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults, |at, resources, size, _| {
-            round_trip::serve::<B>(at, resources, size)
+        drive::<B, _>(self.0, ServerResults, |at, pairs, size, _| {
+            round_trip::serve::<B>(at, &mut pairs[0], size)
         })
     }
 
@@ -114,16 +116,16 @@ impl Visitor for Measure<'_> {
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
-        drive::<B, _>(client, results, |at, resources, size, results| {
-            one_sided::measure::<B>(at, resources, size, results.samples())
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            one_sided::measure::<B>(at, &mut pairs[0], size, results.samples())
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
-        drive::<B, _>(client, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, results.samples())
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())
         })
     }
 
@@ -144,13 +146,20 @@ pub struct Context<'a> {
     pub peer_is_cxidiag: bool,
     /// Watches the peer while this side waits for the NIC.
     pub watchdog: &'a Watchdog<'a>,
+    /// A CPU for each measuring thread; empty for one thread.
+    pub cpus: &'a [u32],
 }
 
 fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     let run = &client.agreed.run;
     let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
     let bidirectional = run.lists()?.bidirectional;
-    let results = BandwidthResults::new(B::part(run, client.side), bidirectional, one_nic);
+    let results = BandwidthResults::new(
+        B::part(run, client.side),
+        client.side,
+        bidirectional,
+        one_nic,
+    );
     drive::<B, _>(client, results, bandwidth::measure::<B>)
 }
 
@@ -159,7 +168,7 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
 fn drive<B: Benchmark, R: Results>(
     mut client: ClientSession,
     mut results: R,
-    mut measure: impl FnMut(&Context<'_>, &mut B::Resources, u64, &mut R) -> Result<(), Failure>,
+    mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
     let ClientSession {
@@ -171,13 +180,32 @@ fn drive<B: Benchmark, R: Results>(
         reporter,
     } = client;
     let run = &agreed.run;
-    let watchdog = Watchdog::new(&session, &endpoint, plan);
-    let peer = Peer {
-        address: agreed.peer,
-        supervisor: &watchdog,
+    let cpus = match run.extensions.threads {
+        1 => Vec::new(),
+        count => {
+            let second = loopback::is_second();
+            plan.placement.of_threads(count.into(), second)
+        }
     };
-    let mut resources =
-        B::set_up(&endpoint, peer, run, side).map_err(|failure| session.refuse(failure))?;
+    let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
+    if distinct < cpus.len() {
+        let threads = cpus.len();
+        reporter.warn(&format!("{threads} threads share {distinct} CPUs"));
+    }
+    let watchdog = Watchdog::new(&session, &endpoint, plan);
+    // A latency tool has one pair.
+    let set_up = |pair: u16| {
+        let peer = Peer {
+            address: agreed.peer,
+            portal: PORTAL_INDEX + u32::from(pair),
+            supervisor: &watchdog,
+        };
+        B::set_up(&endpoint, peer, run, side)
+    };
+    let mut pairs = (0..run.extensions.pairs)
+        .map(set_up)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|failure| session.refuse(failure))?;
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -186,19 +214,17 @@ fn drive<B: Benchmark, R: Results>(
         run,
         peer_is_cxidiag: agreed.is_cxidiag,
         watchdog: &watchdog,
+        cpus: &cpus,
     };
     let mut current = run.min_size;
     let measured = run.sizes().try_for_each(|size| {
         current = size;
         results.begin_size(reporter, size);
         // The NIC may report an error because the peer has ended.
-        measure(&context, &mut resources, size, &mut results)
+        measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
-        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
-        // others.
-        if cfg!(debug_assertions) && agreed.is_cxidiag {
-            B::check(&resources, run, size)?;
-        }
+        let verified = verify::after_size::<B>(&context, &pairs, size)?;
+        reporter.set_verified(verified);
         enter(Phase::Reporting);
         results.report(reporter, size)
     });
@@ -214,7 +240,7 @@ fn drive<B: Benchmark, R: Results>(
     session.finish();
     enter(Phase::Releasing);
     results.end(reporter)?;
-    B::close(resources)?;
+    pairs.into_iter().try_for_each(B::close)?;
     endpoint.close()?;
     // A signal that came too late to cut the run short still decides the exit status.
     interrupt::check()
@@ -266,6 +292,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         peer: agreed.peer,
         gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
         peer_gpus: agreed.peer_gpus,
+        hrp: endpoint.hrp(&agreed.run),
         cpus: &plan.placement.cpus,
     };
     reporter.met(&summary, session.peer())

@@ -4,10 +4,13 @@
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
+//! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
+//! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
 
@@ -18,12 +21,15 @@ mod driver;
 mod legacy_sync;
 mod loopback;
 mod one_sided;
+mod pairs;
 mod results;
 mod round_trip;
 #[cfg(test)]
 mod scripted;
 mod serve;
 mod size_loop;
+mod threads;
+mod verify;
 mod watchdog;
 
 use crate::error::Failure;

@@ -35,7 +35,7 @@ pub fn measure<B: OneSidedLatency>(
     samples: Samples<'_>,
 ) -> Result<(), Failure> {
     let measuring = Loop {
-        schedule: Schedule::of(context.run),
+        schedule: Schedule::of(context.run, size),
         supervisor: context.watchdog,
         samples,
     };
@@ -63,7 +63,7 @@ impl RepeatTransaction for Loop<'_> {
         let policy = &mut WaitPolicy::new(supervisor);
         let clock = samples.clock;
         // The loop is compiled for each clock and does not branch on it.
-        let result = match clock {
+        let kept = match clock {
             ChosenClock::MonotonicRaw(clock) => {
                 repeat(transaction, &clock, schedule, policy, &mut samples)
             }
@@ -72,6 +72,7 @@ impl RepeatTransaction for Loop<'_> {
             }
         };
         samples.end();
-        result
+        *samples.kept = kept?;
+        Ok(())
     }
 }

@@ -11,8 +11,9 @@ use crate::measure::{
     StabilityCheck, Until,
 };
 use crate::plan::Plan;
+use crate::rate::Kept;
 use crate::report::{MeasuredBandwidth, Reporter};
-use crate::run_options::RunOptions;
+use crate::run_options::{RunOptions, Side};
 
 /// The results of a run on one side, size by size.
 pub trait Results {
@@ -38,12 +39,16 @@ pub struct Latencies {
     recorder: Recorder,
     clock: RunClock,
     until: Option<Until>,
+    /// How the intended start times of one size were kept.
+    kept: Option<Kept>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
 pub struct Samples<'a> {
     /// The clock to read.
     pub clock: ChosenClock,
+    /// How the intended start times were kept, if there are any.
+    pub kept: &'a mut Option<Kept>,
     recorder: &'a mut Recorder,
     stability: StabilityCheck,
 }
@@ -51,9 +56,15 @@ pub struct Samples<'a> {
 impl<'a> Samples<'a> {
     /// Creates the samples of one size. They are enough when the median is known to the limit
     /// `until`, if there is one.
-    pub fn new(clock: ChosenClock, recorder: &'a mut Recorder, until: Option<Until>) -> Self {
+    pub fn new(
+        clock: ChosenClock,
+        recorder: &'a mut Recorder,
+        until: Option<Until>,
+        kept: &'a mut Option<Kept>,
+    ) -> Self {
         Self {
             clock,
+            kept,
             recorder,
             stability: StabilityCheck::new(until),
         }
@@ -94,12 +105,14 @@ impl Latencies {
             },
             clock,
             until: plan.until,
+            kept: None,
         })
     }
 
     /// Returns the samples of the next size.
     pub fn samples(&mut self) -> Samples<'_> {
-        Samples::new(self.clock.clock(), &mut self.recorder, self.until)
+        let (clock, kept) = (self.clock.clock(), &mut self.kept);
+        Samples::new(clock, &mut self.recorder, self.until, kept)
     }
 }
 
@@ -117,12 +130,14 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+        self.kept = None;
         self.recorder.clear();
         reporter.begin_size(size, self.recorder.gauge());
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
+        reporter.set_kept(self.kept);
         reporter.latencies(size, &self.recorder)
     }
 
@@ -163,39 +178,59 @@ impl Results for ServerResults {
 
 /// The results of both sides of a bandwidth run for one size. Both sides report them.
 pub struct BandwidthResults {
-    /// This side's result.
-    pub own: SideResult,
-    /// The peer's result, after the exchange of results.
-    pub peer: Option<SideResult>,
+    /// This side's result with each pair; empty before the size is measured.
+    pub own: Vec<SideResult>,
+    /// The peer's result with each pair; empty before the exchange of results.
+    pub peer: Vec<SideResult>,
     /// Operations of complete iterations, for the progress line and the intervals.
     pub gauge: Arc<Gauge>,
+    /// How the intended start times of the lists were kept, if there are any.
+    pub kept: Option<Kept>,
     part: Part,
+    side: Side,
     bidirectional: bool,
     /// Both sides use the same NIC.
     one_nic: bool,
 }
 
 impl BandwidthResults {
-    /// Creates empty results of a side that plays `part`.
-    pub fn new(part: Part, bidirectional: bool, one_nic: bool) -> Self {
+    /// Creates empty results of `side`, which plays `part`.
+    pub fn new(part: Part, side: Side, bidirectional: bool, one_nic: bool) -> Self {
         Self {
-            own: SideResult::default(),
-            peer: None,
+            own: Vec::new(),
+            peer: Vec::new(),
             gauge: Arc::default(),
+            kept: None,
             part,
+            side,
             bidirectional,
             one_nic,
         }
     }
 
     fn measured(&self, size: u64) -> MeasuredBandwidth {
-        let sides = [self.own, self.peer.unwrap_or_default()];
+        let sides = [
+            SideResult::of_pairs(&self.own),
+            SideResult::of_pairs(&self.peer),
+        ];
+        let doubled = self.one_nic && self.bidirectional;
+        let pairs = self.own.iter().enumerate().map(|(pair, own)| {
+            let peer = self.peer.get(pair).copied().unwrap_or_default();
+            let sides = [*own, peer];
+            (sides, Rates::of(size, sides, doubled))
+        });
         MeasuredBandwidth {
             size,
             sides,
-            rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
-            sends: self.part.issues(),
-            one_sided: self.bidirectional && self.peer.is_none(),
+            rates: Rates::of(size, sides, doubled),
+            pairs: pairs.collect(),
+            // A client whose server issues the operations shows the server's.
+            count: match self.side {
+                _ if self.part.issues() => Some(sides[0].count),
+                Side::Client => Some(sides[1].count),
+                Side::Server => None,
+            },
+            one_sided: self.bidirectional && self.peer.is_empty(),
         }
     }
 }
@@ -206,17 +241,20 @@ impl Results for BandwidthResults {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
-        (self.own, self.peer) = Default::default();
+        self.own.clear();
+        self.peer.clear();
+        self.kept = None;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
-        reporter.bandwidth(self.measured(size))
+        reporter.set_kept(self.kept);
+        reporter.bandwidth(&self.measured(size))
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
-        reporter.bandwidth_cut_short(self.measured(size), failure);
+        reporter.bandwidth_cut_short(&self.measured(size), failure);
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::bench::api::Transaction;
+use crate::bench::api::{Timed, Transaction};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Clock, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::rate::{Kept, Pacer, Period};
 use crate::run_options::RunOptions;
 use crate::session::ANSWER_LIMIT;
 
@@ -29,11 +30,14 @@ pub struct Schedule {
     pub warmup: u64,
     /// Pause between the end of one iteration and the start of the next, in nanoseconds.
     pub gap: u64,
+    /// Time from the intended start of a measured iteration to that of the next one; `None` if each
+    /// follows the one before it.
+    pub period: Option<Period>,
 }
 
 impl Schedule {
-    /// Returns the schedule for the options of `run`.
-    pub fn of(run: &RunOptions) -> Self {
+    /// Returns the schedule for operations of `size` bytes with the options of `run`.
+    pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
             limit: match run.duration_s {
                 Some(seconds) => Limit::Duration(u64::from(seconds) * 1_000_000_000),
@@ -41,12 +45,19 @@ impl Schedule {
             },
             warmup: run.warmup,
             gap: run.gap_us * 1000,
+            period: run.period(size),
         }
+    }
+
+    /// Returns the longest pause before an iteration, in nanoseconds.
+    pub fn pause(&self) -> u64 {
+        let period = self.period.map_or(0, Period::nanoseconds);
+        self.gap.saturating_add(period)
     }
 }
 
 /// Interval at which a long pause checks the peer, in nanoseconds.
-const GAP_SLICE: u64 = 100_000_000;
+pub const GAP_SLICE: u64 = 100_000_000;
 
 impl Limit {
     /// Returns whether the loop ends after `count` measured iterations. `elapsed` returns the time of
@@ -78,9 +89,12 @@ impl<F: FnMut(u64) -> bool> Record for F {
     }
 }
 
-/// Repeats `transaction` as scheduled and passes each measured latency to `recorder`.
+/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `recorder`.
+/// Returns how the intended start times were kept, if there are any.
 ///
-/// One transaction is outstanding at a time: a closed loop. No sample is dropped.
+/// One transaction is outstanding at a time. Without a period this is a closed loop: a transaction that
+/// takes long delays those after it unnoticed. With a period the latency counts from the intended start,
+/// so that it contains this delay. The warm-up has no intended start times. No sample is dropped.
 ///
 /// # Errors
 ///
@@ -91,27 +105,45 @@ pub fn repeat<C: Clock>(
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
     recorder: &mut impl Record,
-) -> Result<(), Failure> {
-    let Schedule { limit, warmup, gap } = schedule;
+) -> Result<Option<Kept>, Failure> {
+    let Schedule {
+        limit,
+        warmup,
+        gap,
+        period,
+    } = schedule;
     enter(Phase::WarmUp);
     let mut iterations = 0;
     let mut started = 0;
+    let mut pacer = None;
     loop {
         if iterations == warmup {
             enter(Phase::Measuring);
             recorder.begin();
             started = clock.now();
+            pacer = period.map(|period| Pacer::new(period, started));
         }
         // The only call: the warm-up runs the instructions that are measured after it.
-        let latency = transaction.iterate(clock, policy)?;
+        let Timed { start, latency } = transaction.iterate(clock, policy)?;
         iterations += 1;
-        if iterations > warmup {
+        let Some(pacer) = &mut pacer else {
             let elapsed = || (clock.now() - started).saturating_add(gap);
-            if recorder.record(latency) || limit.is_reached(iterations - warmup, elapsed) {
-                return Ok(());
+            if iterations > warmup
+                && (recorder.record(latency) || limit.is_reached(iterations - warmup, elapsed))
+            {
+                return Ok(None);
             }
+            pause(clock, gap, policy)?;
+            continue;
+        };
+        let delay = pacer.start(start);
+        let now = clock.now();
+        let elapsed = || now.max(pacer.due()) - started;
+        if recorder.record(delay + latency) || limit.is_reached(iterations - warmup, elapsed) {
+            return Ok(Some(pacer.kept()));
         }
-        pause(clock, gap, policy)?;
+        pacer.ready(now);
+        wait_until(clock, pacer.due(), policy)?;
     }
 }
 
@@ -122,16 +154,29 @@ pub fn repeat<C: Clock>(
 ///
 /// A peer that has gone, and an interruption.
 pub fn pause<C: Clock>(clock: &C, gap: u64, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+    if gap == 0 {
+        enter(Phase::Gap);
+        return interrupt::check();
+    }
+    wait_until(clock, clock.now().saturating_add(gap), policy)
+}
+
+/// Waits until `due`, as [`pause`] does.
+///
+/// # Errors
+///
+/// A peer that has gone, and an interruption.
+pub fn wait_until<C: Clock>(
+    clock: &C,
+    due: u64,
+    policy: &mut WaitPolicy<'_>,
+) -> Result<(), Failure> {
     enter(Phase::Gap);
     interrupt::check()?;
-    if gap == 0 {
-        return Ok(());
-    }
-    let start = clock.now();
-    let mut checked = start;
+    let mut checked = clock.now();
     loop {
         let now = clock.now();
-        if now - start >= gap {
+        if now >= due {
             return Ok(());
         }
         interrupt::check()?;
@@ -142,18 +187,18 @@ pub fn pause<C: Clock>(clock: &C, gap: u64, policy: &mut WaitPolicy<'_>) -> Resu
     }
 }
 
-/// Returns the time limit of a peer for one iteration: two waits for `bytes` bytes each, the pause,
-/// and the answer on the control connection.
-pub fn longest_iteration(run: &RunOptions, bytes: u64) -> Duration {
-    (WaitPolicy::longest(bytes) * 2)
-        .saturating_add(Duration::from_micros(run.gap_us))
+/// Returns the time limit of a peer for one iteration with operations of `size` bytes: two waits for all
+/// its bytes each, the pause, and the answer on the control connection.
+pub fn longest_iteration(run: &RunOptions, size: u64) -> Duration {
+    (WaitPolicy::longest(run.bytes(size)) * 2)
+        .saturating_add(Duration::from_nanos(Schedule::of(run, size).pause()))
         .saturating_add(ANSWER_LIMIT)
 }
 
 /// Returns the time limit of a peer for one size. It limits the barrier at which one side waits for
 /// the whole measurement of the other: a slower peer has failed or is stopped.
-pub fn longest_size(run: &RunOptions, bytes: u64) -> Duration {
-    let one = longest_iteration(run, bytes);
+pub fn longest_size(run: &RunOptions, size: u64) -> Duration {
+    let one = longest_iteration(run, size);
     let count = match run.duration_s {
         Some(_) => run.warmup.saturating_add(1),
         None => run.warmup.saturating_add(run.iters),
@@ -187,11 +232,18 @@ mod tests {
     }
 
     impl Transaction for RecordingTransaction {
-        fn iterate<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<u64, Failure> {
+        fn iterate<C: Clock>(
+            &mut self,
+            clock: &C,
+            _: &mut WaitPolicy<'_>,
+        ) -> Result<Timed, Failure> {
             let start = clock.now();
             self.starts.push(start);
             while clock.now() - start < 2_000 {}
-            Ok(2_000)
+            Ok(Timed {
+                start,
+                latency: 2_000,
+            })
         }
     }
 
@@ -222,6 +274,7 @@ mod tests {
             limit: Limit::Iterations(5),
             warmup: 3,
             gap: 0,
+            period: None,
         });
         assert_eq!((starts.len(), samples.len()), (8, 5));
     }
@@ -264,6 +317,7 @@ mod tests {
             limit: Limit::Iterations(4),
             warmup: 2,
             gap,
+            period: None,
         });
         for pair in starts.windows(2) {
             let between = pair[1] - pair[0] - 2_000;
@@ -280,6 +334,7 @@ mod tests {
             limit: Limit::Duration(100_000),
             warmup: 10,
             gap: 8_000,
+            period: None,
         });
         // One iteration and its gap take a little more than 10,000 ns.
         assert_eq!(samples.len(), 10);
@@ -295,6 +350,7 @@ mod tests {
             limit: Limit::Duration(u64::MAX),
             warmup: 2,
             gap: 0,
+            period: None,
         };
         let mut count = 0;
         let mut policy = WaitPolicy::new(&supervisor);
@@ -323,6 +379,7 @@ mod tests {
             limit: Limit::Iterations(2),
             warmup: 0,
             gap: 10 * GAP_SLICE,
+            period: None,
         };
         let recorder = &mut |_| false;
         assert!(repeat(&mut transaction, &clock, schedule, &mut policy, recorder).is_err());

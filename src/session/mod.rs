@@ -259,14 +259,7 @@ impl Session {
                 // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
                 // version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
-                let error = match error {
-                    LinkError::TooLong { length, .. }
-                        if length == REFUSAL && self.owes_interrupt_notice.get() =>
-                    {
-                        self.connection.refusal()
-                    }
-                    other => other,
-                };
+                let error = self.with_reason(error);
                 let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
                 Err(if is_unreleased {
                     failure.with_hint(handshake::release(Some((2, 3))))
@@ -274,6 +267,18 @@ impl Session {
                     failure
                 })
             }
+        }
+    }
+
+    /// Returns the error of an exchange. A cxidiag that refuses sends its reason next.
+    fn with_reason(&self, error: LinkError) -> LinkError {
+        match error {
+            LinkError::TooLong { length, .. }
+                if length == REFUSAL && self.owes_interrupt_notice.get() =>
+            {
+                self.connection.refusal()
+            }
+            other => other,
         }
     }
 
@@ -304,6 +309,34 @@ impl Session {
                 "the peer ({}) sent a result of {} bytes (expected {RESULT_SIZE})",
                 self.peer(),
                 payload.len()
+            ))),
+        }
+    }
+
+    /// Waits until both sides have checked the data of a size and numbered that of the next one. Sends the
+    /// number of checked bytes, and returns the peer's. `limit` ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`]; a peer whose data is wrong refuses.
+    pub fn verified(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
+        let doing = "at the Verify barrier";
+        let mine = own.to_le_bytes();
+        let exchanged = self.connection.exchange(&mine, mine.len(), limit);
+        let payload = exchanged.map_err(|error| match self.with_reason(error) {
+            LinkError::Refusal(reason) => Failure::peer(format!(
+                "the peer ({}) ended the run: {reason}",
+                self.peer()
+            )),
+            other => other.into_failure(self.peer(), doing),
+        })?;
+        match payload[..].try_into() {
+            Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+            Err(_) => Err(Failure::peer(format!(
+                "the peer ({}) sent {} bytes {doing} (expected {})",
+                self.peer(),
+                payload.len(),
+                mine.len()
             ))),
         }
     }
