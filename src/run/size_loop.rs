@@ -304,6 +304,7 @@ mod tests {
             limit: Limit::Iterations(5),
             warmup: 3,
             gap: 0,
+            period: None,
         };
         let clock = Ticking(Cell::new(0));
         repeat(&mut transaction, &clock, schedule, &mut policy, &mut begun).unwrap();
