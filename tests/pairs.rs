@@ -171,7 +171,7 @@ fn refuses_invalid_combinations() {
         (
             "write-bw",
             "--reverse --interval 1",
-            "--interval and --reverse exclude each other",
+            "--reverse and --interval exclude each other",
         ),
     ] {
         let fabric = Fabric::new();

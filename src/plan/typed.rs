@@ -116,7 +116,7 @@ impl Typed {
         }
         if extensions.reverse && self.outputs.interval.is_some() {
             return Err(Failure::usage(
-                "--interval and --reverse exclude each other: only the side that issues operations counts them while it measures, here the server",
+                "--reverse and --interval exclude each other: intervals show what the client issues",
             ));
         }
         Ok(())
