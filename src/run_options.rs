@@ -28,6 +28,9 @@ pub const MAX_LIST_SIZE: u16 = 16382;
 /// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
+/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
+pub const MAX_HRP_SIZE: u64 = 2048;
+
 /// Longest time between two starts of a run with a rate, in nanoseconds: an hour.
 const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
 
@@ -63,6 +66,8 @@ pub struct RunOptions {
     pub unrestricted: bool,
     /// Immediate data commands for sizes that fit.
     pub use_idc: bool,
+    /// High-rate puts for operations that can be (tools.md 4.3).
+    pub use_hrp: bool,
     /// Low-latency command issue for commands that fit.
     pub use_ll: bool,
     /// Each sample is reported; never together with a duration (defect T8 of tools.md).
@@ -272,6 +277,32 @@ impl RunOptions {
             .ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
+    /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
+    /// server, and both in a bidirectional run.
+    pub fn issues(&self, side: Side) -> bool {
+        let bidirectional = self.lists.is_some_and(|lists| lists.bidirectional);
+        bidirectional || (side == Side::Client) != self.extensions.reverse
+    }
+
+    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side issues
+    /// them.
+    pub fn is_target(&self, side: Side) -> bool {
+        self.issues(match side {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        })
+    }
+
+    /// Returns the atomic operation. Each plan of an atomic tool has one.
+    ///
+    /// # Errors
+    ///
+    /// Options of another tool.
+    pub fn atomic(&self) -> Result<Atomic, Failure> {
+        self.atomic
+            .ok_or_else(|| Failure::environment("the run has no atomic operation"))
+    }
+
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {
@@ -287,6 +318,18 @@ impl RunOptions {
             return Setting::NotApplicable;
         }
         (!self.unrestricted).into()
+    }
+
+    /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
+    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3).
+    pub fn hrp(&self) -> Setting {
+        let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
+        let fits = self.min_size <= MAX_HRP_SIZE;
+        let excluded = !self.restricted().is_on() || fetching || !fits;
+        if self.use_hrp && excluded {
+            return Setting::NotApplicable;
+        }
+        self.use_hrp.into()
     }
 
     fn matching(&self) -> bool {

@@ -28,6 +28,8 @@ pub enum Opt {
     Unrestricted,
     /// `--no-idc`
     NoIdc,
+    /// `--no-hrp`
+    NoHrp,
     /// `--no-ll`
     NoLl,
     /// `--report-all`
@@ -52,6 +54,12 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--pairs`
+    Pairs,
+    /// `--threads`
+    Threads,
+    /// `--reverse`
+    Reverse,
     /// `--rate`
     Rate,
     /// `--verify`
@@ -102,6 +110,9 @@ pub enum Opt {
 
 /// Options of latency tools only, after their own ones in the help text.
 const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
+
+/// Options of bandwidth tools only, after their own ones in the help text.
+const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse];
 
 /// Options of the run that all tools have and the legacy tools lack.
 const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
@@ -161,8 +172,8 @@ pub struct Tool {
 impl Tool {
     /// Returns all options of the tool, in the order of the help text.
     pub fn options(&self) -> impl Iterator<Item = Opt> {
-        let (latency, of_latencies) = if self.measures_bandwidth() {
-            (&[][..], false)
+        let (of_kind, of_latencies) = if self.measures_bandwidth() {
+            (BANDWIDTH, false)
         } else {
             (LATENCY, true)
         };
@@ -173,13 +184,31 @@ impl Tool {
             .iter()
             .chain(self.own_options)
             .chain(RUN)
-            .chain(latency);
+            .chain(of_kind);
         own.chain(results).chain(PROCESS).copied()
     }
 
     /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
         self.options().any(|own| own == option)
+    }
+
+    /// Returns the title of the column with the rate of packets, in millions per second.
+    pub fn rate_column(&self) -> &'static str {
+        if self.measures_atomic_rate() {
+            "OpRate[M/s]"
+        } else {
+            "PktRate[Mpkt/s]"
+        }
+    }
+
+    /// Returns the width of the labels of the summary (tools.md 9.1).
+    pub fn label_width(&self) -> usize {
+        if self.measures_atomic_rate() { 16 } else { 17 }
+    }
+
+    fn measures_atomic_rate(&self) -> bool {
+        self.measures_bandwidth() && self.defaults.atomic.is_some()
     }
 
     /// Returns whether the tool measures bandwidth. Other tools measure latency.
@@ -221,7 +250,6 @@ impl FullBuffers {
             initiator: true,
             target: true,
         };
-        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
         match self {
             Self::None => Held {
                 initiator: false,
@@ -229,8 +257,10 @@ impl FullBuffers {
             },
             Self::OneEach => one,
             Self::Both => both,
-            Self::ByDirection if bidirectional => both,
-            Self::ByDirection => one,
+            Self::ByDirection => Held {
+                initiator: run.issues(side),
+                target: run.is_target(side),
+            },
         }
     }
 }

@@ -275,14 +275,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part of `side` where the client issues the lists, and the server does as well in
-    /// a bidirectional run.
+    /// Returns the part of `side` where the options determine the direction (see
+    /// [`RunOptions::issues`]).
     pub fn by_direction(run: &RunOptions, side: Side) -> Self {
-        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
-        match side {
-            _ if bidirectional => Self::Both,
-            Side::Client => Self::Active,
-            Side::Server => Self::Passive,
+        match (run.issues(side), run.is_target(side)) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Active,
+            (false, _) => Self::Passive,
         }
     }
 
@@ -311,8 +310,8 @@ pub enum Step {
     Complete,
 }
 
-/// One side's part in the iterations of one size and one pair.
-pub trait Lists {
+/// One side's part in the iterations of one size and one pair. Another thread may drive it.
+pub trait Lists: Send {
     /// Advances as far as possible without waiting. After a complete iteration it begins the next
     /// one.
     ///

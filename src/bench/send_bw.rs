@@ -7,19 +7,19 @@
 //! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of
 //! the list entry; the software reads them, since the NIC may leave a get to software.
 
-use cxi::records::{FullDmaCmd, IdcHdr};
+use cxi::records::FullDmaCmd;
 use cxi::{
     EmitError, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record, ReturnCode,
     TransmitBatch,
 };
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
-use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, map};
+use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
+use super::common::memory::map;
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Numbering, PERIOD, Portals, Reports, TriggeredCounter, defaults,
-    portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
+    TriggeredCounter, defaults, portals,
 };
 use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
@@ -229,9 +229,8 @@ impl Benchmark for Bench {
         if !resources.part.issues() {
             return Ok(());
         }
-        let length = Walk::new(run, size)?.length(size);
         let buffer = &resources.sender.initiator.buffer;
-        Numbering::of(run, size).fill(buffer, length, supervisor)
+        lists::fill(buffer, run, size, supervisor)
     }
 
     fn check(
@@ -243,16 +242,8 @@ impl Benchmark for Bench {
         if !resources.part.is_target() {
             return Ok(0);
         }
-        let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
-        let mut checked = 0;
-        let mut walk = Walk::new(run, size)?;
-        // All offsets of a list; a list that wraps uses them again.
-        for _ in 0..walk.distinct_places() {
-            let offset = walk.next_offset();
-            checked += numbering.check(buffer, "the receiving buffer", offset, size, supervisor)?;
-        }
-        memory::clear(buffer, run)?;
-        Ok(checked)
+        let buffer = &resources.receiver.buffer;
+        lists::check(buffer, "the receiving buffer", run, size, supervisor)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -295,10 +286,8 @@ impl Bandwidth for Bench {
         let (walk, numbering) = (Walk::new(run, size)?, Numbering::of(run, size));
         // Each size uses the fastest command that fits it.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            repeat.run(&mut messages(pairs, walk, |resources| Immediate {
-                header: resources.sender.initiator.idc_header(),
-                payload: std::array::from_fn(|at| numbering.byte(at as u64)),
-                length: size as usize,
+            repeat.run(&mut messages(pairs, walk, |resources| {
+                ImmediatePut::new(&resources.sender.initiator, size, numbering)
             }))
         } else {
             repeat.run(&mut messages(pairs, walk, |resources| {
@@ -315,7 +304,7 @@ impl Bandwidth for Bench {
 }
 
 /// A command that sends a message.
-trait Sending {
+trait Sending: Send {
     /// Writes the command of a message at `offset` of both buffers.
     fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
     -> Result<(), EmitError>;
@@ -324,30 +313,19 @@ trait Sending {
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 }
 
-/// A send with the payload in the command.
-struct Immediate {
-    header: IdcHdr,
-    /// One period of the buffer's contents, followed by the longest payload.
-    payload: [u8; PERIOD as usize + IDC_MAX_UNRESTRICTED],
-    length: usize,
-}
-
-impl Sending for Immediate {
+impl Sending for ImmediatePut {
     #[inline(always)]
     fn emit_message(
         &mut self,
         batch: &mut TransmitBatch<'_>,
         offset: u64,
     ) -> Result<(), EmitError> {
-        self.header.set_remote_offset(offset);
-        let start = (offset % PERIOD) as usize;
-        batch.emit_idc_put(&self.header, &self.payload[start..start + self.length])
+        self.emit(batch, offset)
     }
 
     #[inline(always)]
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        self.header.set_remote_offset(0);
-        batch.emit_idc_put(&self.header, &[])
+        self.emit_empty(batch)
     }
 }
 

@@ -14,6 +14,7 @@ use super::values::{
 };
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
+use crate::extensions::MAX_PAIRS;
 use crate::gpu;
 use crate::measure::{ClockChoice, Until};
 use crate::number::{percent, within};
@@ -79,7 +80,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 45] = [
+pub static OPTIONS: [OptionDef; 49] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -295,6 +296,30 @@ pub static OPTIONS: [OptionDef; 45] = [
         },
         set: |typed, _| {
             typed.run.use_idc = false;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::NoHrp,
+        short: None,
+        long: "no-hrp",
+        value: None,
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |_| "Use no High Rate Puts".into(),
+        manual: |tool| {
+            if tool.takes(Opt::AtomicOp) {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted operations that do not fetch, \
+                 except UINT32 on early Cassini 1 NICs."
+            } else {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted writes of up to 2048 bytes."
+            }
+        },
+        set: |typed, _| {
+            typed.run.use_hrp = false;
             Ok(())
         },
     },
@@ -534,6 +559,73 @@ pub static OPTIONS: [OptionDef; 45] = [
         },
         set: |typed, _| {
             typed.run.rdzv = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Pairs,
+        short: Some('P'),
+        long: "pairs",
+        value: Some(Value::new("PAIRS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            format!(
+                "Pairs of queues that work side by side, each with\n\
+                 its own list and buffers (default: 1); at most {MAX_PAIRS}"
+            )
+        },
+        manual: |_| {
+            "The number of pairs of queues, 1 to 64. Each pair has its own command queues, list, \
+             buffers and portal, and all work side by side: a pair issues its next list as soon as \
+             its last one is complete. Iterations, list size and buffer size are those of one pair; \
+             the results are those of all pairs together, and a line after the table names the \
+             slowest one. Pairs are numbered from 0. The peer must be cxidiag. Not with `--rdzv`."
+        },
+        set: |typed, value| {
+            typed.run.extensions.pairs = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Threads,
+        short: None,
+        long: "threads",
+        value: Some(Value::new("THREADS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Threads that drive the pairs, on CPUs near the NIC\n\
+             (default: 1); without --pairs, one pair each"
+                .into()
+        },
+        manual: |_| {
+            "The number of threads that drive the pairs, at most one for each pair; without \
+             `--pairs`, each thread drives one pair. Each thread has a CPU of its own near the NIC, \
+             or of those that `--cpu` lists, as long as there are enough. The peer must be cxidiag."
+        },
+        set: |typed, value| {
+            typed.run.extensions.threads = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Reverse,
+        short: None,
+        long: "reverse",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "The server issues the operations, not the client".into(),
+        manual: |_| {
+            "Let the server issue the operations, with the client as their target. Both sides print \
+             the results as usual. The peer must be cxidiag. Not with `--bidirectional`."
+        },
+        set: |typed, _| {
+            typed.run.extensions.reverse = true;
             Ok(())
         },
     },

@@ -99,6 +99,24 @@ impl Typed {
         Ok(())
     }
 
+    /// Gives each thread a pair unless `--pairs` is given.
+    ///
+    /// # Errors
+    ///
+    /// Options that exclude `--reverse`.
+    pub fn extend(&mut self) -> Result<(), Failure> {
+        let extensions = &mut self.run.extensions;
+        if !self.run_given.contains(&"pairs") {
+            extensions.pairs = extensions.threads;
+        }
+        if extensions.reverse && self.run.lists.is_some_and(|lists| lists.bidirectional) {
+            return Err(Failure::usage(
+                "--reverse and --bidirectional exclude each other: both sides issue operations already",
+            ));
+        }
+        Ok(())
+    }
+
     /// Leaves out the pause after each iteration if a rate determines the starts.
     ///
     /// # Errors

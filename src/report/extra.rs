@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
-use super::outcome::{Clock, Distribution, MeasurementError, SizeResult, Verdict};
+use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
 use crate::tool::Tool;
@@ -113,6 +113,46 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
     let rows = results.iter().filter_map(row);
     let rows = std::iter::once(titles.map(String::from)).chain(rows);
     let lines = table::lines(rows.map(Vec::from), &[Align::Right; 4]);
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
+}
+
+/// Writes the slowest pair of queues of each size, if there are several.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+    let titles = [
+        tool.size_column,
+        "Pairs",
+        "Slowest pair",
+        "BW[MB/s]",
+        "Mean of pairs[MB/s]",
+    ];
+    let rows: Vec<_> = results
+        .iter()
+        .filter_map(|result| {
+            let pairs = result.bandwidth.as_ref()?.pairs.as_ref()?;
+            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s / 1e6;
+            let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+            let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
+            Some(vec![
+                result.size_bytes.to_string(),
+                pairs.len().to_string(),
+                slowest.pair.to_string(),
+                format!("{:.2}", rate(slowest)),
+                format!("{mean:.2}"),
+            ])
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let lines = table::lines(rows, &[Align::Right; 5]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }

@@ -81,6 +81,7 @@ fn options(plan: &Plan) -> Options {
         max_size_bytes: run.max_size,
         restricted: takes(Opt::Unrestricted).then_some(run.restricted().is_on()),
         idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
+        hrp: takes(Opt::NoHrp).then_some(run.hrp().is_on()),
         low_latency: takes(Opt::NoLl).then_some(run.use_ll),
         rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
         sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
@@ -109,8 +110,11 @@ fn options(plan: &Plan) -> Options {
         lists: run.lists.map(|lists| ListOptions {
             list_size: lists.list_size,
             bidirectional: lists.bidirectional,
-            buf_sz_bytes: lists.max_buffer,
-            buf_align_bytes: lists.alignment,
+            buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
+            buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
+            pairs: run.extensions.pairs,
+            threads: run.extensions.threads,
+            reverse: run.extensions.reverse,
         }),
         expect: plan
             .outputs

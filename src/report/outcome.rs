@@ -177,6 +177,8 @@ pub struct Options {
     pub restricted: Option<bool>,
     /// Whether Immediate Data Commands are used: no --no-idc.
     pub idc: Option<bool>,
+    /// Whether High Rate Puts are used for sizes of up to 2048 bytes: no --no-hrp.
+    pub hrp: Option<bool>,
     /// Whether commands are issued through the low-latency path: no --no-ll.
     pub low_latency: Option<bool>,
     /// --rdzv: whether transfers use rendezvous.
@@ -209,7 +211,7 @@ pub struct Options {
     pub rate: Option<String>,
     /// --verify: whether the side that receives data checks it after each size.
     pub verify: Option<bool>,
-    /// The operation of atomic-lat.
+    /// The operation of an atomic tool.
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
@@ -217,7 +219,7 @@ pub struct Options {
     pub expect: Vec<String>,
 }
 
-/// The operation of atomic-lat.
+/// The operation of an atomic tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtomicOptions {
@@ -240,12 +242,26 @@ pub struct AtomicOptions {
 pub struct ListOptions {
     /// --list-size: operations per iteration.
     pub list_size: u16,
-    /// --bidirectional: whether both sides send.
+    /// --bidirectional: whether both sides issue operations.
     pub bidirectional: bool,
     /// --buf-sz: largest buffer, in bytes.
-    pub buf_sz_bytes: u64,
+    pub buf_sz_bytes: Option<u64>,
     /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
-    pub buf_align_bytes: u64,
+    pub buf_align_bytes: Option<u64>,
+    /// --pairs: pairs of queues that work side by side.
+    #[serde(default = "one")]
+    pub pairs: u16,
+    /// --threads: threads that drive them.
+    #[serde(default = "one")]
+    pub threads: u16,
+    /// --reverse: whether the server issues the operations.
+    #[serde(default)]
+    pub reverse: bool,
+}
+
+/// Returns the number of pairs and threads in documents that do not have them.
+fn one() -> u16 {
+    1
 }
 
 /// The clock that measured.
@@ -433,7 +449,7 @@ pub struct PercentileValue {
 }
 
 /// Bandwidth of one size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthResult {
     /// Bytes per second, both directions added.
@@ -446,6 +462,42 @@ pub struct BandwidthResult {
     pub peer_count: u64,
     /// Time that the peer took, in microseconds.
     pub peer_elapsed_us: u64,
+    /// The results of each pair of queues; null without --pairs.
+    #[serde(default)]
+    pub pairs: Option<Vec<PairResult>>,
+}
+
+/// The result of one pair of queues.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairResult {
+    /// Number of the pair, from 0.
+    pub pair: u16,
+    /// Bytes per second, both directions added.
+    pub bandwidth_bytes_per_s: f64,
+    /// Number of operations that this side issued.
+    pub count: u64,
+    /// Time that this side took, in microseconds.
+    pub elapsed_us: u64,
+    /// Number of operations that the peer issued.
+    pub peer_count: u64,
+    /// Time that the peer took, in microseconds.
+    pub peer_elapsed_us: u64,
+}
+
+impl PairResult {
+    /// Returns the results of pairs from the counts of both sides, this side first, and their rates.
+    pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {
+        let result = |(pair, (sides, rates)): (usize, &([SideResult; 2], Rates))| Self {
+            pair: pair as u16,
+            bandwidth_bytes_per_s: rates.megabytes * 1e6,
+            count: sides[0].count,
+            elapsed_us: sides[0].elapsed_us,
+            peer_count: sides[1].count,
+            peer_elapsed_us: sides[1].elapsed_us,
+        };
+        pairs.iter().enumerate().map(result).collect()
+    }
 }
 
 /// Whether a size meets an expectation.
@@ -541,6 +593,7 @@ impl SizeResult {
                 elapsed_us: own.elapsed_us,
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
+                pairs: None,
             }),
             verified_bytes: None,
             rate: None,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::destination::Destination;
 use super::hdr_log::HdrLog;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
+    Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
+    Verdict,
 };
 use super::progress::{Current, Progress};
 use super::stream::{BestEffort, Stream};
@@ -51,7 +52,7 @@ pub struct Reporter {
 }
 
 /// What a bandwidth tool measured with one size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MeasuredBandwidth {
     /// The size in bytes.
     pub size: u64,
@@ -59,15 +60,22 @@ pub struct MeasuredBandwidth {
     pub sides: [SideResult; 2],
     /// Bandwidth and packet rate of both sides together.
     pub rates: Rates,
-    /// Whether this side issues operations.
-    pub sends: bool,
+    /// The counts of both sides with each pair, this side first, and its rates.
+    pub pairs: Vec<([SideResult; 2], Rates)>,
+    /// The operations that the text shows; none on a server that issues none.
+    pub count: Option<u64>,
     /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
 }
 
 impl MeasuredBandwidth {
     fn result(&self, extent: Extent) -> SizeResult {
-        SizeResult::of_lists(self.size, self.sides, self.rates, extent)
+        let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
+        result.count = self.count.unwrap_or(self.sides[0].count);
+        if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
+            bandwidth.pairs = Some(PairResult::of(&self.pairs));
+        }
+        result
     }
 }
 
@@ -179,6 +187,7 @@ impl Reporter {
             svc_id: summary.svc_id,
         });
         if let Some(options) = &mut self.outcome.options {
+            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
             let (own, peer) = (summary.own.gpus, summary.peer_gpus);
             options.gpu_type = own.kind.map(|kind| kind.to_string());
@@ -359,7 +368,7 @@ impl Reporter {
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn bandwidth(&mut self, measured: MeasuredBandwidth) -> Result<(), Failure> {
+    pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
         self.keep_bandwidth(measured, Extent::Complete);
         self.row_of_bandwidth(measured)
             .map_err(interrupt::output_failed)
@@ -367,7 +376,7 @@ impl Reporter {
 
     /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
     /// ignored, because the failure is more important.
-    pub fn bandwidth_cut_short(&mut self, measured: MeasuredBandwidth, failure: &Failure) {
+    pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
         let is_something = measured.sides[0].count > 0;
         if is_something && !self.has(measured.size) {
@@ -388,7 +397,7 @@ impl Reporter {
             .and_then(|()| self.extra());
     }
 
-    fn keep_bandwidth(&mut self, measured: MeasuredBandwidth, extent: Extent) {
+    fn keep_bandwidth(&mut self, measured: &MeasuredBandwidth, extent: Extent) {
         let result = self.complete(measured.result(extent));
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
@@ -397,11 +406,10 @@ impl Reporter {
         self.outcome.results.push(result);
     }
 
-    fn row_of_bandwidth(&mut self, measured: MeasuredBandwidth) -> io::Result<()> {
+    fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
-        let count = measured.sends.then_some(measured.sides[0].count);
         let result = measured.result(Extent::Complete);
-        text::result(&mut self.out, self.tool, &result, count, None)
+        text::result(&mut self.out, self.tool, &result, measured.count, None)
     }
 
     /// Prints what a latency server prints for each size.
@@ -444,6 +452,7 @@ impl Reporter {
         if self.until.is_some() {
             extra::medians(out, self.tool, &self.outcome.results)?;
         }
+        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {

@@ -12,15 +12,10 @@ const AWAITED: &str = "list of operations";
 
 /// One pair of queues in the loop.
 pub struct Pair<'a, L> {
-    /// Its lists.
-    pub lists: &'a mut L,
-    /// Complete iterations.
-    pub completed: u64,
-    /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
-    /// iterations it is set at the last one.
-    pub elapsed: u64,
+    lists: &'a mut L,
+    progress: Progress,
     /// When its lists are to start, if there is a rate.
-    pub pacer: Option<Pacer>,
+    pacer: Option<Pacer>,
     /// Its next step begins a list.
     at_start: bool,
     policy: WaitPolicy<'a>,
@@ -29,13 +24,24 @@ pub struct Pair<'a, L> {
     timer: PollTimer<'a>,
 }
 
+/// How far a pair is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Complete iterations.
+    pub completed: u64,
+    /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
+    /// iterations it is set at the last one.
+    pub elapsed: u64,
+    /// How the intended start times were kept, if there are any.
+    pub kept: Option<Kept>,
+}
+
 impl<'a, L: Lists> Pair<'a, L> {
-    /// Creates the pair at the start of a size.
-    pub fn new(lists: &'a mut L, policy: WaitPolicy<'a>) -> Self {
+    /// Creates the pair with its progress so far.
+    pub fn new(lists: &'a mut L, progress: Progress, policy: WaitPolicy<'a>) -> Self {
         Self {
             lists,
-            completed: 0,
-            elapsed: 0,
+            progress,
             pacer: None,
             at_start: true,
             policy,
@@ -44,13 +50,21 @@ impl<'a, L: Lists> Pair<'a, L> {
         }
     }
 
-    /// Returns how the intended start times were kept, if there are any.
-    pub fn kept(&self) -> Option<Kept> {
-        self.pacer.as_ref().map(Pacer::kept)
+    /// Starts its lists at the times of `pacer` only.
+    pub fn pace(&mut self, pacer: Pacer) {
+        self.pacer = Some(pacer);
+    }
+
+    /// Returns how far it is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            kept: self.pacer.as_ref().map(Pacer::kept),
+            ..self.progress
+        }
     }
 
     fn complete<C: Clock>(&mut self, clock: &C) {
-        self.completed += 1;
+        self.progress.completed += 1;
         self.at_start = true;
         if let Some(pacer) = &mut self.pacer {
             pacer.ready(clock.now());
@@ -81,18 +95,18 @@ impl<'a, L: Lists> Pair<'a, L> {
 }
 
 /// When the loop ends.
-#[derive(Clone, Copy)]
-pub enum End<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
     /// When each pair has completed this many iterations.
     Iterations(u64),
     /// After this many nanoseconds. It may end in the middle of an iteration.
     Duration(u64),
     /// When the peer waits at the next barrier: this side only answers.
-    Peer(&'a dyn Fn() -> bool),
+    Peer,
 }
 
 /// Drives `pairs` from the time `start` until the `end`. Each completed iteration adds
-/// `list_size` operations to `gauge`.
+/// `list_size` operations to `gauge`. `peer_waits` returns whether the peer waits at the next barrier.
 ///
 /// # Errors
 ///
@@ -101,13 +115,14 @@ pub fn drive<C: Clock, L: Lists>(
     pairs: &mut [Pair<'_, L>],
     clock: &C,
     start: u64,
-    end: End<'_>,
+    end: End,
+    peer_waits: &dyn Fn() -> bool,
     (gauge, list_size): (&Gauge, u64),
 ) -> Result<(), Failure> {
     let mut left = pairs.len();
     let mut over = vec![false; left];
     for (pair, over) in pairs.iter().zip(&mut over) {
-        if matches!(end, End::Iterations(wanted) if pair.completed >= wanted) {
+        if matches!(end, End::Iterations(wanted) if pair.progress.completed >= wanted) {
             *over = true;
             left -= 1;
         }
@@ -128,7 +143,7 @@ pub fn drive<C: Clock, L: Lists>(
                     *over = match end {
                         End::Iterations(_) => false,
                         End::Duration(duration) => clock.now() - start >= duration,
-                        End::Peer(waits) => look && waits(),
+                        End::Peer => look && peer_waits(),
                     };
                 }
                 step @ (Step::Going | Step::Complete) => {
@@ -139,16 +154,16 @@ pub fn drive<C: Clock, L: Lists>(
                         interrupt::check()?;
                     }
                     match end {
-                        End::Iterations(wanted) if pair.completed < wanted => {}
+                        End::Iterations(wanted) if pair.progress.completed < wanted => {}
                         End::Iterations(_) => {
-                            pair.elapsed = clock.now() - start;
+                            pair.progress.elapsed = clock.now() - start;
                             *over = true;
                         }
                         End::Duration(duration) => {
-                            pair.elapsed = clock.now() - start;
-                            *over = pair.elapsed >= duration;
+                            pair.progress.elapsed = clock.now() - start;
+                            *over = pair.progress.elapsed >= duration;
                         }
-                        End::Peer(_) => pair.elapsed = clock.now() - start,
+                        End::Peer => pair.progress.elapsed = clock.now() - start,
                     }
                 }
             }
@@ -240,13 +255,21 @@ mod tests {
     }
 
     fn pair(lists: &mut Scripted) -> Pair<'_, Scripted> {
-        Pair::new(lists, WaitPolicy::new(&Alone))
+        Pair::new(lists, Progress::default(), WaitPolicy::new(&Alone))
     }
 
     /// Drives the pairs to the end. Returns the operations on the gauge.
-    fn run(pairs: &mut [Pair<'_, Scripted>], end: End<'_>) -> u64 {
+    fn run(pairs: &mut [Pair<'_, Scripted>], end: End) -> u64 {
+        run_beside(pairs, end, &|| false)
+    }
+
+    fn run_beside(
+        pairs: &mut [Pair<'_, Scripted>],
+        end: End,
+        peer_waits: &dyn Fn() -> bool,
+    ) -> u64 {
         let (gauge, clock) = (Gauge::default(), Ticking::default());
-        drive(pairs, &clock, 0, end, (&gauge, 4)).unwrap();
+        drive(pairs, &clock, 0, end, peer_waits, (&gauge, 4)).unwrap();
         gauge.get().0
     }
 
@@ -260,8 +283,11 @@ mod tests {
         ];
         let mut pairs = [pair(&mut quick), pair(&mut slow)];
         assert_eq!(run(&mut pairs, End::Iterations(3)), 24);
-        assert_eq!([pairs[0].completed, pairs[1].completed], [3, 3]);
-        assert!(pairs[0].elapsed < pairs[1].elapsed);
+        assert_eq!(
+            [pairs[0].progress.completed, pairs[1].progress.completed],
+            [3, 3]
+        );
+        assert!(pairs[0].progress.elapsed < pairs[1].progress.elapsed);
         assert_eq!((quick.taken, slow.taken), (6, 12));
     }
 
@@ -324,7 +350,7 @@ mod tests {
     fn drives_no_pair_that_has_its_iterations() {
         let mut lists = scripted(LIST);
         let mut pair = pair(&mut lists);
-        pair.completed = 3;
+        pair.progress.completed = 3;
         assert_eq!(run(slice::from_mut(&mut pair), End::Iterations(3)), 0);
         assert_eq!(lists.taken, 0);
     }
@@ -340,7 +366,7 @@ mod tests {
         ]);
         let mut pair = pair(&mut lists);
         run(slice::from_mut(&mut pair), End::Duration(0));
-        assert_eq!((pair.completed, pair.elapsed), (1, TICK));
+        assert_eq!((pair.progress.completed, pair.progress.elapsed), (1, TICK));
         assert_eq!(lists.taken, 4);
     }
 
@@ -350,7 +376,7 @@ mod tests {
             let mut lists = scripted(script);
             let mut pair = pair(&mut lists);
             run(slice::from_mut(&mut pair), End::Duration(0));
-            assert_eq!((pair.completed, lists.taken), (0, 1));
+            assert_eq!((pair.progress.completed, lists.taken), (0, 1));
         }
     }
 
@@ -362,7 +388,7 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() == 2
         };
-        run(slice::from_mut(&mut pair(&mut lists)), End::Peer(&waits));
+        run_beside(slice::from_mut(&mut pair(&mut lists)), End::Peer, &waits);
         assert_eq!(asked.get(), 2);
     }
 

@@ -11,7 +11,7 @@ use crate::measure::{
 use crate::plan::Plan;
 use crate::rate::Kept;
 use crate::report::{MeasuredBandwidth, Reporter};
-use crate::run_options::RunOptions;
+use crate::run_options::{RunOptions, Side};
 
 /// The results of a run on one side, size by size.
 pub trait Results {
@@ -172,20 +172,22 @@ pub struct BandwidthResults {
     /// How the intended start times of the lists were kept, if there are any.
     pub kept: Option<Kept>,
     part: Part,
+    side: Side,
     bidirectional: bool,
     /// Both sides use the same NIC.
     one_nic: bool,
 }
 
 impl BandwidthResults {
-    /// Creates empty results of a side that plays `part`.
-    pub fn new(part: Part, bidirectional: bool, one_nic: bool) -> Self {
+    /// Creates empty results of `side`, which plays `part`.
+    pub fn new(part: Part, side: Side, bidirectional: bool, one_nic: bool) -> Self {
         Self {
             own: Vec::new(),
             peer: Vec::new(),
             gauge: Arc::default(),
             kept: None,
             part,
+            side,
             bidirectional,
             one_nic,
         }
@@ -196,11 +198,23 @@ impl BandwidthResults {
             SideResult::of_pairs(&self.own),
             SideResult::of_pairs(&self.peer),
         ];
+        let doubled = self.one_nic && self.bidirectional;
+        let pairs = self.own.iter().enumerate().map(|(pair, own)| {
+            let peer = self.peer.get(pair).copied().unwrap_or_default();
+            let sides = [*own, peer];
+            (sides, Rates::of(size, sides, doubled))
+        });
         MeasuredBandwidth {
             size,
             sides,
-            rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
-            sends: self.part.issues(),
+            rates: Rates::of(size, sides, doubled),
+            pairs: pairs.collect(),
+            // A client whose server issues the operations shows the server's.
+            count: match self.side {
+                _ if self.part.issues() => Some(sides[0].count),
+                Side::Client => Some(sides[1].count),
+                Side::Server => None,
+            },
             one_sided: self.bidirectional && self.peer.is_empty(),
         }
     }
@@ -221,11 +235,11 @@ impl Results for BandwidthResults {
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_kept(self.kept);
-        reporter.bandwidth(self.measured(size))
+        reporter.bandwidth(&self.measured(size))
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
-        reporter.bandwidth_cut_short(self.measured(size), failure);
+        reporter.bandwidth_cut_short(&self.measured(size), failure);
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {

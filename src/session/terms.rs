@@ -42,6 +42,8 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         Some(_) => (0, 0),
         None => (run.min_size, run.max_size),
     };
+    // The atomic tools have no options about buffers.
+    let buffers = run.lists.filter(|_| run.atomic.is_none());
     let atomic = |field: fn(Atomic) -> u8| run.atomic.map_or(0, field);
     let is_atomic = |flag: fn(Atomic) -> bool| run.atomic.is_some_and(flag);
     OptionBlock {
@@ -63,10 +65,10 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         },
         min_size,
         max_size,
-        max_buf_size: run.lists.map_or(0, |lists| lists.max_buffer),
+        max_buf_size: buffers.map_or(0, |lists| lists.max_buffer),
         buf_size: 0,
-        buf_align: run.lists.map_or(0, |lists| lists.alignment),
-        use_hrp: false,
+        buf_align: buffers.map_or(0, |lists| lists.alignment),
+        use_hrp: run.use_hrp,
         use_idc: run.use_idc,
         use_ll: run.use_ll,
         use_rdzv: run.rdzv,
@@ -154,12 +156,22 @@ pub fn from_block(
         fetching: block.fetching,
         matching: block.matching,
     };
-    let lists = ListOptions {
-        list_size: block.list_size,
-        bidirectional: block.bidirectional,
-        max_buffer: block.max_buf_size,
-        alignment: block.buf_align,
-    };
+    let lists = tool.defaults.lists.map(|defaults| {
+        let lists = ListOptions {
+            list_size: block.list_size,
+            bidirectional: block.bidirectional,
+            ..defaults
+        };
+        if tool.takes(Opt::BufSz) {
+            ListOptions {
+                max_buffer: block.max_buf_size,
+                alignment: block.buf_align,
+                ..lists
+            }
+        } else {
+            lists
+        }
+    });
     RunOptions {
         iters: block.iters,
         duration_s: (block.duration != 0).then_some(block.duration),
@@ -169,6 +181,7 @@ pub fn from_block(
         max_size: block.max_size,
         unrestricted: block.unrestricted,
         use_idc: block.use_idc,
+        use_hrp: block.use_hrp && tool.takes(Opt::NoHrp),
         use_ll: block.use_ll,
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
@@ -176,7 +189,7 @@ pub fn from_block(
         huge_page: huge_page.filter(|_| tool.takes(Opt::UseHp)),
         // Not part of the block: the words behind the version agree on it and on the extensions.
         sync: tool.defaults.sync,
-        lists: tool.defaults.lists.map(|_| lists),
+        lists,
         extensions,
     }
     .checked()

@@ -14,6 +14,7 @@ pub const LATENCY: RunOptions = RunOptions {
     max_size: 8,
     unrestricted: false,
     use_idc: true,
+    use_hrp: false,
     use_ll: true,
     report_all: false,
     atomic: None,
@@ -46,7 +47,7 @@ pub const SUM: Atomic = Atomic {
 };
 
 /// Lists of the bandwidth tools.
-const LISTS: ListOptions = ListOptions {
+pub const LISTS: ListOptions = ListOptions {
     list_size: 256,
     bidirectional: false,
     max_buffer: 1 << 32,

@@ -28,7 +28,7 @@ pub struct IdcContext {
     pub fetching: bool,
     /// Success raises no event.
     pub silent: bool,
-    /// Counter of acknowledged operations, if they are counted.
+    /// Counter of completed operations, if they are counted.
     pub counter: Option<u16>,
 }
 
@@ -121,7 +121,10 @@ impl Initiator {
             command.set_write_lac(self.buffer.lac());
         }
         if let Some(counter) = context.counter {
-            command.set_event_ct_ack(true).set_ct(counter);
+            command
+                .set_event_ct_ack(!context.fetching)
+                .set_event_ct_reply(context.fetching)
+                .set_ct(counter);
         }
         let mut batch = self.transmit.batch();
         batch

@@ -1,23 +1,29 @@
 //! Lists: the operations that one doorbell issues, counted together, and where in the buffers they
 //! go (tools.md 3.7).
 
-use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
+use cxi::sys::{CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP};
+use cxi::{
+    CommunicationProfile, EmitError, Event, EventType, MemoryRegion, Record, ReturnCode,
+    TransmitBatch,
+};
 
 use super::operation::NotIssued;
-use super::{Initiator, TriggeredCounter};
-use crate::advice;
-use crate::bench::api::Peer;
+use super::{Ends, Initiator, ListCommand, Numbering, TriggeredCounter, memory};
+use crate::advice::{self, Explain};
+use crate::bench::api::{Lists, Peer, RepeatLists, Step};
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
-use crate::run_options::RunOptions;
+use crate::run_options::{MAX_HRP_SIZE, RunOptions};
 
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
 
-/// Slots in addition to those of a list: for an answer to the peer's list, and those that the NIC
-/// leaves unused (defect T6 of tools.md).
-pub const FURTHER_SLOTS: u32 = 1 + 5;
+/// Slots in addition to those of a list: for an answer to the peer's list, for a switch of the
+/// profile, which begins at an even slot, and those that the NIC leaves unused (defect T6 of
+/// tools.md).
+pub const FURTHER_SLOTS: u32 = 1 + 3 + 5;
 
 /// Names of the operations of a list, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +40,14 @@ pub struct ListInitiator {
     pub initiator: Initiator,
     completed: TriggeredCounter,
     words: Words,
+    high_rate: Option<HighRate>,
+}
+
+/// The profile of high-rate puts.
+struct HighRate {
+    profile: CommunicationProfile,
+    /// The queue issues its commands with this profile.
+    is_selected: bool,
 }
 
 impl ListInitiator {
@@ -57,7 +71,53 @@ impl ListInitiator {
             initiator,
             completed,
             words,
+            high_rate: None,
         })
+    }
+
+    /// Allocates the profile of high-rate puts.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn allow_high_rate(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+        let vni = endpoint.domain().vni();
+        let profile =
+            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP)
+                .explain("cannot allocate a communication profile of High Rate Puts")?;
+        self.high_rate = Some(HighRate {
+            profile,
+            is_selected: false,
+        });
+        Ok(())
+    }
+
+    /// Selects the profile of the operations that follow, which have `size` bytes: that of high-rate
+    /// puts if it is allocated and the size fits, else the default.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
+    pub fn select_profile(&mut self, size: u64) -> Result<(), Failure> {
+        let Some(high_rate) = &mut self.high_rate else {
+            return Ok(());
+        };
+        let wanted = size <= MAX_HRP_SIZE;
+        if high_rate.is_selected == wanted {
+            return Ok(());
+        }
+        let profile = if wanted {
+            &high_rate.profile
+        } else {
+            &self.initiator.profile
+        };
+        let mut batch = self.initiator.transmit.batch();
+        batch
+            .emit_lcid(profile)
+            .nic("cannot switch the communication profile")?;
+        batch.commit_doorbell();
+        high_rate.is_selected = wanted;
+        Ok(())
     }
 
     /// Returns the number of the counter on which all commands count their completion.
@@ -212,5 +272,108 @@ impl Walk {
             self.place = 0;
         }
         offset
+    }
+}
+
+/// Numbers the bytes of `buffer` that operations of `size` bytes carry.
+///
+/// # Errors
+///
+/// A peer that ends meanwhile, and a copy that fails.
+pub fn fill(
+    buffer: &MemoryRegion,
+    run: &RunOptions,
+    size: u64,
+    supervisor: &dyn Supervisor,
+) -> Result<(), Failure> {
+    let length = Walk::new(run, size)?.length(size);
+    Numbering::of(run, size).fill(buffer, length, supervisor)
+}
+
+/// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`; `whose`
+/// names it in the message. Returns the number of these bytes.
+///
+/// # Errors
+///
+/// A byte that is not numbered, a peer that ends meanwhile, and a copy that fails.
+pub fn check(
+    buffer: &MemoryRegion,
+    whose: &str,
+    run: &RunOptions,
+    size: u64,
+    supervisor: &dyn Supervisor,
+) -> Result<u64, Failure> {
+    let (numbering, mut walk) = (Numbering::of(run, size), Walk::new(run, size)?);
+    let mut checked = 0;
+    // All offsets of a list; a list that wraps uses them again.
+    for _ in 0..walk.distinct_places() {
+        let offset = walk.next_offset();
+        checked += numbering.check(buffer, whose, offset, size, supervisor)?;
+    }
+    memory::clear(buffer, run)?;
+    Ok(checked)
+}
+
+/// Passes lists of `command` to `repeat`, one for each of `pairs`. The peer's software takes no part
+/// in them.
+///
+/// # Errors
+///
+/// A side that issues no lists, and the failure of `repeat`.
+pub fn measure<C: ListCommand, R: RepeatLists>(
+    pairs: &mut [Ends],
+    walk: Walk,
+    command: impl Fn(&ListInitiator) -> C,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    let lists = pairs.iter_mut().map(|ends| {
+        let initiator = ends.initiator()?;
+        Ok(OneSidedLists {
+            command: command(initiator),
+            initiator,
+            walk,
+            is_issued: false,
+            completed: 0,
+        })
+    });
+    repeat.run(&mut lists.collect::<Result<Vec<_>, Failure>>()?)
+}
+
+/// The lists of one pair: each is issued when the NIC has completed the one before.
+struct OneSidedLists<'a, C> {
+    initiator: &'a mut ListInitiator,
+    command: C,
+    walk: Walk,
+    is_issued: bool,
+    completed: u64,
+}
+
+impl<C: ListCommand> Lists for OneSidedLists<'_, C> {
+    #[inline]
+    fn step(&mut self) -> Result<Step, Failure> {
+        if self.is_issued {
+            if !self.initiator.poll(|| ())? {
+                return Ok(Step::InFlight);
+            }
+            self.is_issued = false;
+            self.completed += 1;
+            self.command.advance(&self.initiator.initiator.buffer)?;
+            return Ok(Step::Complete);
+        }
+        let (walk, command) = (&mut self.walk, &mut self.command);
+        walk.restart();
+        let count = walk.list_size();
+        self.initiator
+            .issue(count, |batch| command.emit(batch, walk.next_offset()))?;
+        self.is_issued = true;
+        Ok(Step::InFlight)
+    }
+
+    fn issued(&self) -> u64 {
+        self.completed
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        Ok(false)
     }
 }
