@@ -295,7 +295,7 @@ mod tests {
     fn paced(lists: &mut Scripted, lists_per_s: u64) -> Pair<'_, Scripted> {
         let mut pair = pair(lists);
         let period = Rate::Operations(lists_per_s).period(8, 1);
-        pair.pacer = Some(Pacer::new(period, 0));
+        pair.pace(Pacer::new(period, 0));
         pair
     }
 
@@ -305,13 +305,13 @@ mod tests {
         // A list in 50 ticks, beside a pair that waits for nothing.
         let mut pairs = [paced(&mut lists, 20), pair(&mut beside)];
         run(&mut pairs, End::Iterations(10));
-        let kept = pairs[0].kept().unwrap();
+        let kept = pairs[0].progress().kept.unwrap();
         assert_eq!((kept.starts, kept.late), (10, 0));
         assert!(
             (445 * TICK..455 * TICK).contains(&kept.elapsed_ns),
             "{kept:?}"
         );
-        assert_eq!(pairs[1].kept(), None);
+        assert_eq!(pairs[1].progress().kept, None);
         assert_eq!((lists.taken, beside.taken), (20, 20));
         assert!(lists.looked > 100, "{}", lists.looked);
     }
@@ -321,7 +321,7 @@ mod tests {
         let mut lists = scripted(LIST);
         let mut pair = paced(&mut lists, 1_000_000_000);
         run(slice::from_mut(&mut pair), End::Iterations(10));
-        let kept = pair.kept().unwrap();
+        let kept = pair.progress().kept.unwrap();
         assert_eq!((kept.starts, kept.late), (10, 9));
     }
 
@@ -330,20 +330,21 @@ mod tests {
         let mut lists = scripted(LIST);
         let mut pair = paced(&mut lists, 20);
         run(slice::from_mut(&mut pair), End::Duration(100 * TICK));
-        assert_eq!((pair.completed, lists.taken), (2, 4));
+        assert_eq!((pair.progress.completed, lists.taken), (2, 4));
     }
 
     #[test]
     fn notices_lost_peer_while_it_waits_for_a_list() {
         let supervisor = Watching::peer(false);
         let mut lists = scripted(LIST);
-        let mut pair = Pair::new(&mut lists, WaitPolicy::new(&supervisor));
+        let policy = WaitPolicy::new(&supervisor);
+        let mut pair = Pair::new(&mut lists, Progress::default(), policy);
         let period = Rate::Operations(1).period(8, 1);
-        pair.pacer = Some(Pacer::new(period, 0));
+        pair.pace(Pacer::new(period, 0));
         let (gauge, clock) = (Gauge::default(), Ticking::default());
         let end = End::Iterations(2);
         let pair = slice::from_mut(&mut pair);
-        assert!(drive(pair, &clock, 0, end, (&gauge, 4)).is_err());
+        assert!(drive(pair, &clock, 0, end, &|| false, (&gauge, 4)).is_err());
     }
 
     #[test]
