@@ -74,6 +74,8 @@ pub enum Opt {
     ShowError,
     /// `--percentiles`
     Percentiles,
+    /// `--interval`
+    Interval,
     /// `--json`
     Json,
     /// `--csv`
@@ -123,6 +125,7 @@ const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 /// Output options of all tools. Two of them apply to latency tools only.
 const RESULTS: &[Opt] = &[
     Opt::Percentiles,
+    Opt::Interval,
     Opt::Json,
     Opt::Csv,
     Opt::HdrLog,

@@ -17,8 +17,9 @@ use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::extensions::MAX_PAIRS;
 use crate::gpu;
 use crate::measure::{ClockChoice, Until};
-use crate::number::{percent, within};
+use crate::number::{percent, time, within};
 use crate::plan::expect;
+use crate::plan::outputs::INTERVALS;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, DEFAULT_UNTIL_DURATION_S};
 use crate::rate::RATES;
@@ -80,7 +81,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 49] = [
+pub static OPTIONS: [OptionDef; 50] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -794,6 +795,44 @@ pub static OPTIONS: [OptionDef; 49] = [
         },
         set: |typed, _| {
             typed.outputs.percentiles = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Interval,
+        short: None,
+        long: "interval",
+        value: Some(Value::new("TIME", Completion::Nothing)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |tool| {
+            let figures = if tool.measures_bandwidth() {
+                "bandwidth and packet rate"
+            } else {
+                "mean and p99"
+            };
+            format!(
+                "Print {figures} of each interval of\nTIME while a size is measured, such as 100ms or 1s"
+            )
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Print one row for each interval of *TIME* while a size is measured: operations, \
+                 bandwidth and packet rate of this side. Minimum, 5th percentile and maximum of \
+                 the intervals follow. *TIME* is a number with one of the units ns, us, ms, s \
+                 and m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+                 intervals as well."
+            } else {
+                "Print one row for each interval of *TIME* while a size is measured: operations, \
+                 mean and 99th percentile of their latencies. Minimum, 5th percentile and maximum \
+                 of the intervals follow. *TIME* is a number with one of the units ns, us, ms, s \
+                 and m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+                 intervals as well."
+            }
+        },
+        set: |typed, value| {
+            typed.outputs.interval = Some(time(text(value)?, INTERVALS)?);
             Ok(())
         },
     },

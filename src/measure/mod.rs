@@ -4,6 +4,7 @@
 mod clock;
 mod crowding;
 mod gauge;
+mod live_histogram;
 mod own_error;
 mod percentile;
 mod rates;
@@ -15,6 +16,7 @@ pub mod wait_policy;
 
 pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
 pub use gauge::Gauge;
+pub use live_histogram::LatencyCounts;
 pub use own_error::{Distribution, OwnError};
 pub use percentile::Percentile;
 pub use rates::{Rates, SideResult};

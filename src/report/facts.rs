@@ -116,6 +116,7 @@ fn options(plan: &Plan) -> Options {
             threads: run.extensions.threads,
             reverse: run.extensions.reverse,
         }),
+        interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
         expect: plan
             .outputs
             .expectations

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::intervals::Intervals;
 use crate::error::Failure;
 use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
 use crate::plan::expect::{Expectation, Metric};
@@ -215,6 +216,8 @@ pub struct Options {
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
+    /// --interval: length of the intervals, in seconds; null without.
+    pub interval_s: Option<f64>,
     /// --expect: one entry for each bound, as given.
     pub expect: Vec<String>,
 }
@@ -374,6 +377,8 @@ pub struct SizeResult {
     /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
     /// partial result.
     pub rate: Option<RateResult>,
+    /// What was measured in each interval; null without --interval, and if the size was not measured.
+    pub intervals: Option<Intervals>,
 }
 
 /// How a side kept the schedule of --rate.
@@ -529,6 +534,7 @@ impl SizeResult {
             bandwidth: None,
             verified_bytes: None,
             rate: None,
+            intervals: None,
         }
     }
 
@@ -576,6 +582,7 @@ impl SizeResult {
             bandwidth: None,
             verified_bytes: None,
             rate: None,
+            intervals: None,
         }
     }
 
@@ -597,6 +604,7 @@ impl SizeResult {
             }),
             verified_bytes: None,
             rate: None,
+            intervals: None,
         }
     }
 

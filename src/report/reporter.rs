@@ -7,12 +7,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::destination::Destination;
 use super::hdr_log::HdrLog;
+use super::intervals::Intervals;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
     Verdict,
 };
 use super::progress::{Current, Progress};
-use super::stream::{BestEffort, Stream};
+use super::sampler::{Sampled, Sampler};
+use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
 use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
@@ -34,7 +36,11 @@ pub struct Reporter {
     until: Option<Until>,
     /// Sizes of the run, in bytes.
     sizes: Vec<u64>,
-    out: Box<dyn Write>,
+    out: SharedOutput,
+    /// Both sides issue operations.
+    bidirectional: bool,
+    /// Prints the intervals of each size, with [`Outputs::interval`].
+    sampler: Option<Sampler>,
     progress: Option<Progress>,
     documents: Documents,
     outcome: Outcome,
@@ -89,8 +95,10 @@ struct Documents {
 
 impl Reporter {
     /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
-    pub fn new(plan: &Plan, out: Box<dyn Write>) -> Self {
+    pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
         let outputs = plan.outputs.clone();
+        // The rows of intervals show the progress as well.
+        let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
             tool: plan.tool,
             program: plan.program.clone(),
@@ -100,8 +108,10 @@ impl Reporter {
                 Role::Server => Vec::new(),
                 _ => plan.run.sizes().collect(),
             },
-            out,
-            progress: match (&plan.role, plan.outputs.quiet) {
+            out: SharedOutput::new(out),
+            bidirectional: plan.run.lists.is_some_and(|lists| lists.bidirectional),
+            sampler: None,
+            progress: match (&plan.role, no_progress) {
                 (Role::Server, _) | (_, true) => None,
                 _ => Progress::start(plan.run),
             },
@@ -116,11 +126,12 @@ impl Reporter {
         }
     }
 
-    /// Checks that all documents of the plan can be written.
+    /// Checks that all documents of the plan can be written, and starts the thread that the plan
+    /// asks for.
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or two documents have the same file.
+    /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
         // Standard output first: it gets its document even if the others fail.
         let stdout = |place: &&Place| place.file().is_none();
@@ -138,6 +149,12 @@ impl Reporter {
             let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
             let log = HdrLog::begin(SystemTime::now(), &comment)?;
             self.documents.hdr_log = Some((Destination::file(path)?, log));
+        }
+        if let Some(length) = self.outputs.interval {
+            let out = self.out.clone();
+            // Before this thread moves to its CPUs, which the other one would inherit.
+            let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
+            self.sampler = Some(sampler);
         }
         let Documents { json, csv, hdr_log } = &self.documents;
         let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
@@ -216,7 +233,8 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
-        text::begin(&mut self.out, self.tool, report_all).map_err(interrupt::output_failed)
+        let each_has_titles = report_all || self.sampler.is_some();
+        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
@@ -225,7 +243,8 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        text::begin(&mut self.out, self.tool, false).map_err(interrupt::output_failed)
+        let each_has_titles = self.sampler.is_some();
+        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Sets the facts about the clock.
@@ -275,6 +294,9 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.begin(size, gauge);
+        }
         if let Some(progress) = &mut self.progress {
             progress.show(Current {
                 size,
@@ -283,6 +305,12 @@ impl Reporter {
                 started: Instant::now(),
             });
         }
+    }
+
+    /// Ends the intervals of a size, in which this side has counted this number of operations.
+    fn end_intervals(&mut self, count: u64) -> Sampled {
+        let sampled = self.sampler.as_mut().and_then(|sampler| sampler.end(count));
+        sampled.unwrap_or_default()
     }
 
     /// Erases the progress line, because text follows.
@@ -298,8 +326,10 @@ impl Reporter {
     ///
     /// The text or the histogram log cannot be written.
     pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
-        self.keep_latencies(size, recorder, Extent::Complete)?;
-        self.row_of_latencies(size, recorder)
+        let Sampled { intervals, written } = self.end_intervals(recorder.statistics().count());
+        self.keep_latencies(size, recorder, intervals, Extent::Complete)?;
+        written
+            .and_then(|()| self.row_of_latencies(size, recorder))
             .map_err(interrupt::output_failed)
     }
 
@@ -307,8 +337,9 @@ impl Reporter {
     /// ignored, because the failure is more important.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
         self.hide_progress();
+        let sampled = self.end_intervals(recorder.statistics().count());
         if !self.has(size) {
-            let _ = self.keep_latencies(size, recorder, Extent::Partial);
+            let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
         let row = match recorder.statistics().count() {
             0 => Ok(()),
@@ -322,8 +353,18 @@ impl Reporter {
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
         let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
+        let samples = recorder.samples();
+        self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
-        text::result(out, self.tool, &result, count, recorder.samples())
+        text::result(out, self.tool, &result, count, samples)
+    }
+
+    /// Prints the titles of the results after the intervals of a size, unless `others` do.
+    fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
+        if self.sampler.is_some() && !others {
+            text::titles(&mut self.out, self.tool)?;
+        }
+        Ok(())
     }
 
     /// Returns whether there is a result of `size`.
@@ -338,10 +379,14 @@ impl Reporter {
         &mut self,
         size: u64,
         recorder: &Recorder,
+        intervals: Option<Intervals>,
         extent: Extent,
     ) -> Result<(), Failure> {
         let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
-        let result = SizeResult::of_latencies(size, recorder, extent, spread, self.until);
+        let result = SizeResult {
+            intervals,
+            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+        };
         let result = self.complete(result);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
@@ -369,8 +414,10 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
-        self.keep_bandwidth(measured, Extent::Complete);
-        self.row_of_bandwidth(measured)
+        let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
+        self.keep_bandwidth(measured, intervals, Extent::Complete);
+        written
+            .and_then(|()| self.row_of_bandwidth(measured))
             .map_err(interrupt::output_failed)
     }
 
@@ -379,8 +426,9 @@ impl Reporter {
     pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
         let is_something = measured.sides[0].count > 0;
+        let sampled = self.end_intervals(measured.sides[0].count);
         if is_something && !self.has(measured.size) {
-            self.keep_bandwidth(measured, Extent::Partial);
+            self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
         let row = if is_something {
             self.row_of_bandwidth(measured)
@@ -397,8 +445,17 @@ impl Reporter {
             .and_then(|()| self.extra());
     }
 
-    fn keep_bandwidth(&mut self, measured: &MeasuredBandwidth, extent: Extent) {
-        let result = self.complete(measured.result(extent));
+    fn keep_bandwidth(
+        &mut self,
+        measured: &MeasuredBandwidth,
+        intervals: Option<Intervals>,
+        extent: Extent,
+    ) {
+        let result = SizeResult {
+            intervals,
+            ..measured.result(extent)
+        };
+        let result = self.complete(result);
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
@@ -409,6 +466,7 @@ impl Reporter {
     fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
         let result = measured.result(Extent::Complete);
+        self.titles_after_intervals(false)?;
         text::result(&mut self.out, self.tool, &result, measured.count, None)
     }
 
@@ -477,7 +535,7 @@ impl Reporter {
     /// The failure of the run, an expectation that is not met, or a document that cannot be
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
-        self.progress = None;
+        (self.progress, self.sampler) = (None, None);
         self.add_unmeasured_sizes();
         let result = result
             .and_then(|()| all_met(&self.outcome.expectations))
@@ -520,7 +578,7 @@ impl Reporter {
 
 /// Returns the writer of the text of a run with these `outputs`: standard output, or standard error
 /// if a document goes to standard output.
-pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
+pub fn text_output(outputs: &Outputs) -> Box<dyn Write + Send> {
     match (outputs.take_stdout(), outputs.quiet) {
         (false, _) => Box::new(Stream::to(io::stdout())),
         (true, false) => Box::new(BestEffort(Stream::to(io::stderr()))),

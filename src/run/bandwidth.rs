@@ -186,6 +186,11 @@ impl RepeatLists for Loop<'_> {
             .iter()
             .filter_map(|progress| progress.kept)
             .reduce(Kept::and);
+        if let Some(longest) = measured.progress.iter().map(|of| of.elapsed).max() {
+            results
+                .gauge
+                .end(measured.start + until_failure.unwrap_or(longest));
+        }
         measured.result?;
         enter(Phase::PostRun);
         control.barrier(POST_RUN)?;

@@ -4,7 +4,7 @@
 use super::driver::Context;
 use super::results::Samples;
 use super::round_trip::{POST_RUN, SYNC};
-use super::size_loop::{Limit, Schedule, longest_iteration, pause, wait_until};
+use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
 use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
@@ -61,18 +61,22 @@ struct Loop<'a> {
 impl RepeatRoundTrip for Loop<'_> {
     type Output = ();
 
-    fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         // The loop is compiled for each clock and does not branch on it.
-        match self.samples.as_ref().map(|samples| samples.clock) {
+        let result = match self.samples.as_ref().map(|samples| samples.clock) {
             Some(ChosenClock::Counter(clock)) => self.repeat(&clock, round_trip),
             Some(ChosenClock::MonotonicRaw(_)) | None => self.repeat(&MonotonicRaw, round_trip),
+        };
+        if let Some(samples) = &self.samples {
+            samples.end();
         }
+        result
     }
 }
 
 impl Loop<'_> {
     fn repeat<C: Clock>(
-        mut self,
+        &mut self,
         clock: &C,
         round_trip: &mut impl RoundTrip,
     ) -> Result<(), Failure> {
@@ -82,6 +86,9 @@ impl Loop<'_> {
             pause(clock, self.schedule.gap, &mut self.policy)?;
         }
         enter(Phase::Measuring);
+        if let Some(samples) = &mut self.samples {
+            samples.begin();
+        }
         let started = clock.now();
         let mut count = 0;
         // The client keeps the schedule; the server answers.

@@ -62,15 +62,17 @@ impl RepeatTransaction for Loop<'_> {
         } = self;
         let policy = &mut WaitPolicy::new(supervisor);
         let clock = samples.clock;
-        let record = |latency| samples.record(latency);
         // The loop is compiled for each clock and does not branch on it.
         let kept = match clock {
             ChosenClock::MonotonicRaw(clock) => {
-                repeat(transaction, &clock, schedule, policy, record)
+                repeat(transaction, &clock, schedule, policy, &mut samples)
             }
-            ChosenClock::Counter(clock) => repeat(transaction, &clock, schedule, policy, record),
-        }?;
-        *samples.kept = kept;
+            ChosenClock::Counter(clock) => {
+                repeat(transaction, &clock, schedule, policy, &mut samples)
+            }
+        };
+        samples.end();
+        *samples.kept = kept?;
         Ok(())
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::size_loop::Record;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
-    ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult, StabilityCheck, Until,
+    ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
+    StabilityCheck, Until,
 };
 use crate::plan::Plan;
 use crate::rate::Kept;
@@ -68,9 +70,19 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Records a latency (ns). Returns whether the samples are enough.
+    /// Sets the end of the measured part.
+    pub fn end(&self) {
+        self.recorder.gauge().end(MonotonicRaw.now());
+    }
+}
+
+impl Record for Samples<'_> {
+    fn begin(&mut self) {
+        self.recorder.gauge().begin(MonotonicRaw.now());
+    }
+
     #[inline]
-    pub fn record(&mut self, latency: u64) -> bool {
+    fn record(&mut self, latency: u64) -> bool {
         self.recorder.record(latency);
         self.stability.ends(self.recorder)
     }
@@ -87,7 +99,10 @@ impl Latencies {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
         let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
         Ok(Self {
-            recorder,
+            recorder: match plan.outputs.interval {
+                Some(_) => recorder.with_live_latencies(),
+                None => recorder,
+            },
             clock,
             until: plan.until,
             kept: None,
@@ -167,7 +182,7 @@ pub struct BandwidthResults {
     pub own: Vec<SideResult>,
     /// The peer's result with each pair; empty before the exchange of results.
     pub peer: Vec<SideResult>,
-    /// Operations of complete iterations, for the progress line.
+    /// Operations of complete iterations, for the progress line and the intervals.
     pub gauge: Arc<Gauge>,
     /// How the intended start times of the lists were kept, if there are any.
     pub kept: Option<Kept>,
@@ -229,7 +244,7 @@ impl Results for BandwidthResults {
         self.own.clear();
         self.peer.clear();
         self.kept = None;
-        self.gauge.set(0, 0);
+        self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }
 

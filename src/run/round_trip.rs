@@ -102,10 +102,9 @@ impl Asking<'_> {
     fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let policy = &mut self.policy;
         let mut ping = Ping(round_trip);
-        let kept = repeat(&mut ping, clock, self.schedule, policy, |latency| {
-            self.samples.record(latency)
-        })?;
-        *self.samples.kept = kept;
+        let kept = repeat(&mut ping, clock, self.schedule, policy, &mut self.samples);
+        self.samples.end();
+        *self.samples.kept = kept?;
         ping.0.announce(Message::Last)?;
         ping.iterate(clock, policy)?;
         ping.0.announce(Message::Ordinary)

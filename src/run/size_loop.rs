@@ -71,13 +71,30 @@ impl Limit {
     }
 }
 
-/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `record`, which
-/// returns true to end the loop. Returns how the intended start times were kept, if there are any.
+/// Takes the latencies of one size, outside the timed part.
+pub trait Record {
+    /// Called once, before the first measured iteration.
+    fn begin(&mut self);
+
+    /// Takes a latency (ns). Returns whether the loop is to end.
+    fn record(&mut self, latency: u64) -> bool;
+}
+
+#[cfg(test)]
+impl<F: FnMut(u64) -> bool> Record for F {
+    fn begin(&mut self) {}
+
+    fn record(&mut self, latency: u64) -> bool {
+        self(latency)
+    }
+}
+
+/// Repeats `transaction` as scheduled and passes each measured latency (ns) to `recorder`.
+/// Returns how the intended start times were kept, if there are any.
 ///
 /// One transaction is outstanding at a time. Without a period this is a closed loop: a transaction that
 /// takes long delays those after it unnoticed. With a period the latency counts from the intended start,
 /// so that it contains this delay. The warm-up has no intended start times. No sample is dropped.
-/// `record` runs outside the timed part.
 ///
 /// # Errors
 ///
@@ -87,7 +104,7 @@ pub fn repeat<C: Clock>(
     clock: &C,
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
-    mut record: impl FnMut(u64) -> bool,
+    recorder: &mut impl Record,
 ) -> Result<Option<Kept>, Failure> {
     let Schedule {
         limit,
@@ -102,6 +119,7 @@ pub fn repeat<C: Clock>(
     loop {
         if iterations == warmup {
             enter(Phase::Measuring);
+            recorder.begin();
             started = clock.now();
             pacer = period.map(|period| Pacer::new(period, started));
         }
@@ -111,7 +129,7 @@ pub fn repeat<C: Clock>(
         let Some(pacer) = &mut pacer else {
             let elapsed = || (clock.now() - started).saturating_add(gap);
             if iterations > warmup
-                && (record(latency) || limit.is_reached(iterations - warmup, elapsed))
+                && (recorder.record(latency) || limit.is_reached(iterations - warmup, elapsed))
             {
                 return Ok(None);
             }
@@ -121,7 +139,7 @@ pub fn repeat<C: Clock>(
         let delay = pacer.start(start);
         let now = clock.now();
         let elapsed = || now.max(pacer.due()) - started;
-        if record(delay + latency) || limit.is_reached(iterations - warmup, elapsed) {
+        if recorder.record(delay + latency) || limit.is_reached(iterations - warmup, elapsed) {
             return Ok(Some(pacer.kept()));
         }
         pacer.ready(now);
@@ -236,10 +254,17 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
-        repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
+        let mut recorder = |sample| {
             samples.push(sample);
             false
-        })
+        };
+        repeat(
+            &mut transaction,
+            &clock,
+            schedule,
+            &mut policy,
+            &mut recorder,
+        )
         .unwrap();
         (transaction.starts, samples)
     }
@@ -367,10 +392,17 @@ mod tests {
         };
         let mut count = 0;
         let mut policy = WaitPolicy::new(&supervisor);
-        repeat(&mut transaction, &clock, schedule, &mut policy, |_| {
+        let mut recorder = |_| {
             count += 1;
             count == 7
-        })
+        };
+        repeat(
+            &mut transaction,
+            &clock,
+            schedule,
+            &mut policy,
+            &mut recorder,
+        )
         .unwrap();
         assert_eq!((count, transaction.starts.len()), (7, 9));
     }
@@ -387,7 +419,8 @@ mod tests {
             gap: 10 * GAP_SLICE,
             period: None,
         };
-        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, |_| false).is_err());
+        let recorder = &mut |_| false;
+        assert!(repeat(&mut transaction, &clock, schedule, &mut policy, recorder).is_err());
         assert_eq!(transaction.starts.len(), 1);
     }
 }

@@ -89,6 +89,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 .and_then(|()| confine(self.cpus.first()))
                 .and_then(|_here| {
                     let start = gate.open(&workers, self.clock)?;
+                    self.gauge.begin(start);
                     self.pace(&mut own, Places { first: 0, count }, start);
                     let counted = (self.gauge, self.list_size);
                     drive(&mut own, self.clock, start, self.end, &peer_waits, counted)
