@@ -10,9 +10,9 @@ const MAX_OPERATIONS: u64 = 1_000_000_000;
 const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// Description of valid rates, for messages.
-pub const RATES: &str = "expected a number with op/s, kop/s, Mop/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, \
-                         GiB/s, Mb/s or Gb/s, a whole number of 1 to 1000000000 op/s or 1 to \
-                         1000000000000 B/s";
+pub const RATES: &str = "expected a number with op/s, kop/s or Mop/s, with B/s, kB/s, MB/s, GB/s, KiB/s, \
+                         MiB/s or GiB/s, or with Mb/s or Gb/s: whole operations or bytes, from 1 to \
+                         1000Mop/s or 1000GB/s";
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
@@ -165,6 +165,8 @@ pub struct Pacer {
     due: u64,
     /// Parts of a nanosecond after `due`.
     rest: u64,
+    /// The intended time had passed when the side was ready.
+    is_late: bool,
     /// Time of the first start and of the last one.
     first: u64,
     last: u64,
@@ -191,6 +193,7 @@ impl Pacer {
             period,
             due: first,
             rest: 0,
+            is_late: false,
             first,
             last: first,
             kept: Kept::default(),
@@ -210,7 +213,7 @@ impl Pacer {
         if self.kept.starts == 0 {
             self.due = self.due.max(now);
         }
-        self.kept.late += u64::from(now > self.due);
+        self.is_late = now > self.due;
     }
 
     /// Records a start at `now`, and advances to the next one. Returns how long after its intended time
@@ -223,6 +226,7 @@ impl Pacer {
         }
         self.last = now;
         self.kept.starts += 1;
+        self.kept.late += u64::from(self.is_late);
         self.rest += self.period.rest;
         let whole = self.rest >= self.period.per_second;
         if whole {

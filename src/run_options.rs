@@ -202,10 +202,8 @@ impl RunOptions {
                 "rate",
                 rate,
                 format!(
-                    "an iteration of {} bytes would start only every {} s, at most {} s are allowed",
-                    self.bytes(self.max_size),
-                    period.nanoseconds() / 1_000_000_000,
-                    MAX_PERIOD_NS / 1_000_000_000
+                    "at least one iteration ({} bytes) an hour",
+                    self.bytes(self.max_size)
                 ),
             ));
         }

@@ -6,10 +6,12 @@ use harness::legacy::Peer;
 use harness::{Fabric, Server, assert_status, finish, stdout};
 
 /// The tools, each with the sides that receive data: the client, the server.
-const TOOLS: [(&str, [bool; 2]); 4] = [
+const TOOLS: [(&str, [bool; 2]); 6] = [
     ("write-lat", [false, true]),
     ("read-lat", [true, false]),
     ("send-lat", [true, true]),
+    ("write-bw", [false, true]),
+    ("read-bw", [true, false]),
     ("send-bw", [false, true]),
 ];
 
@@ -40,7 +42,7 @@ fn checks_each_size_in_each_tool() {
         }
         let document = fabric.loopback(tool, &format!("{options} --json --quiet"));
         // A list of 256 operations is checked as a whole.
-        let operations = if tool == "send-bw" { 256 } else { 1 };
+        let operations = if tool.ends_with("-bw") { 256 } else { 1 };
         let receivers = sides.iter().filter(|receives| **receives).count() as u64;
         let expected = (2..13).map(|power| Some((operations * receivers) << power));
         assert_eq!(
@@ -61,6 +63,12 @@ fn checks_each_kind_of_command() {
         ("read-lat", "--unrestricted -s 1:4"),
         ("send-lat", "--rdzv -s 64:128"),
         ("send-lat", "--legacy-sync -s 64:512"),
+        ("write-bw", "--no-hrp -s 128:512 -l 5"),
+        ("write-bw", "--unrestricted -b -s 128:512 -l 5"),
+        ("write-bw", "--reverse -P 3 --threads=2 -s 64:512 -l 5"),
+        ("read-bw", "--unrestricted -b -s 64:128 -l 5"),
+        ("read-bw", "--reverse -P 2 -s 64:128 -l 5"),
+        ("send-bw", "--reverse -P 2 -s 64:128 -l 5"),
         ("send-bw", "--rdzv -s 64:128 -l 5"),
         ("send-bw", "-b -s 64:512 -l 5"),
         ("send-bw", "-b -D 1 -s 64:128"),

@@ -133,10 +133,7 @@ impl Reporter {
             size_started: Duration::ZERO,
             verified_bytes: None,
             verified_sizes: 0,
-            rate: plan.run.extensions.rate.map(|rate| {
-                let list_size = plan.run.lists.map_or(1, |lists| lists.list_size);
-                (rate, list_size.into())
-            }),
+            rate: None,
             kept: None,
         }
     }
@@ -208,6 +205,10 @@ impl Reporter {
             vni: summary.own.vni,
             server_ip: server.ip().to_string(),
             server_port: server.port(),
+        });
+        self.rate = summary.run.extensions.rate.map(|rate| {
+            let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
+            (rate, list_size.into())
         });
         self.outcome.device = Some(Device {
             name: summary.device.to_string(),

@@ -206,6 +206,8 @@ mod tests {
 
     use super::*;
     use crate::bench::testing::Alone;
+    use crate::measure::wait_policy::double::Watching;
+    use crate::rate::Rate;
 
     /// The time between two readings of the clock, in nanoseconds.
     const TICK: u64 = 1_000_000;
@@ -224,6 +226,7 @@ mod tests {
     struct Scripted {
         script: &'static [Step],
         taken: usize,
+        looked: usize,
     }
 
     impl Lists for Scripted {
@@ -238,12 +241,17 @@ mod tests {
         }
 
         fn are_under_way(&mut self) -> Result<bool, Failure> {
+            self.looked += 1;
             Ok(!self.taken.is_multiple_of(self.script.len()))
         }
     }
 
     fn scripted(script: &'static [Step]) -> Scripted {
-        Scripted { script, taken: 0 }
+        Scripted {
+            script,
+            taken: 0,
+            looked: 0,
+        }
     }
 
     fn pair(lists: &mut Scripted) -> Pair<'_, Scripted> {
@@ -281,6 +289,62 @@ mod tests {
         );
         assert!(pairs[0].progress.elapsed < pairs[1].progress.elapsed);
         assert_eq!((quick.taken, slow.taken), (6, 12));
+    }
+
+    /// Returns a pair whose list takes a tick, at this rate from the beginning on.
+    fn paced(lists: &mut Scripted, lists_per_s: u64) -> Pair<'_, Scripted> {
+        let mut pair = pair(lists);
+        let period = Rate::Operations(lists_per_s).period(8, 1);
+        pair.pace(Pacer::new(period, 0));
+        pair
+    }
+
+    #[test]
+    fn starts_lists_at_intended_times() {
+        let (mut lists, mut beside) = (scripted(LIST), scripted(LIST));
+        // A list in 50 ticks, beside a pair that waits for nothing.
+        let mut pairs = [paced(&mut lists, 20), pair(&mut beside)];
+        run(&mut pairs, End::Iterations(10));
+        let kept = pairs[0].progress().kept.unwrap();
+        assert_eq!((kept.starts, kept.late), (10, 0));
+        assert!(
+            (445 * TICK..455 * TICK).contains(&kept.elapsed_ns),
+            "{kept:?}"
+        );
+        assert_eq!(pairs[1].progress().kept, None);
+        assert_eq!((lists.taken, beside.taken), (20, 20));
+        assert!(lists.looked > 100, "{}", lists.looked);
+    }
+
+    #[test]
+    fn counts_lists_that_start_late() {
+        let mut lists = scripted(LIST);
+        let mut pair = paced(&mut lists, 1_000_000_000);
+        run(slice::from_mut(&mut pair), End::Iterations(10));
+        let kept = pair.progress().kept.unwrap();
+        assert_eq!((kept.starts, kept.late), (10, 9));
+    }
+
+    #[test]
+    fn duration_ends_before_a_list_that_is_due_after_it() {
+        let mut lists = scripted(LIST);
+        let mut pair = paced(&mut lists, 20);
+        run(slice::from_mut(&mut pair), End::Duration(100 * TICK));
+        assert_eq!((pair.progress.completed, lists.taken), (2, 4));
+    }
+
+    #[test]
+    fn notices_lost_peer_while_it_waits_for_a_list() {
+        let supervisor = Watching::peer(false);
+        let mut lists = scripted(LIST);
+        let policy = WaitPolicy::new(&supervisor);
+        let mut pair = Pair::new(&mut lists, Progress::default(), policy);
+        let period = Rate::Operations(1).period(8, 1);
+        pair.pace(Pacer::new(period, 0));
+        let (gauge, clock) = (Gauge::default(), Ticking::default());
+        let end = End::Iterations(2);
+        let pair = slice::from_mut(&mut pair);
+        assert!(drive(pair, &clock, 0, end, &|| false, (&gauge, 4)).is_err());
     }
 
     #[test]

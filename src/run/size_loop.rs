@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::measure::wait_policy::double::Watching;
+    use crate::rate::Rate;
 
     /// Each reading takes 10 ns.
     struct Ticking(Cell<u64>);
@@ -327,6 +328,74 @@ mod tests {
                 "{between} ns for a gap of {gap} ns"
             );
         }
+    }
+
+    fn with_period(limit: Limit, operations_per_s: u64) -> Schedule {
+        Schedule {
+            limit,
+            warmup: 3,
+            gap: 0,
+            period: Some(Rate::Operations(operations_per_s).period(8, 1)),
+        }
+    }
+
+    #[test]
+    fn measured_iterations_start_at_intended_times_after_warm_up() {
+        let (starts, samples) = run(with_period(Limit::Iterations(20), 100_000));
+        assert_eq!((starts.len(), samples.len()), (23, 20));
+        let (warmup, measured) = starts.split_at(3);
+        assert!(warmup.windows(2).all(|pair| pair[1] - pair[0] < 2_100));
+        // The first reading of the clock in the transaction follows the one that begins the schedule.
+        let first = measured[0] - 10;
+        for (number, start) in (0..).zip(measured) {
+            let delay = start - first - number * 10_000;
+            assert!(delay <= 20, "{number}: {delay} ns");
+            assert_eq!(samples[number as usize], delay + 2_000);
+        }
+    }
+
+    /// Each iteration takes longer than the period: it waits for all those before it.
+    #[test]
+    fn latency_counts_from_intended_start() {
+        let schedule = with_period(Limit::Iterations(100), 1_000_000);
+        let mut transaction = RecordingTransaction::default();
+        let mut samples = Vec::new();
+        let clock = Ticking(Cell::new(0));
+        let supervisor = Watching::peer(true);
+        let mut policy = WaitPolicy::new(&supervisor);
+        let kept = repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
+            samples.push(sample);
+            false
+        });
+        let first = transaction.starts[3] - 10;
+        for (number, start) in (0..).zip(&transaction.starts[3..]) {
+            assert_eq!(
+                samples[number as usize],
+                start - first - number * 1_000 + 2_000
+            );
+        }
+        assert!(samples[99] > 100_000);
+        let kept = kept.unwrap().unwrap();
+        assert_eq!((kept.starts, kept.late), (100, 99));
+        assert!(kept.per_second().unwrap() < 500_000.0);
+    }
+
+    #[test]
+    fn duration_ends_before_intended_start_beyond_it() {
+        let (_, samples) = run(with_period(Limit::Duration(100_000), 100_000));
+        assert_eq!(samples.len(), 10);
+        // Too fast for the transaction: the time alone ends the loop.
+        let (_, samples) = run(with_period(Limit::Duration(100_000), 100_000_000));
+        assert!((40..51).contains(&samples.len()), "{}", samples.len());
+    }
+
+    #[test]
+    fn peer_waits_for_slowest_schedule() {
+        let plan = |options: &[&str]| crate::bench::testing::plan("write-lat", options).run;
+        let slow = plan(&["--rate=1B/s", "-s", "1000", "-n", "7", "--warmup", "0"]);
+        let same = plan(&["--latency-gap=0", "-s", "1000", "-n", "7", "--warmup", "0"]);
+        let more = longest_size(&slow, 1000) - longest_size(&same, 1000);
+        assert_eq!(more, Duration::from_secs(7 * 1000));
     }
 
     #[test]
