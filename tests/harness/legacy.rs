@@ -13,12 +13,15 @@ use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay
 const LIMIT: &str = "timeout 60";
 
 /// Our names of the tools, their legacy names and their versions (wire.md 4.1).
-const TOOLS: [(&str, &str, &str); 5] = [
+const TOOLS: [(&str, &str, &str); 8] = [
     ("write-lat", "cxi_write_lat", "2.4.0"),
     ("read-lat", "cxi_read_lat", "2.4.0"),
     ("send-lat", "cxi_send_lat", "2.3.0"),
     ("atomic-lat", "cxi_atomic_lat", "2.4.0"),
+    ("write-bw", "cxi_write_bw", "2.4.0"),
+    ("read-bw", "cxi_read_bw", "2.4.0"),
     ("send-bw", "cxi_send_bw", "2.4.0"),
+    ("atomic-bw", "cxi_atomic_bw", "2.4.0"),
 ];
 
 /// Fields of the option block: name, first byte and length (wire.md 4.2).
@@ -52,19 +55,21 @@ const FIELDS: [(&str, usize, usize); 24] = [
 /// Returns the option block that a legacy tool sends without options (wire.md 4.6), with other values
 /// in these fields: `min=1 max=0x200`.
 pub fn block(tool: &str, fields: &str) -> Vec<u8> {
-    let latency = "iters=100 warmup=10 gap=1000 service=1 port=49194";
+    let common = "service=1 port=49194";
+    let latency = "iters=100 warmup=10 gap=1000";
+    let bandwidth = "iters=1000 list=256 min=65536 max=65536 max_buf=4294967296 align=64";
     let defaults = match tool {
-        "write-lat" | "send-lat" => "min=8 max=8 use=0x06 gpu_type=0xff",
-        "read-lat" => "min=8 max=8 use=0x04 gpu_type=0xff",
-        "atomic-lat" => "use=0x06 op=2 type=7",
-        "send-bw" => {
-            "iters=1000 warmup=0 gap=0 list=256 min=65536 max=65536 max_buf=4294967296 align=64 \
-             use=0x02 gpu_type=0xff"
-        }
+        "write-lat" | "send-lat" => format!("{latency} min=8 max=8 use=0x06 gpu_type=0xff"),
+        "read-lat" => format!("{latency} min=8 max=8 use=0x04 gpu_type=0xff"),
+        "atomic-lat" => format!("{latency} use=0x06 op=2 type=7"),
+        "write-bw" => format!("{bandwidth} use=0x03 gpu_type=0xff"),
+        "read-bw" => format!("{bandwidth} gpu_type=0xff"),
+        "send-bw" => format!("{bandwidth} use=0x02 gpu_type=0xff"),
+        "atomic-bw" => "iters=10000 list=4096 use=0x03 op=2 type=7".to_owned(),
         _ => panic!("{tool}"),
     };
     let mut block = vec![0; 129];
-    for field in format!("{latency} {defaults} {fields}").split_whitespace() {
+    for field in format!("{common} {defaults} {fields}").split_whitespace() {
         let (name, value) = field.split_once('=').expect("a value");
         let value = match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),

@@ -31,7 +31,7 @@ class Control:
 
     def __init__(self, sock, is_client):
         self.sock = sock
-        # The tools leave it off, and wait 40 ms for each message: here tests would do the waiting.
+        # The legacy tools do not set it (wire.md 1): each of their messages takes 40 ms.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.is_client = is_client
 
