@@ -26,6 +26,7 @@
 //! | 1 | [`measure`] | clock, waiting, recorder, statistics |
 //! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
 //! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
+//! | 0 | [`extensions`] | the options of a run that legacy tools lack |
 //! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`] | what everything else is built from |
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ pub mod command;
 pub mod device;
 pub mod endpoint;
 pub mod error;
+pub mod extensions;
 pub mod gpu;
 mod interrupt;
 pub mod limit;

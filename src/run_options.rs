@@ -9,6 +9,7 @@ use cxi::HugePage;
 
 use crate::atomic::{Atomic, AtomicOp};
 use crate::error::{Failure, Invalid, invalid};
+use crate::extensions::Extensions;
 
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
@@ -25,6 +26,9 @@ pub const MAX_LIST_SIZE: u16 = 16382;
 
 /// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
+
+/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
+pub const MAX_HRP_SIZE: u64 = 2048;
 
 /// Description of valid sizes, for messages.
 pub const SIZES: &str =
@@ -58,6 +62,8 @@ pub struct RunOptions {
     pub unrestricted: bool,
     /// Immediate data commands for sizes that fit.
     pub use_idc: bool,
+    /// High-rate puts for operations that can be (tools.md 4.3).
+    pub use_hrp: bool,
     /// Low-latency command issue for commands that fit.
     pub use_ll: bool,
     /// Each sample is reported; never together with a duration (defect T8 of tools.md).
@@ -72,6 +78,8 @@ pub struct RunOptions {
     pub sync: SyncPoint,
     /// Lists and buffers, in the bandwidth tools.
     pub lists: Option<ListOptions>,
+    /// Options that the legacy tools do not have.
+    pub extensions: Extensions,
 }
 
 /// Where the sides of a two-sided latency run wait for each other on the control connection.
@@ -172,7 +180,27 @@ impl RunOptions {
         if self.rdzv {
             self.use_idc = false;
         }
+        self.check_extensions()?;
         Ok(self)
+    }
+
+    fn check_extensions(&self) -> Result<(), Invalid> {
+        let Extensions { pairs, reverse, .. } = self.extensions.checked()?;
+        match self.lists {
+            None if pairs > 1 => Err(invalid("pairs", pairs, "1 in a latency tool")),
+            _ if pairs > 1 && self.rdzv => Err(invalid(
+                "pairs",
+                pairs,
+                "1 with --rdzv: all rendezvous messages of a process share one portals table entry",
+            )),
+            None if reverse => Err(invalid("reverse", "on", "only in a bandwidth tool")),
+            Some(lists) if reverse && lists.bidirectional => Err(invalid(
+                "reverse",
+                "on",
+                "not with --bidirectional, where both sides issue operations",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Returns these options if this side can keep the samples for `--report-all`. Only the client
@@ -214,6 +242,18 @@ impl RunOptions {
             return Setting::NotApplicable;
         }
         (!self.unrestricted).into()
+    }
+
+    /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
+    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3).
+    pub fn hrp(&self) -> Setting {
+        let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
+        let fits = self.min_size <= MAX_HRP_SIZE;
+        let excluded = !self.restricted().is_on() || fetching || !fits;
+        if self.use_hrp && excluded {
+            return Setting::NotApplicable;
+        }
+        self.use_hrp.into()
     }
 
     fn matching(&self) -> bool {

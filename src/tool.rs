@@ -28,6 +28,8 @@ pub enum Opt {
     Unrestricted,
     /// `--no-idc`
     NoIdc,
+    /// `--no-hrp`
+    NoHrp,
     /// `--no-ll`
     NoLl,
     /// `--report-all`

@@ -59,6 +59,8 @@ pub enum Situation {
     NotOurAddress,
     /// The peer runs another tool.
     OtherTool,
+    /// The server does not know an option of the run.
+    OptionUnknownToPeer,
     /// The peer has another version.
     OtherVersion,
     /// The peer has an old version with another control protocol.
@@ -108,6 +110,7 @@ impl fmt::Display for Situation {
             PortReserved => "no permission to listen on the port",
             NotOurAddress => "the address to listen on is not of this machine",
             OtherTool => "different tools",
+            OptionUnknownToPeer => "the server cannot take part in an option",
             OtherVersion => "different versions",
             OldVersion => "the peer is from SHS 12.0 or older",
             UnreleasedVersion => "the peer has an unreleased version",
@@ -504,6 +507,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(OtherTool),
         "the two sides run different tools",
         "start the same tool on both sides",
+    ),
+    row(
+        Found(OptionUnknownToPeer),
+        "the server is a legacy tool or an older cxidiag, which does not know an option of the client",
+        "leave the option out, or start this release of cxidiag on the server",
     ),
     row(
         Found(OtherVersion),

@@ -16,6 +16,8 @@ use crate::tool::Tool;
 pub struct Peer<'a> {
     /// Its address on the fabric.
     pub address: FabricAddress,
+    /// Portal index of the target on both sides. Each pair of queues has one of its own.
+    pub portal: u32,
     /// Checks whether the peer still runs, during a long set-up.
     pub supervisor: &'a dyn Supervisor,
 }
@@ -200,6 +202,9 @@ pub trait RepeatRoundTrip {
 }
 
 /// Bandwidth: lists of operations, each list issued with one doorbell.
+///
+/// The resources are those of one pair: a queue of this side, its buffers, and their counterparts at
+/// the peer. A run may drive several pairs side by side.
 pub trait Bandwidth: Benchmark {
     /// Whether the software of a target answers each list. If so, a passive side iterates as well;
     /// otherwise it waits until the peer has measured.
@@ -208,14 +213,15 @@ pub trait Bandwidth: Benchmark {
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
-    /// Makes this side's part in iterations of `size` bytes and passes it to `repeat`, as
-    /// [`OneSidedLatency::measure`] does. A passive side calls it only with [`Self::ANSWERS`].
+    /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
+    /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with
+    /// [`Self::ANSWERS`].
     ///
     /// # Errors
     ///
     /// Iterations that cannot be made, and the failure of `repeat`.
     fn measure<R: RepeatLists>(
-        resources: &mut Self::Resources,
+        pairs: &mut [Self::Resources],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -259,6 +265,9 @@ impl Part {
 /// The progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The NIC has not completed the commands of this side. The loop does not end here: the next
+    /// size would find their events.
+    InFlight,
     /// Nothing has arrived from the peer.
     Waiting,
     /// The iteration has advanced.
@@ -267,15 +276,15 @@ pub enum Step {
     Complete,
 }
 
-/// One side's part in the iterations of one size.
+/// One side's part in the iterations of one size and one pair.
 pub trait Lists {
-    /// Advances as far as possible without waiting for the peer's software. After a complete
-    /// iteration it begins the next one.
+    /// Advances as far as possible without waiting. After a complete iteration it begins the next
+    /// one.
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure>;
+    /// A command that cannot be issued, and another event than the expected one.
+    fn step(&mut self) -> Result<Step, Failure>;
 
     /// Returns the number of issued lists whose completion the NIC has reported.
     fn issued(&self) -> u64;
@@ -298,5 +307,5 @@ pub trait RepeatLists {
     /// # Errors
     ///
     /// The failure of an iteration, and an interruption.
-    fn run(self, lists: &mut impl Lists) -> Result<Self::Output, Failure>;
+    fn run(self, pairs: &mut [impl Lists]) -> Result<Self::Output, Failure>;
 }

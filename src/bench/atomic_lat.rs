@@ -79,7 +79,7 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(target(endpoint, run)?),
+            Side::Server => OneEnd::Target(target(endpoint, peer, run)?),
         })
     }
 
@@ -91,7 +91,7 @@ impl Benchmark for Bench {
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
     let fetching = atomic(run)?.fetching;
     let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-    let mut initiator = Initiator::new(endpoint, peer.address, Buffer::small(length))?;
+    let mut initiator = Initiator::new(endpoint, peer, Buffer::small(length))?;
     if run.idc().is_on() {
         initiator.set_idc_context(IdcContext {
             restricted: run.restricted().is_on(),
@@ -103,7 +103,7 @@ fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<In
     Ok(initiator)
 }
 
-fn target(endpoint: &Endpoint, run: &RunOptions) -> Result<Target, Failure> {
+fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
     let atomic = atomic(run)?;
     let matching = atomic.matching.then_some(Match {
         initiator: 0,
@@ -119,7 +119,13 @@ fn target(endpoint: &Endpoint, run: &RunOptions) -> Result<Target, Failure> {
         relaxed: true,
         buffer_id: 0,
     };
-    Target::new(endpoint, Buffer::small(ELEMENT), &contents, entry)
+    Target::new(
+        endpoint,
+        peer.portal,
+        Buffer::small(ELEMENT),
+        &contents,
+        entry,
+    )
 }
 
 impl OneSidedLatency for Bench {

@@ -3,11 +3,13 @@
 pub mod api;
 pub(crate) mod atomic_lat;
 pub mod common;
+pub(crate) mod read_bw;
 pub(crate) mod read_lat;
 pub(crate) mod send_bw;
 pub(crate) mod send_lat;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod write_bw;
 pub(crate) mod write_lat;
 
 /// Makes the registry of the named modules of `bench`, each with a type `Bench`.

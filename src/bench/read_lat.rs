@@ -71,9 +71,9 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         let buffer = Buffer::full(run);
         Ok(match side {
-            Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer.address, buffer)?),
+            Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer, buffer)?),
             Side::Server => {
-                let target = Target::new(endpoint, buffer, &[], ENTRY)?;
+                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
                 memory::fill_numbered(&target.buffer, peer.supervisor)?;
                 OneEnd::Target(target)
             }

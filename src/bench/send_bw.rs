@@ -7,25 +7,24 @@
 //! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of
 //! the list entry; the software reads them, since the NIC may leave a get to software.
 
-use cxi::records::{FullDmaCmd, IdcHdr};
+use cxi::records::FullDmaCmd;
 use cxi::{
     EmitError, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record, ReturnCode,
     TransmitBatch,
 };
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
-use super::common::lists::{FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, PERIOD, map, numbered};
+use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, PORTAL_INDEX, Portals, Reports, TriggeredCounter, defaults,
-    portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Portals, Reports, TriggeredCounter,
+    defaults, portals,
 };
 use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
-use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -42,7 +41,6 @@ const UNUSED_BUFFER: u64 = 1;
 /// Names of the operations, for messages.
 const WORDS: Words = Words {
     operation: "message",
-    list: "list of messages",
     doing: "sending messages",
 };
 
@@ -126,7 +124,7 @@ impl Benchmark for Bench {
             }
         };
         let own = buffer(part.issues());
-        let mut sender = ListInitiator::new(endpoint, peer.address, own, list_size, WORDS)?;
+        let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
         memory::fill_numbered(&sender.initiator.buffer, peer.supervisor)?;
 
         // Messages of the peer's next list may arrive while this side waits for an answer.
@@ -138,7 +136,7 @@ impl Benchmark for Bench {
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
         let arrived = TriggeredCounter::new(endpoint, &sender.initiator, &portals.events)?;
         let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
-        let mut portal = portals.open(endpoint, PORTAL_INDEX, true)?;
+        let mut portal = portals.open(endpoint, peer.portal, true)?;
         let entry = Entry {
             put: true,
             get: false,
@@ -225,14 +223,8 @@ impl Benchmark for Bench {
         if !resources.part.is_target() {
             return Ok(());
         }
-        let mut walk = Walk::new(run, size)?;
-        // All offsets of a list; a list that wraps uses them again.
-        for _ in 0..walk.distinct_places() {
-            let (buffer, offset) = (&resources.receiver.buffer, walk.next_offset());
-            memory::is_numbered(buffer, "the receiving buffer", offset, size)?;
-        }
-        // Clears the buffer so that the check after the next size notices missing writes.
-        memory::clear(&resources.receiver.buffer)
+        let buffer = &resources.receiver.buffer;
+        lists::check_numbered(buffer, "the receiving buffer", run, size)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -267,7 +259,7 @@ impl Bandwidth for Bench {
     }
 
     fn measure<R: RepeatLists>(
-        resources: &mut Resources,
+        pairs: &mut [Resources],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -275,21 +267,19 @@ impl Bandwidth for Bench {
         let walk = Walk::new(run, size)?;
         // Each size uses the fastest command that fits it.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            let sending = Immediate {
-                header: resources.sender.initiator.idc_header(),
-                payload: std::array::from_fn(|at| numbered(at as u64)),
-                length: size as usize,
-            };
-            repeat.run(&mut Messages::new(resources, sending, walk))
+            repeat.run(&mut messages(pairs, walk, |resources| {
+                ImmediatePut::new(&resources.sender.initiator, size)
+            }))
         } else {
-            let mut message = resources.message;
-            message.set_request_len(size as u32);
-            let sending = Dma {
-                local: resources.sender.initiator.buffer.iova(0),
-                message,
-                answer: resources.answer,
-            };
-            repeat.run(&mut Messages::new(resources, sending, walk))
+            repeat.run(&mut messages(pairs, walk, |resources| {
+                let mut message = resources.message;
+                message.set_request_len(size as u32);
+                Dma {
+                    local: resources.sender.initiator.buffer.iova(0),
+                    message,
+                    answer: resources.answer,
+                }
+            }))
         }
     }
 }
@@ -304,30 +294,19 @@ trait Sending {
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 }
 
-/// A send with the payload in the command.
-struct Immediate {
-    header: IdcHdr,
-    /// One period of the buffer's contents, followed by the longest payload.
-    payload: [u8; PERIOD as usize + IDC_MAX_UNRESTRICTED],
-    length: usize,
-}
-
-impl Sending for Immediate {
+impl Sending for ImmediatePut {
     #[inline(always)]
     fn emit_message(
         &mut self,
         batch: &mut TransmitBatch<'_>,
         offset: u64,
     ) -> Result<(), EmitError> {
-        self.header.set_remote_offset(offset);
-        let start = (offset % PERIOD) as usize;
-        batch.emit_idc_put(&self.header, &self.payload[start..start + self.length])
+        self.emit(batch, offset)
     }
 
     #[inline(always)]
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
-        self.header.set_remote_offset(0);
-        batch.emit_idc_put(&self.header, &[])
+        self.emit_empty(batch)
     }
 }
 
@@ -363,8 +342,13 @@ enum State {
     /// Nothing was sent yet.
     #[default]
     Start,
+    /// The own list was issued; the side waits until the peer's NIC has acknowledged it.
+    Issued,
     /// The own list was sent; the side waits for the peer's list, and until the own one is fetched.
     Lists,
+    /// The answer to the peer's list was issued; the side waits until the peer's NIC has acknowledged
+    /// it.
+    Answered,
     /// The side waits for the peer's answer.
     Answer,
 }
@@ -390,6 +374,21 @@ struct Messages<'a, S> {
     lists_sent: u64,
 }
 
+/// Returns this side's part in the iterations of each pair.
+fn messages<S: Sending>(
+    pairs: &mut [Resources],
+    walk: Walk,
+    sending: impl Fn(&Resources) -> S,
+) -> Vec<Messages<'_, S>> {
+    pairs
+        .iter_mut()
+        .map(|resources| {
+            let sending = sending(resources);
+            Messages::new(resources, sending, walk)
+        })
+        .collect()
+}
+
 impl<'a, S: Sending> Messages<'a, S> {
     fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
         Self {
@@ -400,12 +399,8 @@ impl<'a, S: Sending> Messages<'a, S> {
         }
     }
 
-    /// Sends the list, and waits until the peer's NIC has acknowledged it.
-    fn send_list<C: Clock>(
-        &mut self,
-        clock: &C,
-        policy: &mut WaitPolicy<'_>,
-    ) -> Result<(), Failure> {
+    /// Issues the list.
+    fn issue_list(&mut self) -> Result<(), Failure> {
         let Resources {
             sender,
             rendezvous,
@@ -421,24 +416,22 @@ impl<'a, S: Sending> Messages<'a, S> {
         walk.restart();
         sender.issue(list_size, |batch| {
             sending.emit_message(batch, walk.next_offset())
-        })?;
-        sender.wait(clock, policy, || progress.unfetched = false)?;
-        self.lists_sent += 1;
-        Ok(())
+        })
     }
 
-    /// Answers the peer's list, and waits until the peer's NIC has acknowledged the answer.
-    fn send_answer<C: Clock>(
-        &mut self,
-        clock: &C,
-        policy: &mut WaitPolicy<'_>,
-    ) -> Result<(), Failure> {
+    /// Issues the answer to the peer's list.
+    fn issue_answer(&mut self) -> Result<(), Failure> {
+        let sending = &mut self.sending;
+        let sender = &mut self.resources.sender;
+        sender.issue(1, |batch| sending.emit_answer(batch))
+    }
+
+    /// Polls once. Returns whether the peer's NIC has acknowledged what was issued last.
+    fn is_acknowledged(&mut self) -> Result<bool, Failure> {
         let Resources {
             sender, progress, ..
         } = &mut *self.resources;
-        let sending = &mut self.sending;
-        sender.issue(1, |batch| sending.emit_answer(batch))?;
-        sender.wait(clock, policy, || progress.unfetched = false)
+        sender.poll(|| progress.unfetched = false)
     }
 
     /// Processes the events of the target and of the source. Returns whether there were any.
@@ -504,16 +497,35 @@ impl<'a, S: Sending> Messages<'a, S> {
         }
         Ok(())
     }
+
+    /// Begins to wait for the peer's answer.
+    fn expect_answer(&mut self) -> Result<(), Failure> {
+        self.resources.arrived.arm(1)?;
+        self.resources.progress.awaited = true;
+        self.resources.progress.state = State::Answer;
+        Ok(())
+    }
 }
 
 impl<S: Sending> Lists for Messages<'_, S> {
-    fn step<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<Step, Failure> {
+    fn step(&mut self) -> Result<Step, Failure> {
         let part = self.resources.part;
         match self.resources.progress.state {
+            State::Start if part.issues() => {
+                self.issue_list()?;
+                self.resources.progress.state = State::Issued;
+                Ok(Step::InFlight)
+            }
             State::Start => {
-                if part.issues() {
-                    self.send_list(clock, policy)?;
+                self.expect_list()?;
+                self.resources.progress.state = State::Lists;
+                Ok(Step::Going)
+            }
+            State::Issued => {
+                if !self.is_acknowledged()? {
+                    return Ok(Step::InFlight);
                 }
+                self.lists_sent += 1;
                 if part.is_target() {
                     self.expect_list()?;
                 }
@@ -530,15 +542,22 @@ impl<S: Sending> Lists for Messages<'_, S> {
                         self.resources.progress.message_events -=
                             EVENTS_PER_MESSAGE * self.walk.list_size();
                     }
-                    self.send_answer(clock, policy)?;
+                    self.issue_answer()?;
+                    self.resources.progress.state = State::Answered;
+                    return Ok(Step::InFlight);
+                }
+                self.expect_answer()?;
+                Ok(Step::Going)
+            }
+            State::Answered => {
+                if !self.is_acknowledged()? {
+                    return Ok(Step::InFlight);
                 }
                 if !part.issues() {
                     self.resources.progress.state = State::Start;
                     return Ok(Step::Complete);
                 }
-                self.resources.arrived.arm(1)?;
-                self.resources.progress.awaited = true;
-                self.resources.progress.state = State::Answer;
+                self.expect_answer()?;
                 Ok(Step::Going)
             }
             State::Answer => {

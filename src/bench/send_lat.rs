@@ -114,7 +114,7 @@ impl Benchmark for Bench {
         run: &RunOptions,
         side: Side,
     ) -> Result<Resources, Failure> {
-        let initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
+        let initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
         memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
         let receiver = Receiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
@@ -562,6 +562,7 @@ mod tests {
             let endpoint = endpoint(&plan);
             let peer = Peer {
                 address: endpoint.address().address,
+                portal: PORTAL_INDEX,
                 supervisor: &Alone,
             };
             let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::api::{OneSidedLatency, Peer, RepeatTransaction, Transaction};
+use super::common::PORTAL_INDEX;
 use crate::backend;
 use crate::cli::{self, Request};
 use crate::endpoint::Endpoint;
@@ -35,6 +36,7 @@ pub fn both_ends<B: OneSidedLatency>(
 ) -> (B::Resources, B::Resources) {
     let peer = Peer {
         address: endpoint.address().address,
+        portal: PORTAL_INDEX,
         supervisor: &Alone,
     };
     let server = B::set_up(endpoint, peer, run, Side::Server).unwrap();

@@ -3,12 +3,12 @@
 //! The client puts to a list entry of the server and waits for the ACK. The server's NIC raises no
 //! event: its software takes no part.
 
-use cxi::{EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, idc_put_words};
+use cxi::{EventType, idc_put_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, OneEnd, Reports, Target,
-    defaults, measure, memory,
+    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, OneEnd, PutKind, Reports,
+    Target, defaults, measure, memory,
 };
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
@@ -69,7 +69,13 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(Target::new(endpoint, Buffer::full(run), &[], ENTRY)?),
+            Side::Server => OneEnd::Target(Target::new(
+                endpoint,
+                peer.portal,
+                Buffer::full(run),
+                &[],
+                ENTRY,
+            )?),
         })
     }
 
@@ -98,7 +104,7 @@ const ENTRY: Entry = Entry {
 };
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let mut initiator = Initiator::new(endpoint, peer.address, Buffer::full(run))?;
+    let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
     memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
     if run.use_idc {
         initiator.set_idc_context(IdcContext {
@@ -119,15 +125,15 @@ impl OneSidedLatency for Bench {
         repeat: R,
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
-        match command_kind(run, size) {
+        match PutKind::of(run, size) {
             // The size of the command is part of the type of the loop.
-            CommandKind::Immediate => match idc_put_words(size as usize) {
+            PutKind::Immediate => match idc_put_words(size as usize) {
                 4 => measure_immediate::<4, R>(initiator, run, size, repeat),
                 8 => measure_immediate::<8, R>(initiator, run, size, repeat),
                 16 => measure_immediate::<16, R>(initiator, run, size, repeat),
                 _ => measure_immediate::<32, R>(initiator, run, size, repeat),
             },
-            CommandKind::Restricted => {
+            PutKind::Restricted => {
                 let put = initiator.nomatch(Direction::Put, size);
                 let put = initiator
                     .transmit
@@ -135,7 +141,7 @@ impl OneSidedLatency for Bench {
                     .nic(NOT_ISSUED)?;
                 measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
-            CommandKind::Unrestricted => {
+            PutKind::Unrestricted => {
                 let put = initiator.full(Direction::Put, size);
                 let put = initiator.transmit.prepare_dma(&put).nic(NOT_ISSUED)?;
                 measure(initiator, put, COMPLETION, run.use_ll, repeat)
@@ -161,60 +167,4 @@ fn measure_immediate<const WORDS: usize, R: RepeatTransaction>(
         run.use_ll,
         repeat,
     )
-}
-
-/// The command of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandKind {
-    /// Immediate data.
-    Immediate,
-    /// DMA, restricted.
-    Restricted,
-    /// DMA, unrestricted: a full DMA command. A NOMATCH command is always restricted (nic.md 3.8):
-    /// clearing its bit may have no effect (defect T4 of tools.md).
-    Unrestricted,
-}
-
-/// Returns the command for one size (defect T5 of tools.md: the legacy tools decide once for a
-/// range).
-fn command_kind(run: &RunOptions, size: u64) -> CommandKind {
-    let limit = if run.unrestricted {
-        IDC_MAX_UNRESTRICTED
-    } else {
-        IDC_MAX_RESTRICTED
-    };
-    if run.use_idc && size <= limit as u64 {
-        CommandKind::Immediate
-    } else if run.unrestricted {
-        CommandKind::Unrestricted
-    } else {
-        CommandKind::Restricted
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn t4_t5_selects_command_for_each_size() {
-        let run = RunOptions {
-            min_size: 1,
-            max_size: 4096,
-            ..Bench::TOOL.defaults
-        };
-        assert_eq!(command_kind(&run, 224), CommandKind::Immediate);
-        assert_eq!(command_kind(&run, 225), CommandKind::Restricted);
-        let unrestricted = RunOptions {
-            unrestricted: true,
-            ..run
-        };
-        assert_eq!(command_kind(&unrestricted, 192), CommandKind::Immediate);
-        assert_eq!(command_kind(&unrestricted, 193), CommandKind::Unrestricted);
-        let without = RunOptions {
-            use_idc: false,
-            ..run
-        };
-        assert_eq!(command_kind(&without, 1), CommandKind::Restricted);
-    }
 }

@@ -78,7 +78,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 43] = [
+pub static OPTIONS: [OptionDef; 44] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -294,6 +294,30 @@ pub static OPTIONS: [OptionDef; 43] = [
         },
         set: |typed, _| {
             typed.run.use_idc = false;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::NoHrp,
+        short: None,
+        long: "no-hrp",
+        value: None,
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |_| "Use no High Rate Puts".into(),
+        manual: |tool| {
+            if tool.takes(Opt::AtomicOp) {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted operations that do not fetch, \
+                 except UINT32 on early Cassini 1 NICs."
+            } else {
+                "Do not use High Rate Puts, which the switch acknowledges instead of the target's \
+                 NIC. Without this option, they carry all restricted writes of up to 2048 bytes."
+            }
+        },
+        set: |typed, _| {
+            typed.run.use_hrp = false;
             Ok(())
         },
     },

@@ -18,6 +18,12 @@ impl Gauge {
         self.sum.store(sum, Ordering::Relaxed);
     }
 
+    /// Adds operations. Several threads may do so at the same time.
+    #[inline]
+    pub fn add(&self, operations: u64) {
+        self.count.fetch_add(operations, Ordering::Relaxed);
+    }
+
     /// Returns the numbers that were set last.
     pub fn get(&self) -> (u64, u64) {
         let count = self.count.load(Ordering::Relaxed);

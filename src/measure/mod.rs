@@ -22,4 +22,4 @@ pub use recorder::Recorder;
 pub use run_clock::{ClockChoice, ClockFacts, RunClock};
 pub use stability::{StabilityCheck, Until};
 pub use stats::Statistics;
-pub use wait_policy::{Supervisor, WaitPolicy};
+pub use wait_policy::{PollTimer, Supervisor, WaitPolicy};

@@ -12,6 +12,17 @@ pub struct SideResult {
     pub count: u64,
 }
 
+impl SideResult {
+    /// Returns the result of all pairs of a side together: the slowest one determines the time.
+    pub fn of_pairs(pairs: &[Self]) -> Self {
+        let elapsed_us = pairs.iter().map(|pair| pair.elapsed_us).max();
+        Self {
+            elapsed_us: elapsed_us.unwrap_or(0),
+            count: pairs.iter().map(|pair| pair.count).sum(),
+        }
+    }
+}
+
 /// The rates of a bandwidth run for one size, both sides together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {

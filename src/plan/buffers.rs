@@ -65,7 +65,7 @@ impl Need {
             u64::from(transmit) + u64::from(receive)
         };
         Self {
-            count: sides.iter().map(count).sum(),
+            count: sides.iter().map(count).sum::<u64>() * u64::from(run.extensions.pairs),
             buffer: Buffer::full(run),
         }
     }

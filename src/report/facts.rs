@@ -81,6 +81,7 @@ fn options(plan: &Plan) -> Options {
         max_size_bytes: run.max_size,
         restricted: takes(Opt::Unrestricted).then_some(run.restricted().is_on()),
         idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
+        hrp: takes(Opt::NoHrp).then_some(run.hrp().is_on()),
         low_latency: takes(Opt::NoLl).then_some(run.use_ll),
         rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
         sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),

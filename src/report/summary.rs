@@ -101,11 +101,18 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if let Some(lists) = run.lists {
         line(out, "List Size", lists.list_size)?;
     }
+    if tool.takes(Opt::NoHrp) {
+        line(out, "HRP", run.hrp())?;
+    }
     if tool.takes(Opt::NoIdc) {
         line(out, "IDC", run.idc())?;
     }
     if let Some(atomic) = run.atomic {
         line(out, "Matching LEs", Setting::from(atomic.matching))?;
+    }
+    // The user's documents show it neither in write-lat nor in read-lat.
+    let is_shown = tool.measures_bandwidth() || run.atomic.is_some();
+    if tool.takes(Opt::Unrestricted) && is_shown {
         line(out, "Restricted", run.restricted())?;
     }
     if tool.takes(Opt::NoLl) {

@@ -1,15 +1,16 @@
 //! One size of a bandwidth run: lists of operations, in one direction or both.
 
+use std::slice;
 use std::time::Duration;
 
 use super::driver::Context;
+use super::pairs::{End, Pair, drive, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
 use crate::advice::{Situation, remedy};
-use crate::bench::api::{Bandwidth, Lists, RepeatLists, Step};
+use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
-use crate::interrupt;
-use crate::measure::{Clock, MonotonicRaw, SideResult, WaitPolicy};
+use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::run_options::RunOptions;
 use crate::session::Session;
@@ -19,9 +20,6 @@ const PRE_RUN: &str = "Pre-run";
 const POST_RUN: &str = "Post-run";
 const CLEANUP: &str = "RDZV cleanup";
 
-/// What the loop waits for, in messages.
-const AWAITED: &str = "list of operations";
-
 /// Measures lists of operations of `size` bytes.
 ///
 /// # Errors
@@ -30,20 +28,23 @@ const AWAITED: &str = "list of operations";
 /// interruption.
 pub fn measure<B: Bandwidth>(
     context: &Context<'_>,
-    resources: &mut B::Resources,
+    pairs: &mut [B::Resources],
     size: u64,
     results: &mut BandwidthResults,
 ) -> Result<(), Failure> {
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
-    let list_bytes = size.saturating_mul(list_size);
+    // All pairs share the link.
+    let list_bytes = size
+        .saturating_mul(list_size)
+        .saturating_mul(pairs.len() as u64);
     let control = Connected {
         session: context.session,
         limit: longest_size(run, list_bytes),
     };
     let part = B::part(run, context.side);
     if !part.issues() && !B::ANSWERS {
-        return wait_for_peer(&control, results);
+        return wait_for_peer(&control, pairs.len(), results);
     }
     let measuring = Loop {
         control: &control,
@@ -55,12 +56,13 @@ pub fn measure<B: Bandwidth>(
         policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
         results,
     };
-    B::measure(resources, run, size, measuring)
+    B::measure(pairs, run, size, measuring)
 }
 
 /// Waits while the peer measures: this side issues and answers nothing.
 fn wait_for_peer(
     control: &dyn ControlConnection,
+    pairs: usize,
     results: &mut BandwidthResults,
 ) -> Result<(), Failure> {
     enter(Phase::PreRun);
@@ -68,7 +70,10 @@ fn wait_for_peer(
     enter(Phase::Measuring);
     control.barrier(POST_RUN)?;
     enter(Phase::Results);
-    results.peer = Some(control.results(SideResult::default())?);
+    for _ in 0..pairs {
+        results.own.push(SideResult::default());
+        results.peer.push(control.results(SideResult::default())?);
+    }
     Ok(())
 }
 
@@ -134,158 +139,83 @@ struct Loop<'a> {
 impl RepeatLists for Loop<'_> {
     type Output = ();
 
-    fn run(mut self, lists: &mut impl Lists) -> Result<(), Failure> {
-        let clock = &MonotonicRaw;
+    fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
+        let (control, clock, run) = (self.control, &MonotonicRaw, self.run);
+        let results = &mut *self.results;
+        let mut pairs: Vec<_> = lists
+            .iter_mut()
+            .map(|lists| Pair::new(lists, self.policy))
+            .collect();
         enter(Phase::PreRun);
-        self.control.barrier(PRE_RUN)?;
+        control.barrier(PRE_RUN)?;
         enter(Phase::Measuring);
         let start = clock.now();
-        let measured = match self.run.duration_s {
-            None => self.count(clock, lists),
-            Some(seconds) => self.last(clock, lists, u64::from(seconds) * 1_000_000_000),
+        let peer_waits = || control.peer_waits();
+        let end = match run.duration_s {
+            None => End::Iterations(run.iters),
+            Some(_) if self.ends_with_peer => End::Peer(&peer_waits),
+            Some(seconds) => End::Duration(u64::from(seconds) * 1_000_000_000),
         };
-        let elapsed = match measured {
-            Ok((_, elapsed)) => elapsed,
-            Err(_) => clock.now() - start,
-        };
-        let own = SideResult {
-            elapsed_us: (elapsed + 500) / 1000,
-            count: lists.issued() * self.list_size,
-        };
-        self.results.own = own;
-        let (completed, _) = measured?;
+        let counted = (&*results.gauge, self.list_size);
+        let measured = drive(&mut pairs, clock, start, end, counted);
+        let until_failure = measured.is_err().then(|| clock.now() - start);
+        results.own = pairs
+            .iter()
+            .map(|pair| SideResult {
+                elapsed_us: (until_failure.unwrap_or(pair.elapsed) + 500) / 1000,
+                count: pair.lists.issued() * self.list_size,
+            })
+            .collect();
+        measured?;
         enter(Phase::PostRun);
-        self.control.barrier(POST_RUN)?;
+        control.barrier(POST_RUN)?;
         enter(Phase::Results);
-        let peer = self.control.results(own)?;
-        if self.answers {
-            self.check(peer, completed)?;
+        for own in &results.own {
+            results.peer.push(control.results(*own)?);
         }
-        self.results.peer = Some(peer);
+        if self.answers {
+            for (pair, peer) in pairs.iter().zip(&results.peer) {
+                check(*peer, pair.completed, self.list_size)?;
+            }
+        }
         enter(Phase::Settling);
         if self.answers && self.peer_ends_in_step {
-            let begun = own.count.max(peer.count) / self.list_size;
-            self.complete(clock, lists, completed, begun)?;
+            for (pair, sides) in pairs.iter_mut().zip(results.own.iter().zip(&results.peer)) {
+                let begun = sides.0.count.max(sides.1.count) / self.list_size;
+                let unmeasured = (&Gauge::default(), 0);
+                let pair = slice::from_mut(pair);
+                drive(pair, clock, start, End::Iterations(begun), unmeasured)?;
+            }
         }
-        if self.cleans_up() {
-            self.settle(clock, lists)?;
-            self.control.barrier(CLEANUP)?;
+        if cleans_up(run) {
+            for pair in &mut pairs {
+                settle(pair, clock, peer_waits)?;
+            }
+            control.barrier(CLEANUP)?;
         }
         Ok(())
     }
 }
 
-impl Loop<'_> {
-    /// Runs the requested iterations. Returns their number and their time (ns).
-    fn count<C: Clock>(
-        &mut self,
-        clock: &C,
-        lists: &mut impl Lists,
-    ) -> Result<(u64, u64), Failure> {
-        let start = clock.now();
-        self.complete(clock, lists, 0, self.run.iters)?;
-        Ok((self.run.iters, clock.now() - start))
+/// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate is
+/// computed from it, and this side waits for the operations. The peer is at most two iterations
+/// ahead of `completed`, because it cannot complete an iteration without this side.
+fn check(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Failure> {
+    let most = completed.saturating_add(2).saturating_mul(list_size);
+    if peer.count <= most {
+        return Ok(());
     }
+    Err(Failure::environment(format!(
+        "the peer reported {} operations, at most {most} are possible",
+        peer.count
+    ))
+    .with_hint(remedy(Situation::NoDiagnostic)))
+}
 
-    /// Runs iterations for `duration` ns. Returns the number of complete ones and the time of the
-    /// last list or reply (ns).
-    fn last<C: Clock>(
-        &mut self,
-        clock: &C,
-        lists: &mut impl Lists,
-        duration: u64,
-    ) -> Result<(u64, u64), Failure> {
-        let watcher = self.policy;
-        let mut timer = watcher.timer(AWAITED);
-        let (mut completed, mut elapsed) = (0, 0);
-        let start = clock.now();
-        loop {
-            let step = lists.step(clock, &mut self.policy)?;
-            let now = clock.now() - start;
-            let mut over = now >= duration;
-            if step == Step::Waiting {
-                let look = timer.miss(clock)?;
-                if self.ends_with_peer {
-                    over = look && self.control.peer_waits();
-                }
-            } else {
-                timer.hit();
-                elapsed = now;
-                if step == Step::Complete {
-                    completed += 1;
-                    self.results.gauge.set(completed * self.list_size, 0);
-                    interrupt::check()?;
-                }
-                over &= !self.ends_with_peer;
-            }
-            if over {
-                return Ok((completed, elapsed));
-            }
-        }
-    }
-
-    /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate
-    /// is computed from it, and this side waits for the operations. The peer is at most two
-    /// iterations ahead of `completed`, because it cannot complete an iteration without this side.
-    fn check(&self, peer: SideResult, completed: u64) -> Result<(), Failure> {
-        let most = completed.saturating_add(2).saturating_mul(self.list_size);
-        if peer.count <= most {
-            return Ok(());
-        }
-        Err(Failure::environment(format!(
-            "the peer reported {} operations, at most {most} are possible",
-            peer.count
-        ))
-        .with_hint(remedy(Situation::NoDiagnostic)))
-    }
-
-    /// Returns whether a barrier follows the exchange of results (wire.md 6.3).
-    fn cleans_up(&self) -> bool {
-        let run = self.run;
-        let both = run.lists.is_some_and(|lists| lists.bidirectional);
-        both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
-    }
-
-    /// Completes the iteration under way, unless the peer waits at the barrier already.
-    fn settle<C: Clock>(&mut self, clock: &C, lists: &mut impl Lists) -> Result<(), Failure> {
-        let watcher = self.policy;
-        let mut timer = watcher.timer(AWAITED);
-        while lists.are_under_way()? {
-            if lists.step(clock, &mut self.policy)? != Step::Waiting {
-                timer.hit();
-            } else if timer.miss(clock)? && self.control.peer_waits() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs iterations until `wanted` are complete; `completed` of them are complete already.
-    fn complete<C: Clock>(
-        &mut self,
-        clock: &C,
-        lists: &mut impl Lists,
-        mut completed: u64,
-        wanted: u64,
-    ) -> Result<(), Failure> {
-        let watcher = self.policy;
-        let mut timer = watcher.timer(AWAITED);
-        while completed < wanted {
-            match lists.step(clock, &mut self.policy)? {
-                Step::Waiting => {
-                    timer.miss(clock)?;
-                }
-                Step::Going => timer.hit(),
-                Step::Complete => {
-                    timer.hit();
-                    completed += 1;
-                    self.results.gauge.set(completed * self.list_size, 0);
-                    interrupt::check()?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// Returns whether a barrier follows the exchange of results (wire.md 6.3).
+fn cleans_up(run: &RunOptions) -> bool {
+    let both = run.lists.is_some_and(|lists| lists.bidirectional);
+    both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size
 }
 
 #[cfg(test)]
@@ -293,7 +223,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::bench::api::Part;
+    use crate::bench::api::{Part, Step};
     use crate::bench::testing::{Alone, plan};
 
     /// A peer with a result of `lists` lists of 4 operations.
@@ -341,7 +271,7 @@ mod tests {
     }
 
     impl Lists for Scripted {
-        fn step<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Step, Failure> {
+        fn step(&mut self) -> Result<Step, Failure> {
             if self.completed == self.most {
                 return Ok(Step::Waiting);
             }
@@ -384,15 +314,11 @@ mod tests {
     }
 
     impl Lists for Stuck<'_> {
-        fn step<C: Clock>(
-            &mut self,
-            clock: &C,
-            policy: &mut WaitPolicy<'_>,
-        ) -> Result<Step, Failure> {
+        fn step(&mut self) -> Result<Step, Failure> {
             if self.scripted.issued == 2 && self.peer.barriers.get() < 2 {
                 return Ok(Step::Waiting);
             }
-            self.scripted.step(clock, policy)
+            self.scripted.step()
         }
 
         fn issued(&self) -> u64 {
@@ -430,24 +356,11 @@ mod tests {
     fn counts_iterations() {
         let run = plan("send-bw", &["-n", "5"]).run;
         let (peer, mut lists, mut results) = (peer(5, false), scripted(u64::MAX), no_results());
-        active(&run, &peer, &mut results).run(&mut lists).unwrap();
-        assert_eq!((lists.completed, lists.issued), (5, 5));
-        assert_eq!(results.own.count, 20);
-    }
-
-    #[test]
-    fn t23_completes_begun_iterations_without_counting_them() {
-        // The time is up in the middle of an iteration; the peer is ahead by one.
-        let run = plan("send-bw", &[]).run;
-        let (ahead, mut lists, mut results) =
-            (peer(1 << 40, false), scripted(u64::MAX), no_results());
-        let mut measuring = active(&run, &ahead, &mut results);
-        let (completed, _) = measuring.last(&MonotonicRaw, &mut lists, 0).unwrap();
-        assert_eq!((completed, lists.issued), (0, 1));
-        measuring
-            .complete(&MonotonicRaw, &mut lists, completed, 2)
+        active(&run, &peer, &mut results)
+            .run(slice::from_mut(&mut lists))
             .unwrap();
-        assert_eq!((lists.completed, lists.issued), (2, 2));
+        assert_eq!((lists.completed, lists.issued), (5, 5));
+        assert_eq!(results.own[0].count, 20);
     }
 
     /// Otherwise the loop would wait forever for operations that never arrive.
@@ -460,7 +373,7 @@ mod tests {
                 peer_ends_in_step: false,
                 ..active(&run, &other, &mut results)
             };
-            let result = measuring.run(&mut scripted(u64::MAX));
+            let result = measuring.run(&mut [scripted(u64::MAX)]);
             assert_eq!(result.is_ok(), is_possible, "{lists}");
         }
     }
@@ -481,8 +394,8 @@ mod tests {
                 scripted: scripted(u64::MAX),
                 peer: &peer,
             };
-            measuring.run(&mut stuck).unwrap();
-            let counted = (results.own.count, stuck.scripted.completed);
+            measuring.run(slice::from_mut(&mut stuck)).unwrap();
+            let counted = (results.own[0].count, stuck.scripted.completed);
             assert_eq!(counted, (8, completed), "{peer_ends_in_step}");
         }
     }
@@ -491,7 +404,7 @@ mod tests {
     fn adds_barrier_after_timed_bidirectional_rendezvous_range() {
         let has_barrier = |options: &[&str]| {
             let run = plan("send-bw", options).run;
-            active(&run, &peer(0, false), &mut no_results()).cleans_up()
+            cleans_up(&run)
         };
         assert!(has_barrier(&["-D", "1", "-s", "8:16", "-b", "-R"]));
         for others in [
@@ -505,21 +418,6 @@ mod tests {
     }
 
     #[test]
-    fn settles_unless_peer_waits_at_barrier() {
-        let run = plan("send-bw", &[]).run;
-        for (most, completed) in [(u64::MAX, 1), (0, 0)] {
-            let (peer, mut lists, mut results) = (peer(1, true), scripted(u64::MAX), no_results());
-            let mut measuring = active(&run, &peer, &mut results);
-            lists
-                .step(&MonotonicRaw, &mut WaitPolicy::new(&Alone))
-                .unwrap();
-            lists.most = most;
-            measuring.settle(&MonotonicRaw, &mut lists).unwrap();
-            assert_eq!((lists.issued, lists.completed), (1, completed));
-        }
-    }
-
-    #[test]
     fn answering_side_goes_on_until_peer_waits() {
         let run = plan("send-bw", &["-D", "1"]).run;
         let (peer, mut lists, mut results) = (peer(3, true), scripted(3), no_results());
@@ -527,7 +425,7 @@ mod tests {
             ends_with_peer: true,
             ..active(&run, &peer, &mut results)
         };
-        measuring.run(&mut lists).unwrap();
+        measuring.run(slice::from_mut(&mut lists)).unwrap();
         assert_eq!(lists.completed, 3);
     }
 
@@ -541,15 +439,28 @@ mod tests {
             answers: false,
             ..active(&run, &ahead, &mut results)
         };
-        measuring.run(&mut lists).unwrap();
+        measuring.run(slice::from_mut(&mut lists)).unwrap();
         assert_eq!((lists.completed, lists.issued), (5, 5));
+    }
+
+    /// A pair cannot know the iterations of another one: each exchanges its own result.
+    #[test]
+    fn t23_each_pair_ends_in_step_with_its_counterpart() {
+        let run = plan("send-bw", &["-n", "5"]).run;
+        let (peer, mut results) = (peer(6, false), no_results());
+        let mut pairs = [scripted(u64::MAX), scripted(u64::MAX)];
+        active(&run, &peer, &mut results).run(&mut pairs).unwrap();
+        assert_eq!(pairs.map(|pair| pair.completed), [6, 6]);
+        let counts: Vec<_> = results.own.iter().map(|own| own.count).collect();
+        assert_eq!(counts, [20, 20]);
+        assert_eq!(results.peer.len(), 2);
     }
 
     #[test]
     fn passive_side_waits_and_takes_result_of_peer() {
         let (peer, mut results) = (peer(3, false), no_results());
-        wait_for_peer(&peer, &mut results).unwrap();
+        wait_for_peer(&peer, 1, &mut results).unwrap();
         assert_eq!(peer.barriers.get(), 2);
-        assert_eq!(results.peer.map(|peer| peer.count), Some(12));
+        assert_eq!(results.peer[0].count, 12);
     }
 }

@@ -7,6 +7,7 @@ use super::watchdog::{MID_RUN, Watchdog};
 use super::{bandwidth, one_sided, round_trip};
 use crate::backend;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use crate::bench::common::PORTAL_INDEX;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::gpu;
@@ -72,8 +73,8 @@ impl Visitor for Serve<'_> {
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults, |at, resources, size, _| {
-            round_trip::serve::<B>(at, resources, size)
+        drive::<B, _>(self.0, ServerResults, |at, pairs, size, _| {
+            round_trip::serve::<B>(at, &mut pairs[0], size)
         })
     }
 
@@ -114,16 +115,16 @@ impl Visitor for Measure<'_> {
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
-        drive::<B, _>(client, results, |at, resources, size, results| {
-            one_sided::measure::<B>(at, resources, size, results.samples())
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            one_sided::measure::<B>(at, &mut pairs[0], size, results.samples())
         })
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
-        drive::<B, _>(client, results, |at, resources, size, results| {
-            round_trip::measure::<B>(at, resources, size, results.samples())
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())
         })
     }
 
@@ -159,7 +160,7 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
 fn drive<B: Benchmark, R: Results>(
     mut client: ClientSession,
     mut results: R,
-    mut measure: impl FnMut(&Context<'_>, &mut B::Resources, u64, &mut R) -> Result<(), Failure>,
+    mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
     let ClientSession {
@@ -172,12 +173,19 @@ fn drive<B: Benchmark, R: Results>(
     } = client;
     let run = &agreed.run;
     let watchdog = Watchdog::new(&session, &endpoint, plan);
-    let peer = Peer {
-        address: agreed.peer,
-        supervisor: &watchdog,
+    // A latency tool has one pair.
+    let set_up = |pair: u16| {
+        let peer = Peer {
+            address: agreed.peer,
+            portal: PORTAL_INDEX + u32::from(pair),
+            supervisor: &watchdog,
+        };
+        B::set_up(&endpoint, peer, run, side)
     };
-    let mut resources =
-        B::set_up(&endpoint, peer, run, side).map_err(|failure| session.refuse(failure))?;
+    let mut pairs = (0..run.extensions.pairs)
+        .map(set_up)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|failure| session.refuse(failure))?;
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -192,12 +200,14 @@ fn drive<B: Benchmark, R: Results>(
         current = size;
         results.begin_size(reporter, size);
         // The NIC may report an error because the peer has ended.
-        measure(&context, &mut resources, size, &mut results)
+        measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
         // others.
         if cfg!(debug_assertions) && agreed.is_cxidiag {
-            B::check(&resources, run, size)?;
+            for resources in &pairs {
+                B::check(resources, run, size)?;
+            }
         }
         enter(Phase::Reporting);
         results.report(reporter, size)
@@ -214,7 +224,7 @@ fn drive<B: Benchmark, R: Results>(
     session.finish();
     enter(Phase::Releasing);
     results.end(reporter)?;
-    B::close(resources)?;
+    pairs.into_iter().try_for_each(B::close)?;
     endpoint.close()?;
     // A signal that came too late to cut the run short still decides the exit status.
     interrupt::check()

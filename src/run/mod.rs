@@ -4,6 +4,7 @@
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
+//! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
@@ -18,6 +19,7 @@ mod driver;
 mod legacy_sync;
 mod loopback;
 mod one_sided;
+mod pairs;
 mod results;
 mod round_trip;
 #[cfg(test)]

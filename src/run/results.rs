@@ -148,10 +148,10 @@ impl Results for ServerResults {
 
 /// The results of both sides of a bandwidth run for one size. Both sides report them.
 pub struct BandwidthResults {
-    /// This side's result.
-    pub own: SideResult,
-    /// The peer's result, after the exchange of results.
-    pub peer: Option<SideResult>,
+    /// This side's result with each pair; empty before the size is measured.
+    pub own: Vec<SideResult>,
+    /// The peer's result with each pair; empty before the exchange of results.
+    pub peer: Vec<SideResult>,
     /// Operations of complete iterations, for the progress line.
     pub gauge: Arc<Gauge>,
     part: Part,
@@ -164,8 +164,8 @@ impl BandwidthResults {
     /// Creates empty results of a side that plays `part`.
     pub fn new(part: Part, bidirectional: bool, one_nic: bool) -> Self {
         Self {
-            own: SideResult::default(),
-            peer: None,
+            own: Vec::new(),
+            peer: Vec::new(),
             gauge: Arc::default(),
             part,
             bidirectional,
@@ -174,13 +174,16 @@ impl BandwidthResults {
     }
 
     fn measured(&self, size: u64) -> MeasuredBandwidth {
-        let sides = [self.own, self.peer.unwrap_or_default()];
+        let sides = [
+            SideResult::of_pairs(&self.own),
+            SideResult::of_pairs(&self.peer),
+        ];
         MeasuredBandwidth {
             size,
             sides,
             rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
             sends: self.part.issues(),
-            one_sided: self.bidirectional && self.peer.is_none(),
+            one_sided: self.bidirectional && self.peer.is_empty(),
         }
     }
 }
@@ -191,7 +194,8 @@ impl Results for BandwidthResults {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
-        (self.own, self.peer) = Default::default();
+        self.own.clear();
+        self.peer.clear();
         self.gauge.set(0, 0);
         reporter.begin_size(size, &self.gauge);
     }

@@ -14,6 +14,7 @@ use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
 use crate::error::Failure;
+use crate::extensions::{self, Extensions};
 use crate::gpu::OnGpus;
 use crate::phase::Phase;
 use crate::plan::{Plan, Role};
@@ -124,7 +125,7 @@ impl<'a> Handshake<'a> {
             peer,
             tool: us.tools[0],
             step: Step::Name,
-            about: PeerFacts::default(),
+            about: PeerFacts::LEGACY,
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
@@ -247,6 +248,9 @@ impl<'a> Handshake<'a> {
             .with_hint(release(number)));
         }
         self.about = PeerFacts::read(theirs);
+        if let Some(run) = &self.us.run {
+            self.about.takes_part_in(&run.extensions, peer)?;
+        }
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
@@ -263,7 +267,11 @@ impl<'a> Handshake<'a> {
         let block = OptionBlock::decode(bytes);
         let (peer, tool) = (self.peer, self.tool);
         let checked = match self.us.run {
-            None => terms::from_block(tool, &block)
+            None => self
+                .about
+                .extensions
+                .clone()
+                .and_then(|extensions| terms::from_block(tool, &block, extensions))
                 .map(|run| self.run = Some(self.us.on_own_memory(tool, run)))
                 .map_err(|reason| format!("the client ({peer}) sent invalid options: {reason}")),
             Some(_) => terms::check_host(&block.host)
@@ -326,12 +334,17 @@ fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
+    let asked = match us.run.map(|run| extensions::to_word(&run.extensions)) {
+        Some(word) if !word.is_empty() => format!(" run={word}"),
+        _ => String::new(),
+    };
     format!(
-        "{} cxidiag/{} vni={} host={} sync={sync}{software}",
+        "{} cxidiag/{} vni={} host={} sync={sync} can={}{asked}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
         us.machine,
+        extensions::all_names(),
     )
 }
 
@@ -343,7 +356,7 @@ fn number(version: &str) -> Option<(u32, u32)> {
 }
 
 /// The facts that a cxidiag announces with its version. A legacy peer announces none.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct PeerFacts {
     is_cxidiag: bool,
     vni: Option<u32>,
@@ -354,12 +367,27 @@ struct PeerFacts {
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
     /// to.
     syncs_by_size: bool,
+    /// Names of the options beyond those of the legacy tools that it knows, in one word.
+    knows: String,
+    /// Those that it asks for, or why they are invalid.
+    extensions: Result<Extensions, String>,
 }
 
 impl PeerFacts {
+    /// The facts about a legacy tool.
+    const LEGACY: Self = Self {
+        is_cxidiag: false,
+        vni: None,
+        host: None,
+        software: false,
+        syncs_by_size: false,
+        knows: String::new(),
+        extensions: Ok(Extensions::NONE),
+    };
+
     fn read(version: &str) -> Self {
         let mut words = version.split_whitespace().skip(1);
-        let mut announced = Self::default();
+        let mut announced = Self::LEGACY;
         if !words
             .next()
             .is_some_and(|word| word.starts_with("cxidiag/"))
@@ -374,10 +402,32 @@ impl PeerFacts {
                 Some(("sync", point)) => {
                     announced.syncs_by_size = point == SyncPoint::Size.to_string();
                 }
+                Some(("can", names)) => announced.knows = names.to_owned(),
+                Some(("run", word)) => announced.extensions = extensions::from_word(word),
                 _ => announced.software |= word == "software",
             }
         }
         announced
+    }
+
+    /// Checks that a server knows all `extensions` in use.
+    ///
+    /// # Errors
+    ///
+    /// A legacy server, or a cxidiag that lacks one of them.
+    fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
+        let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
+            return Ok(());
+        };
+        let server = if self.is_cxidiag {
+            "an older cxidiag"
+        } else {
+            "a legacy tool"
+        };
+        Err(Failure::environment(format!(
+            "--{option}: the server ({peer}) is {server}, which cannot take part"
+        ))
+        .with_hint(remedy(Situation::OptionUnknownToPeer)))
     }
 
     /// Returns `run` with barriers before each iteration unless both sides have announced that they

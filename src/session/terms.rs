@@ -7,6 +7,7 @@ use cxi::gpu::GpuType;
 
 use super::option_block::{HostBlock, OptionBlock};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use crate::extensions::Extensions;
 use crate::gpu::OnGpus;
 use crate::run_options::{ListOptions, RunOptions};
 use crate::tool::{Opt, Tool};
@@ -41,6 +42,8 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         Some(_) => (0, 0),
         None => (run.min_size, run.max_size),
     };
+    // The atomic tools have no options about buffers.
+    let buffers = run.lists.filter(|_| run.atomic.is_none());
     let atomic = |field: fn(Atomic) -> u8| run.atomic.map_or(0, field);
     let is_atomic = |flag: fn(Atomic) -> bool| run.atomic.is_some_and(flag);
     OptionBlock {
@@ -62,10 +65,10 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         },
         min_size,
         max_size,
-        max_buf_size: run.lists.map_or(0, |lists| lists.max_buffer),
+        max_buf_size: buffers.map_or(0, |lists| lists.max_buffer),
         buf_size: 0,
-        buf_align: run.lists.map_or(0, |lists| lists.alignment),
-        use_hrp: false,
+        buf_align: buffers.map_or(0, |lists| lists.alignment),
+        use_hrp: run.use_hrp,
         use_idc: run.use_idc,
         use_ll: run.use_ll,
         use_rdzv: run.rdzv,
@@ -122,13 +125,17 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
-/// Returns the options that a client of `tool` has sent, checked against the rules for typed
+/// Returns the options that a client of `tool` has sent, with `extensions`, checked against the rules for typed
 /// options (defect T27 of tools.md).
 ///
 /// # Errors
 ///
 /// The first option that is invalid.
-pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String> {
+pub fn from_block(
+    tool: &Tool,
+    block: &OptionBlock,
+    extensions: Extensions,
+) -> Result<RunOptions, String> {
     if block.clock > MAX_CLOCK {
         return Err(no_such("clock", block.clock));
     }
@@ -149,12 +156,22 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         fetching: block.fetching,
         matching: block.matching,
     };
-    let lists = ListOptions {
-        list_size: block.list_size,
-        bidirectional: block.bidirectional,
-        max_buffer: block.max_buf_size,
-        alignment: block.buf_align,
-    };
+    let lists = tool.defaults.lists.map(|defaults| {
+        let lists = ListOptions {
+            list_size: block.list_size,
+            bidirectional: block.bidirectional,
+            ..defaults
+        };
+        if tool.takes(Opt::BufSz) {
+            ListOptions {
+                max_buffer: block.max_buf_size,
+                alignment: block.buf_align,
+                ..lists
+            }
+        } else {
+            lists
+        }
+    });
     RunOptions {
         iters: block.iters,
         duration_s: (block.duration != 0).then_some(block.duration),
@@ -164,14 +181,16 @@ pub fn from_block(tool: &Tool, block: &OptionBlock) -> Result<RunOptions, String
         max_size: block.max_size,
         unrestricted: block.unrestricted,
         use_idc: block.use_idc,
+        use_hrp: block.use_hrp && tool.takes(Opt::NoHrp),
         use_ll: block.use_ll,
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
         rdzv: block.use_rdzv && tool.takes(Opt::Rdzv),
         huge_page: huge_page.filter(|_| tool.takes(Opt::UseHp)),
-        // Not part of the block: the words behind the version agree on it.
+        // Not part of the block: the words behind the version agree on it and on the extensions.
         sync: tool.defaults.sync,
-        lists: tool.defaults.lists.map(|_| lists),
+        lists,
+        extensions,
     }
     .checked()
     .map_err(|rule| rule.from_peer())
@@ -231,7 +250,10 @@ mod tests {
                 6, 2, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0, 0, 0, 0, 0, 0
             ]
         );
-        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
+        assert_eq!(
+            from_block(plan.tool, &block, Extensions::NONE),
+            Ok(plan.run)
+        );
     }
 
     #[test]
@@ -263,7 +285,7 @@ mod tests {
         ] {
             let plan = plan(arguments);
             assert_eq!(
-                from_block(&TOOLS[0], &block(&plan, OnGpus::NONE, 1)),
+                from_block(&TOOLS[0], &block(&plan, OnGpus::NONE, 1), Extensions::NONE),
                 Ok(plan.run),
                 "{arguments:?}"
             );
@@ -285,7 +307,10 @@ mod tests {
                 assert_eq!(block.host.gpu_type, number);
                 let received = OptionBlock::decode(&block.encode());
                 assert_eq!(self::gpus(&received.host), gpus);
-                assert_eq!(from_block(&TOOLS[0], &received), Ok(plan.run));
+                assert_eq!(
+                    from_block(&TOOLS[0], &received, Extensions::NONE),
+                    Ok(plan.run)
+                );
             }
         }
         assert_eq!(gpus(&asked().host), OnGpus::NONE);
@@ -362,7 +387,10 @@ mod tests {
             },
         ];
         for block in wrong {
-            assert!(from_block(&TOOLS[0], &block).is_err(), "{block:?}");
+            assert!(
+                from_block(&TOOLS[0], &block, Extensions::NONE).is_err(),
+                "{block:?}"
+            );
         }
         assert!(
             from_block(
@@ -371,7 +399,8 @@ mod tests {
                     iters: 0,
                     duration: 1,
                     ..asked()
-                }
+                },
+                Extensions::NONE
             )
             .is_ok()
         );
@@ -385,7 +414,11 @@ mod tests {
             report_all: true,
             ..asked()
         };
-        assert!(from_block(&TOOLS[0], &block).unwrap().report_all);
+        assert!(
+            from_block(&TOOLS[0], &block, Extensions::NONE)
+                .unwrap()
+                .report_all
+        );
     }
 
     /// The buffers of atomic operations are never in huge pages.
@@ -396,12 +429,15 @@ mod tests {
             hugepages: 1,
             ..block(&plan, OnGpus::NONE, 1)
         };
-        assert_eq!(from_block(plan.tool, &block), Ok(plan.run));
+        assert_eq!(
+            from_block(plan.tool, &block, Extensions::NONE),
+            Ok(plan.run)
+        );
         let with = OptionBlock {
             hugepages: 2,
             ..asked()
         };
-        let run = from_block(&TOOLS[0], &with).unwrap();
+        let run = from_block(&TOOLS[0], &with, Extensions::NONE).unwrap();
         assert_eq!(run.huge_page, Some(HugePage::Gib1));
     }
 
@@ -414,6 +450,7 @@ mod tests {
                 report_all: true,
                 ..asked()
             },
+            Extensions::NONE,
         )
         .unwrap();
         assert!(!run.report_all);
@@ -422,7 +459,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_arrives_is_refused_or_can_be_carried_out(bytes: [u8; OPTIONS_SIZE]) {
-            if let Ok(run) = from_block(&TOOLS[0], &OptionBlock::decode(&bytes)) {
+            if let Ok(run) = from_block(&TOOLS[0], &OptionBlock::decode(&bytes), Extensions::NONE) {
                 prop_assert!(run.iters > 0 || run.duration_s.is_some());
                 prop_assert!(run.sizes().count() <= 32);
                 prop_assert!(run.gap_us.checked_mul(1000).is_some());

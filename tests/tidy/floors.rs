@@ -29,6 +29,7 @@ const PROGRAM: House = House {
             "atomic",
             "device",
             "error",
+            "extensions",
             "interrupt",
             "limit",
             "number",

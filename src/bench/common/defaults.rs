@@ -1,6 +1,7 @@
 //! Default run options that several tools share.
 
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 
 /// Defaults of the latency tools.
@@ -13,6 +14,7 @@ pub const LATENCY: RunOptions = RunOptions {
     max_size: 8,
     unrestricted: false,
     use_idc: true,
+    use_hrp: false,
     use_ll: true,
     report_all: false,
     atomic: None,
@@ -20,6 +22,7 @@ pub const LATENCY: RunOptions = RunOptions {
     huge_page: None,
     sync: SyncPoint::Size,
     lists: None,
+    extensions: Extensions::NONE,
 };
 
 /// Defaults of the bandwidth tools.

@@ -7,10 +7,10 @@ use cxi::sys::{
 };
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
+use super::TriggeredCounter;
 use super::memory::{EVENT_PAGE, map};
-use super::{PORTAL_INDEX, TriggeredCounter};
 use crate::advice::Explain;
-use crate::device::FabricAddress;
+use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
 use crate::gpu::Use;
@@ -28,7 +28,7 @@ pub struct IdcContext {
     pub fetching: bool,
     /// Success raises no event.
     pub silent: bool,
-    /// Counter of acknowledged operations, if they are counted.
+    /// Counter of completed operations, if they are counted.
     pub counter: Option<u16>,
 }
 
@@ -61,7 +61,7 @@ impl Initiator {
     /// # Errors
     ///
     /// A call that the library refuses.
-    pub fn new(endpoint: &Endpoint, peer: FabricAddress, buffer: Buffer) -> Result<Self, Failure> {
+    pub fn new(endpoint: &Endpoint, peer: Peer<'_>, buffer: Buffer) -> Result<Self, Failure> {
         Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
@@ -72,7 +72,7 @@ impl Initiator {
     /// A call that the library refuses.
     pub fn with_queues(
         endpoint: &Endpoint,
-        peer: FabricAddress,
+        peer: Peer<'_>,
         buffer: Buffer,
         slots: u32,
         in_flight: u32,
@@ -94,8 +94,13 @@ impl Initiator {
             transmit,
             events,
             buffer,
-            dfa: address::dfa(peer.nic, peer.pid, PORTAL_INDEX, info.pid_bits),
-            index_ext: address::index_ext(PORTAL_INDEX),
+            dfa: address::dfa(
+                peer.address.nic,
+                peer.address.pid,
+                peer.portal,
+                info.pid_bits,
+            ),
+            index_ext: address::index_ext(peer.portal),
         })
     }
 
@@ -116,7 +121,10 @@ impl Initiator {
             command.set_write_lac(self.buffer.lac());
         }
         if let Some(counter) = context.counter {
-            command.set_event_ct_ack(true).set_ct(counter);
+            command
+                .set_event_ct_ack(!context.fetching)
+                .set_event_ct_reply(context.fetching)
+                .set_ct(counter);
         }
         let mut batch = self.transmit.batch();
         batch

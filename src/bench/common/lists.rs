@@ -1,32 +1,34 @@
 //! Lists: the operations that one doorbell issues, counted together, and where in the buffers they
 //! go (tools.md 3.7).
 
-use cxi::{EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
+use cxi::sys::{CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP};
+use cxi::{
+    CommunicationProfile, EmitError, Event, EventType, MemoryRegion, Record, ReturnCode,
+    TransmitBatch,
+};
 
 use super::operation::NotIssued;
-use super::{Initiator, TriggeredCounter};
-use crate::advice;
-use crate::device::FabricAddress;
+use super::{Ends, Initiator, ListCommand, TriggeredCounter, memory};
+use crate::advice::{self, Explain};
+use crate::bench::api::{Lists, Peer, RepeatLists, Step};
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
-use crate::measure::{Clock, WaitPolicy};
 use crate::plan::buffers::Buffer;
-use crate::run_options::RunOptions;
+use crate::run_options::{MAX_HRP_SIZE, RunOptions};
 
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
 
-/// Slots in addition to those of a list: for an answer to the peer's list, and those that the NIC
-/// leaves unused (defect T6 of tools.md).
-pub const FURTHER_SLOTS: u32 = 1 + 5;
+/// Slots in addition to those of a list: for an answer to the peer's list, for a switch of the
+/// profile, which begins at an even slot, and those that the NIC leaves unused (defect T6 of
+/// tools.md).
+pub const FURTHER_SLOTS: u32 = 1 + 3 + 5;
 
 /// Names of the operations of a list, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
     /// One operation: `message`.
     pub operation: &'static str,
-    /// A list: `list of messages`.
-    pub list: &'static str,
     /// The activity: `sending messages`.
     pub doing: &'static str,
 }
@@ -37,6 +39,14 @@ pub struct ListInitiator {
     pub initiator: Initiator,
     completed: TriggeredCounter,
     words: Words,
+    high_rate: Option<HighRate>,
+}
+
+/// The profile of high-rate puts.
+struct HighRate {
+    profile: CommunicationProfile,
+    /// The queue issues its commands with this profile.
+    is_selected: bool,
 }
 
 impl ListInitiator {
@@ -47,7 +57,7 @@ impl ListInitiator {
     /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
-        peer: FabricAddress,
+        peer: Peer<'_>,
         buffer: Buffer,
         list_size: u32,
         words: Words,
@@ -60,7 +70,53 @@ impl ListInitiator {
             initiator,
             completed,
             words,
+            high_rate: None,
         })
+    }
+
+    /// Allocates the profile of high-rate puts.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn allow_high_rate(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+        let vni = endpoint.domain().vni();
+        let profile =
+            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP)
+                .explain("cannot allocate a communication profile of High Rate Puts")?;
+        self.high_rate = Some(HighRate {
+            profile,
+            is_selected: false,
+        });
+        Ok(())
+    }
+
+    /// Selects the profile of the operations that follow, which have `size` bytes: that of high-rate
+    /// puts if it is allocated and the size fits, else the default.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
+    pub fn select_profile(&mut self, size: u64) -> Result<(), Failure> {
+        let Some(high_rate) = &mut self.high_rate else {
+            return Ok(());
+        };
+        let wanted = size <= MAX_HRP_SIZE;
+        if high_rate.is_selected == wanted {
+            return Ok(());
+        }
+        let profile = if wanted {
+            &high_rate.profile
+        } else {
+            &self.initiator.profile
+        };
+        let mut batch = self.initiator.transmit.batch();
+        batch
+            .emit_lcid(profile)
+            .nic("cannot switch the communication profile")?;
+        batch.commit_doorbell();
+        high_rate.is_selected = wanted;
+        Ok(())
     }
 
     /// Returns the number of the counter on which all commands count their completion.
@@ -88,31 +144,24 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Waits until the NIC reports that the issued operations are complete. `on_other` is called
-    /// when another counter reports to the same event queue.
+    /// Polls once. Returns whether the NIC reports that the issued operations are complete.
+    /// `on_other` is called if another counter reports to the same event queue.
     ///
     /// # Errors
     ///
-    /// An event that reports a failure, or no event in time.
+    /// An event that reports a failure.
     #[inline]
-    pub fn wait<C: Clock>(
-        &mut self,
-        clock: &C,
-        policy: &mut WaitPolicy<'_>,
-        mut on_other: impl FnMut(),
-    ) -> Result<(), Failure> {
-        let (counter, words) = (self.counter(), self.words);
-        let events = &mut self.initiator.events;
-        loop {
-            let poll = || Some(triggered(&events.poll()?, words));
-            let (event, _) = policy.wait(clock, words.list, poll)?;
-            let seen = event?;
-            events.acknowledge();
-            if seen == counter {
-                return Ok(());
-            }
+    pub fn poll(&mut self, on_other: impl FnOnce()) -> Result<bool, Failure> {
+        let Some(event) = self.initiator.events.poll() else {
+            return Ok(false);
+        };
+        let seen = triggered(&event, self.words)?;
+        self.initiator.events.acknowledge();
+        let complete = seen == self.counter();
+        if !complete {
             on_other();
         }
+        Ok(complete)
     }
 
     /// Takes the report of another counter from the event queue, if there is one.
@@ -216,5 +265,90 @@ impl Walk {
             self.place = 0;
         }
         offset
+    }
+}
+
+/// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`; `whose`
+/// names it in the message. Then clears the buffer, so that the check after the next size notices
+/// missing bytes.
+///
+/// # Errors
+///
+/// A byte that is not numbered, and a copy that fails.
+pub fn check_numbered(
+    buffer: &MemoryRegion,
+    whose: &str,
+    run: &RunOptions,
+    size: u64,
+) -> Result<(), Failure> {
+    let mut walk = Walk::new(run, size)?;
+    // All offsets of a list; a list that wraps uses them again.
+    for _ in 0..walk.distinct_places() {
+        memory::is_numbered(buffer, whose, walk.next_offset(), size)?;
+    }
+    memory::clear(buffer)
+}
+
+/// Passes lists of `command` to `repeat`, one for each of `pairs`. The peer's software takes no part
+/// in them.
+///
+/// # Errors
+///
+/// A side that issues no lists, and the failure of `repeat`.
+pub fn measure<C: ListCommand, R: RepeatLists>(
+    pairs: &mut [Ends],
+    walk: Walk,
+    command: impl Fn(&ListInitiator) -> C,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    let lists = pairs.iter_mut().map(|ends| {
+        let initiator = ends.initiator()?;
+        Ok(OneSidedLists {
+            command: command(initiator),
+            initiator,
+            walk,
+            is_issued: false,
+            completed: 0,
+        })
+    });
+    repeat.run(&mut lists.collect::<Result<Vec<_>, Failure>>()?)
+}
+
+/// The lists of one pair: each is issued when the NIC has completed the one before.
+struct OneSidedLists<'a, C> {
+    initiator: &'a mut ListInitiator,
+    command: C,
+    walk: Walk,
+    is_issued: bool,
+    completed: u64,
+}
+
+impl<C: ListCommand> Lists for OneSidedLists<'_, C> {
+    #[inline]
+    fn step(&mut self) -> Result<Step, Failure> {
+        if self.is_issued {
+            if !self.initiator.poll(|| ())? {
+                return Ok(Step::InFlight);
+            }
+            self.is_issued = false;
+            self.completed += 1;
+            self.command.advance(&self.initiator.initiator.buffer)?;
+            return Ok(Step::Complete);
+        }
+        let (walk, command) = (&mut self.walk, &mut self.command);
+        walk.restart();
+        let count = walk.list_size();
+        self.initiator
+            .issue(count, |batch| command.emit(batch, walk.next_offset()))?;
+        self.is_issued = true;
+        Ok(Step::InFlight)
+    }
+
+    fn issued(&self) -> u64 {
+        self.completed
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        Ok(false)
     }
 }

@@ -1,7 +1,9 @@
 //! Parts that several benchmarks share.
 
 pub mod defaults;
+mod ends;
 mod initiator;
+mod list_commands;
 pub mod lists;
 pub mod memory;
 mod one_end;
@@ -10,15 +12,19 @@ mod operands;
 pub(crate) mod operands_tests;
 mod operation;
 pub mod portals;
+mod put_kind;
 pub mod rendezvous;
 mod target;
 mod triggered_counter;
 
+pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
+pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
 pub use one_end::OneEnd;
 pub use operands::{Operands, initial_target};
 pub use operation::{Command, Completion, NotIssued, measure};
 pub use portals::{Entry, Match, Portals, Reports};
+pub use put_kind::PutKind;
 pub use target::Target;
 pub use triggered_counter::TriggeredCounter;
 

@@ -2,7 +2,6 @@
 
 use cxi::{MemoryRegion, PortalTableEntry};
 
-use super::PORTAL_INDEX;
 use super::memory::{EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals};
 use crate::advice::Explain;
@@ -20,7 +19,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates `buffer` and opens it to the peer through `entry`. The buffer begins with
+    /// Allocates `buffer` and opens it to the peer at the index `portal`, through `entry`. The buffer begins with
     /// `contents`; the rest is zero.
     ///
     /// # Errors
@@ -28,6 +27,7 @@ impl Target {
     /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
+        portal: u32,
         buffer: Buffer,
         contents: &[u8],
         entry: Entry,
@@ -37,7 +37,7 @@ impl Target {
         buffer
             .copy_in(0, contents)
             .explain("cannot fill the buffer")?;
-        let mut portal = portals.open(endpoint, PORTAL_INDEX, entry.matching.is_some())?;
+        let mut portal = portals.open(endpoint, portal, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self {
             portal,

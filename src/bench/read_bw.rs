@@ -1,0 +1,129 @@
+//! `read-bw`: one-sided RDMA read bandwidth, in one direction or both.
+//!
+//! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data in
+//! its buffer. The target's NIC raises no events: its software takes no part.
+
+use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::common::lists::{self, ListInitiator, Walk, Words};
+use super::common::{
+    Direction, Ends, Entry, Reports, RestrictedDma, Target, UnrestrictedDma, defaults, memory,
+};
+use crate::endpoint::Endpoint;
+use crate::error::Failure;
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
+
+/// Names of the operations, for messages.
+const WORDS: Words = Words {
+    operation: "read",
+    doing: "reading",
+};
+
+/// The benchmark.
+pub struct Bench;
+
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "read-bw",
+        legacy_name: "cxi_read_bw",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Read Bandwidth Test",
+        about: "One-sided RDMA read bandwidth",
+        operation: "Read",
+        operations: "Reads",
+        size_column: "RDMA Size[B]",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Size,
+            Opt::ListSize,
+            Opt::Bidirectional,
+            Opt::Unrestricted,
+            Opt::BufSz,
+            Opt::BufAlign,
+            Opt::UseHp,
+        ],
+        defaults: RunOptions {
+            use_idc: false,
+            ..defaults::BANDWIDTH
+        },
+        buffers: FullBuffers::ByDirection,
+    };
+
+    type Resources = Ends;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Ends, Failure> {
+        let list_size = run.lists()?.list_size.into();
+        let buffer = Buffer::full(run);
+        Ends::set_up(
+            Self::part(run, side),
+            || ListInitiator::new(endpoint, peer, buffer, list_size, WORDS),
+            || {
+                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
+                memory::fill_numbered(&target.buffer, peer.supervisor)?;
+                Ok(target)
+            },
+        )
+    }
+
+    fn check(resources: &Ends, run: &RunOptions, size: u64) -> Result<(), Failure> {
+        let Some(lists) = &resources.initiator else {
+            return Ok(());
+        };
+        let buffer = &lists.initiator.buffer;
+        lists::check_numbered(buffer, "the initiator's buffer", run, size)
+    }
+
+    fn close(resources: Ends) -> Result<(), Failure> {
+        resources.close()
+    }
+}
+
+/// The target's list entry: accepts reads and raises no events.
+const ENTRY: Entry = Entry {
+    put: false,
+    get: true,
+    matching: None,
+    reports: Reports::Nothing,
+    relaxed: true,
+    buffer_id: 0,
+};
+
+impl Bandwidth for Bench {
+    const ANSWERS: bool = false;
+
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
+    }
+
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Ends],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let walk = Walk::new(run, size)?;
+        if run.unrestricted {
+            // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
+            // its bit may have no effect (defect T4 of tools.md).
+            let get = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Get, size);
+            lists::measure(pairs, walk, get, repeat)
+        } else {
+            let get = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Get, size);
+            lists::measure(pairs, walk, get, repeat)
+        }
+    }
+}

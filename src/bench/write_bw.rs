@@ -1,0 +1,156 @@
+//! `write-bw`: one-sided RDMA write bandwidth, in one direction or both.
+//!
+//! A side puts lists to an entry of the peer; its NIC counts the acknowledgements. The target's NIC
+//! raises no events: its software takes no part.
+
+use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::common::lists::{self, ListInitiator, Walk, Words};
+use super::common::{
+    Direction, Ends, Entry, IdcContext, ImmediatePut, PutKind, Reports, RestrictedDma, Target,
+    UnrestrictedDma, defaults, memory,
+};
+use crate::endpoint::Endpoint;
+use crate::error::Failure;
+use crate::plan::buffers::Buffer;
+use crate::run_options::{RunOptions, Side};
+use crate::tool::{FullBuffers, Opt, Tool};
+
+/// Names of the operations, for messages.
+const WORDS: Words = Words {
+    operation: "write",
+    doing: "writing",
+};
+
+/// The benchmark.
+pub struct Bench;
+
+impl Benchmark for Bench {
+    const TOOL: Tool = Tool {
+        name: "write-bw",
+        legacy_name: "cxi_write_bw",
+        wire_version: "2.4.0",
+        title: "CXI RDMA Write Bandwidth Test",
+        about: "One-sided RDMA write bandwidth",
+        operation: "Write",
+        operations: "Writes",
+        size_column: "RDMA Size[B]",
+        own_options: &[
+            Opt::TxGpu,
+            Opt::RxGpu,
+            Opt::GpuType,
+            Opt::Iters,
+            Opt::Duration,
+            Opt::Size,
+            Opt::ListSize,
+            Opt::Bidirectional,
+            Opt::Unrestricted,
+            Opt::NoIdc,
+            Opt::NoHrp,
+            Opt::BufSz,
+            Opt::BufAlign,
+            Opt::UseHp,
+        ],
+        defaults: RunOptions {
+            use_hrp: true,
+            ..defaults::BANDWIDTH
+        },
+        buffers: FullBuffers::ByDirection,
+    };
+
+    type Resources = Ends;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Ends, Failure> {
+        Ends::set_up(
+            Self::part(run, side),
+            || initiator(endpoint, peer, run),
+            || Target::new(endpoint, peer.portal, Buffer::full(run), &[], ENTRY),
+        )
+    }
+
+    fn check(resources: &Ends, run: &RunOptions, size: u64) -> Result<(), Failure> {
+        let Some(target) = &resources.target else {
+            return Ok(());
+        };
+        lists::check_numbered(&target.buffer, "the target buffer", run, size)
+    }
+
+    fn close(resources: Ends) -> Result<(), Failure> {
+        resources.close()
+    }
+}
+
+/// The target's list entry: accepts writes and raises no events.
+const ENTRY: Entry = Entry {
+    put: true,
+    get: false,
+    matching: None,
+    reports: Reports::Nothing,
+    relaxed: true,
+    buffer_id: 0,
+};
+
+fn initiator(
+    endpoint: &Endpoint,
+    peer: Peer<'_>,
+    run: &RunOptions,
+) -> Result<ListInitiator, Failure> {
+    let list_size = run.lists()?.list_size.into();
+    let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
+    memory::fill_numbered(&lists.initiator.buffer, peer.supervisor)?;
+    if run.hrp().is_on() {
+        lists.allow_high_rate(endpoint)?;
+    }
+    if run.use_idc {
+        let counter = lists.counter();
+        lists.initiator.set_idc_context(IdcContext {
+            restricted: !run.unrestricted,
+            fetching: false,
+            silent: true,
+            counter: Some(counter),
+        })?;
+    }
+    Ok(lists)
+}
+
+impl Bandwidth for Bench {
+    const ANSWERS: bool = false;
+
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
+    }
+
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Ends],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let walk = Walk::new(run, size)?;
+        for ends in &mut *pairs {
+            ends.initiator()?.select_profile(size)?;
+        }
+        match PutKind::of(run, size) {
+            PutKind::Immediate => {
+                let put = |lists: &ListInitiator| ImmediatePut::new(&lists.initiator, size);
+                lists::measure(pairs, walk, put, repeat)
+            }
+            PutKind::Restricted => {
+                let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, size);
+                lists::measure(pairs, walk, put, repeat)
+            }
+            PutKind::Unrestricted => {
+                let put = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Put, size);
+                lists::measure(pairs, walk, put, repeat)
+            }
+        }
+    }
+}
