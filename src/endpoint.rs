@@ -5,11 +5,13 @@ use cxi::sys::C_PID_ANY;
 use cxi::{Device, Domain, Lni, Service};
 
 use crate::advice::{self, Explain, Situation};
+use crate::atomic::AtomicType;
 use crate::device::{DeviceName, FabricAddress};
 use crate::error::Failure;
 use crate::gpu::{OnGpus, Use};
 use crate::machine::Machine;
 use crate::machine::placement::{self, Cpus, Placement, Taken};
+use crate::run_options::{RunOptions, Setting};
 
 /// The place of an endpoint: device, service, CPUs, GPUs.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,8 @@ pub struct Endpoint {
     place: Taken,
     /// A hint about these CPUs.
     hint: Option<String>,
+    /// The loopback mode of the link, if it is in one.
+    loopback_mode: Option<String>,
 }
 
 impl Endpoint {
@@ -94,6 +98,7 @@ impl Endpoint {
             on_gpus: site.gpus,
             place,
             hint,
+            loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
         })
     }
 
@@ -138,6 +143,19 @@ impl Endpoint {
         }
     }
 
+    /// Returns whether high-rate puts are used: not if this NIC cannot issue those of `run`, nor if no
+    /// switch acknowledges them (tools.md 4.3).
+    pub fn hrp(&self, run: &RunOptions) -> Setting {
+        let info = self.device.info();
+        let is_excluded = lacks_hrp(info.device_id, info.revision, run);
+        match run.hrp() {
+            Setting::Enabled if is_excluded || self.loopback_mode.is_some() => {
+                Setting::NotApplicable
+            }
+            setting => setting,
+        }
+    }
+
     /// Returns the warnings to print before the run, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
@@ -145,6 +163,12 @@ impl Endpoint {
         if info.retry_handler_eq == 0 {
             warnings.push(format!(
                 "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",
+                info.name
+            ));
+        }
+        if let Some(mode) = &self.loopback_mode {
+            warnings.push(format!(
+                "warning: the link of {} is in loopback mode ({mode}): it reaches no switch, and High Rate Puts are off",
                 info.name
             ));
         }
@@ -164,6 +188,21 @@ impl Endpoint {
         self.lni.close().explain(WHAT)?;
         self.device.close().explain(WHAT)
     }
+}
+
+/// PCI device id of Cassini 1 (libcxi.md 2.2).
+const CASSINI_1: u32 = 0x0501;
+
+/// Last revision of Cassini 1 without high-rate atomic operations on UINT32 (tools.md 4.3).
+const LAST_EARLY_REVISION: u32 = 2;
+
+/// Returns whether a NIC cannot issue the operations of `run` as high-rate puts.
+fn lacks_hrp(device_id: u32, revision: u32, run: &RunOptions) -> bool {
+    let is_early = device_id == CASSINI_1 && revision <= LAST_EARLY_REVISION;
+    is_early
+        && run
+            .atomic
+            .is_some_and(|atomic| atomic.ty == AtomicType::Uint32)
 }
 
 /// Returns the VNI to use with a service: the first one of its list or range. For a service with a

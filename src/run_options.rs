@@ -227,6 +227,16 @@ impl RunOptions {
             .ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
+    /// Returns the atomic operation. Each plan of an atomic tool has one.
+    ///
+    /// # Errors
+    ///
+    /// Options of another tool.
+    pub fn atomic(&self) -> Result<Atomic, Failure> {
+        self.atomic
+            .ok_or_else(|| Failure::environment("the run has no atomic operation"))
+    }
+
     /// Returns whether immediate data commands are used: they do not reach matching entries
     /// (nic.md 11.6).
     pub fn idc(&self) -> Setting {

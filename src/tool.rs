@@ -173,6 +173,24 @@ impl Tool {
         self.options().any(|own| own == option)
     }
 
+    /// Returns the title of the column with the rate of packets, in millions per second.
+    pub fn rate_column(&self) -> &'static str {
+        if self.measures_atomic_rate() {
+            "OpRate[M/s]"
+        } else {
+            "PktRate[Mpkt/s]"
+        }
+    }
+
+    /// Returns the width of the labels of the summary (tools.md 9.1).
+    pub fn label_width(&self) -> usize {
+        if self.measures_atomic_rate() { 16 } else { 17 }
+    }
+
+    fn measures_atomic_rate(&self) -> bool {
+        self.measures_bandwidth() && self.defaults.atomic.is_some()
+    }
+
     /// Returns whether the tool measures bandwidth. Other tools measure latency.
     pub fn measures_bandwidth(&self) -> bool {
         self.defaults.lists.is_some()

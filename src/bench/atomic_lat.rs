@@ -9,23 +9,15 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::common::atomics::{self, ELEMENT};
 use super::common::{
-    Command, Completion, Entry, IdcContext, Initiator, Match, NotIssued, OneEnd, Operands, Reports,
-    Target, defaults, initial_target, measure,
+    Command, Completion, Initiator, NotIssued, OneEnd, Operands, defaults, measure,
 };
-use crate::advice::Explain;
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
-use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
-
-/// Length of the server's buffer, and offset of the fetched value in the client's buffer, in bytes.
-const ELEMENT: u64 = 64;
-
-/// Match bits of operations and entry (tools.md 3.4).
-const MATCH_BITS: u64 = 1;
 
 const OPERATION: &str = "atomic operation";
 const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
@@ -79,7 +71,7 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(target(endpoint, peer, run)?),
+            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run.atomic()?, 1)?),
         })
     }
 
@@ -89,43 +81,13 @@ impl Benchmark for Bench {
 }
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let fetching = atomic(run)?.fetching;
-    let length = if fetching { 2 * ELEMENT } else { ELEMENT };
-    let mut initiator = Initiator::new(endpoint, peer, Buffer::small(length))?;
+    let atomic = run.atomic()?;
+    let buffer = atomics::initiator_buffer(atomic, 1);
+    let mut initiator = Initiator::new(endpoint, peer, buffer)?;
     if run.idc().is_on() {
-        initiator.set_idc_context(IdcContext {
-            restricted: run.restricted().is_on(),
-            fetching,
-            silent: false,
-            counter: None,
-        })?;
+        initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
     }
     Ok(initiator)
-}
-
-fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-    let atomic = atomic(run)?;
-    let matching = atomic.matching.then_some(Match {
-        initiator: 0,
-        bits: MATCH_BITS,
-        ignored: 0,
-    });
-    let contents = initial_target(atomic).to_le_bytes();
-    let entry = Entry {
-        put: true,
-        get: atomic.fetching,
-        matching,
-        reports: Reports::Nothing,
-        relaxed: true,
-        buffer_id: 0,
-    };
-    Target::new(
-        endpoint,
-        peer.portal,
-        Buffer::small(ELEMENT),
-        &contents,
-        entry,
-    )
 }
 
 impl OneSidedLatency for Bench {
@@ -136,7 +98,7 @@ impl OneSidedLatency for Bench {
         repeat: R,
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
-        let atomic = atomic(run)?;
+        let atomic = run.atomic()?;
         let completion = Completion {
             event: if atomic.fetching {
                 EventType::REPLY
@@ -147,7 +109,8 @@ impl OneSidedLatency for Bench {
         };
         let operands = Operands::new(atomic);
         if run.idc().is_on() {
-            let command = idc_command(initiator, atomic, operands);
+            let result = result(initiator, atomic);
+            let command = atomics::idc_command(initiator, atomic, operands, result);
             // The size of the command is part of the type of the loop.
             if idc_amo_words(&command, atomic.fetching) == SMALL {
                 let amo = IdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
@@ -163,38 +126,17 @@ impl OneSidedLatency for Bench {
     }
 }
 
-/// Returns the atomic operation of the run. Each plan of this tool has one.
-fn atomic(run: &RunOptions) -> Result<Atomic, Failure> {
-    run.atomic
-        .ok_or_else(|| Failure::environment("the run has no atomic operation"))
-}
-
 /// Words of an immediate command in the small and in the large form (nic.md 3.7).
 const SMALL: usize = 4;
 const LARGE: usize = 8;
 
-/// Returns the immediate command of the first operation.
-fn idc_command(initiator: &Initiator, atomic: Atomic, operands: Operands) -> IdcAmoCmd {
-    let mut command = IdcAmoCmd::new();
-    command
-        .set_dfa(initiator.dfa())
-        .set_atomic_op(atomic.op as u8)
-        .set_cswap_op(atomic.cswap as u8)
-        .set_atomic_type(atomic.ty as u8);
+/// Returns the local address of the fetched value, behind operand 1.
+fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
     if atomic.fetching {
-        command.set_local_addr(initiator.buffer.iova(ELEMENT as usize));
+        initiator.buffer.iova(ELEMENT as usize)
+    } else {
+        0
     }
-    set_operands(&mut command, operands);
-    command
-}
-
-fn set_operands(command: &mut IdcAmoCmd, operands: Operands) {
-    let (first, second) = (words(operands.first), words(operands.second));
-    command
-        .set_op1_word1(first[0])
-        .set_op1_word2(first[1])
-        .set_op2_word1(second[0])
-        .set_op2_word2(second[1]);
 }
 
 /// An operation with both operands in the command.
@@ -233,7 +175,7 @@ impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
     #[inline]
     fn advance(&mut self, transmit: &TransmitQueue, _: &mut MemoryRegion) -> Result<(), Failure> {
         self.operands.advance();
-        set_operands(&mut self.command, self.operands);
+        atomics::set_operands(&mut self.command, self.operands);
         let prepared = transmit.prepare_idc_amo(&self.command, self.fetching);
         self.prepared = prepared.nic(NOT_ISSUED)?;
         Ok(())
@@ -255,27 +197,9 @@ impl DmaAmo {
         atomic: Atomic,
         operands: Operands,
     ) -> Result<Self, Failure> {
-        let mut command = DmaAmoCmd::new();
-        command
-            .set_index_ext(initiator.index_ext())
-            .set_lac(initiator.buffer.lac())
-            .set_event_send_disable(true)
-            .set_restricted(run.restricted().is_on())
-            .set_dfa(initiator.dfa())
-            .set_eq(initiator.events.number())
-            .set_atomic_op(atomic.op as u8)
-            .set_cswap_op(atomic.cswap as u8)
-            .set_atomic_type(atomic.ty as u8)
-            .set_local_read_addr(initiator.buffer.iova(0));
-        if atomic.fetching {
-            command
-                .set_write_lac(initiator.buffer.lac())
-                .set_local_write_addr(initiator.buffer.iova(ELEMENT as usize));
-        }
-        if atomic.matching {
-            command.set_match_bits(MATCH_BITS);
-        }
-        set_memory_operands(&mut command, &mut initiator.buffer, operands)?;
+        let result = result(initiator, atomic);
+        let command = atomics::dma_command(initiator, run, atomic, operands, result);
+        atomics::set_first_operand(&initiator.buffer, operands, 1)?;
         let prepared = initiator
             .transmit
             .prepare_dma_amo(&command, atomic.fetching);
@@ -301,30 +225,12 @@ impl Command<16> for DmaAmo {
         buffer: &mut MemoryRegion,
     ) -> Result<(), Failure> {
         self.operands.advance();
-        set_memory_operands(&mut self.command, buffer, self.operands)?;
+        atomics::set_first_operand(buffer, self.operands, 1)?;
+        atomics::set_second_operand(&mut self.command, self.operands);
         let prepared = transmit.prepare_dma_amo(&self.command, self.fetching);
         self.prepared = prepared.nic(NOT_ISSUED)?;
         Ok(())
     }
-}
-
-/// Stores operand 1 in the buffer and operand 2 in the command.
-#[inline]
-fn set_memory_operands(
-    command: &mut DmaAmoCmd,
-    buffer: &mut MemoryRegion,
-    operands: Operands,
-) -> Result<(), Failure> {
-    let copied = buffer.copy_in(0, &operands.first.to_le_bytes());
-    copied.explain("cannot set the operand")?;
-    let second = words(operands.second);
-    command.set_op2_word1(second[0]).set_op2_word2(second[1]);
-    Ok(())
-}
-
-/// Returns the two words of a value in a command, the low one first.
-fn words(value: u128) -> [u64; 2] {
-    [value as u64, (value >> 64) as u64]
 }
 
 #[cfg(test)]

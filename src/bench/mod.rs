@@ -1,6 +1,7 @@
 //! The benchmarks: one file for each transaction type. `tools.rs` registers them as tools.
 
 pub mod api;
+pub(crate) mod atomic_bw;
 pub(crate) mod atomic_lat;
 pub mod common;
 pub(crate) mod read_bw;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::api::{OneSidedLatency, Peer, RepeatTransaction, Transaction};
+use super::api::{Benchmark, Lists, Peer, RepeatLists, RepeatTransaction, Transaction};
 use super::common::PORTAL_INDEX;
 use crate::backend;
 use crate::cli::{self, Request};
@@ -30,7 +30,7 @@ pub fn endpoint(plan: &Plan) -> Endpoint {
 }
 
 /// Returns the resources of client and server of `B`, on one endpoint.
-pub fn both_ends<B: OneSidedLatency>(
+pub fn both_ends<B: Benchmark>(
     endpoint: &Endpoint,
     run: &RunOptions,
 ) -> (B::Resources, B::Resources) {
@@ -56,6 +56,23 @@ impl RepeatTransaction for Times {
         let mut policy = WaitPolicy::new(&Alone);
         for _ in 0..self.0 {
             transaction.iterate(&MonotonicRaw, &mut policy)?;
+        }
+        Ok(())
+    }
+}
+
+/// Repeats the lists of all pairs this many times.
+pub struct TimesLists(pub u64);
+
+impl RepeatLists for TimesLists {
+    type Output = ();
+
+    fn run(self, pairs: &mut [impl Lists]) -> Result<(), Failure> {
+        for lists in pairs {
+            while lists.issued() < self.0 {
+                lists.step()?;
+            }
+            assert!(!lists.are_under_way()?);
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ fn initiator(
     let list_size = run.lists()?.list_size.into();
     let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
     memory::fill_numbered(&lists.initiator.buffer, peer.supervisor)?;
-    if run.hrp().is_on() {
+    if endpoint.hrp(run).is_on() {
         lists.allow_high_rate(endpoint)?;
     }
     if run.use_idc {

@@ -35,6 +35,17 @@ impl Machine {
         Some(address.trim().to_owned())
     }
 
+    /// Returns the loopback mode of a NIC's link, if it is in one: `port/loopback` of Cassini 1,
+    /// `link/config/loopback` of Cassini 2 (health.md 2.1).
+    pub fn loopback_mode(&self, device: &str) -> Option<String> {
+        let port = format!("sys/class/cxi/{device}/device/port");
+        let mode = self
+            .read(format!("{port}/loopback"))
+            .or_else(|| self.read(format!("{port}/0/link/config/loopback")))?;
+        let mode = mode.trim();
+        (!matches!(mode, "" | "off" | "disabled")).then(|| mode.to_owned())
+    }
+
     /// Returns the CPUs of a NUMA node, in order.
     pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
         let text = self.read(format!("{NODES}/node{node}/cpulist"));

@@ -92,7 +92,7 @@ pub static COLUMNS: &[Column] = &[
         .compared(),
     Column::metric(Metric::PacketRate)
         .csv("packet_rate_packets_per_s")
-        .results("PktRate[Mpkt/s]", 15, 6)
+        .results("", 15, 6)
         .compared(),
     Column::fact("expectations_met", expectations_met),
     Column::fact("error", |run, _| {
@@ -180,6 +180,7 @@ pub fn header(tool: &Tool, table: Table) -> String {
     of_table(tool, table).fold(tool.size_column.to_owned(), |header, (column, form)| {
         let title = match column.value {
             Value::Count => tool.operations,
+            Value::Metric(Metric::PacketRate) => tool.rate_column(),
             _ => form.title,
         };
         format!(

@@ -108,8 +108,8 @@ fn options(plan: &Plan) -> Options {
         lists: run.lists.map(|lists| ListOptions {
             list_size: lists.list_size,
             bidirectional: lists.bidirectional,
-            buf_sz_bytes: lists.max_buffer,
-            buf_align_bytes: lists.alignment,
+            buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
+            buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
         }),
         expect: plan
             .outputs

@@ -202,7 +202,7 @@ pub struct Options {
     pub cpu: Option<String>,
     /// --report-all: whether each sample was printed.
     pub report_all: Option<bool>,
-    /// The operation of atomic-lat.
+    /// The operation of an atomic tool.
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
@@ -210,7 +210,7 @@ pub struct Options {
     pub expect: Vec<String>,
 }
 
-/// The operation of atomic-lat.
+/// The operation of an atomic tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtomicOptions {
@@ -233,12 +233,12 @@ pub struct AtomicOptions {
 pub struct ListOptions {
     /// --list-size: operations per iteration.
     pub list_size: u16,
-    /// --bidirectional: whether both sides send.
+    /// --bidirectional: whether both sides issue operations.
     pub bidirectional: bool,
     /// --buf-sz: largest buffer, in bytes.
-    pub buf_sz_bytes: u64,
+    pub buf_sz_bytes: Option<u64>,
     /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
-    pub buf_align_bytes: u64,
+    pub buf_align_bytes: Option<u64>,
 }
 
 /// The clock that measured.

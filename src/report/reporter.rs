@@ -162,6 +162,7 @@ impl Reporter {
             svc_id: summary.svc_id,
         });
         if let Some(options) = &mut self.outcome.options {
+            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
             let (own, peer) = (summary.own.gpus, summary.peer_gpus);
             options.gpu_type = own.kind.map(|kind| kind.to_string());

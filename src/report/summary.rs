@@ -35,6 +35,8 @@ pub struct Summary<'a> {
     pub peer_gpus: OnGpus,
     /// Number of GPUs that this side has found; 0 if it uses none.
     pub gpu_count: u32,
+    /// Whether this side uses high-rate puts.
+    pub hrp: Setting,
     /// The CPUs that this thread is confined to; empty if it may use all.
     pub cpus: &'a [u32],
 }
@@ -59,26 +61,31 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let need = Need::of(tool, run, &[summary.side], own.gpus);
     separator(out, tool)?;
     writeln!(out, "    {}", tool.title)?;
-    line(out, "Device", summary.device)?;
-    line(out, "Service ID", summary.svc_id)?;
+    let mut block = Block {
+        out,
+        label_width: tool.label_width(),
+    };
+    let block = &mut block;
+    block.line("Device", summary.device)?;
+    block.line("Service ID", summary.svc_id)?;
     let has_buffers = tool.takes(Opt::Size);
     if has_buffers {
-        buffers(out, summary)?;
+        buffers(block, summary)?;
     }
     match run.duration_s {
         Some(seconds) => {
-            line(out, "Test Type", "Duration")?;
-            line(out, "Duration", format_args!("{seconds} seconds"))?;
+            block.line("Test Type", "Duration")?;
+            block.line("Duration", format_args!("{seconds} seconds"))?;
         }
         None => {
-            line(out, "Test Type", "Iteration")?;
-            line(out, "Iterations", run.iters)?;
+            block.line("Test Type", "Iteration")?;
+            block.line("Iterations", run.iters)?;
         }
     }
     if tool.takes(Opt::Warmup) {
-        line(out, "Warmup Iters", run.warmup)?;
+        block.line("Warmup Iters", run.warmup)?;
         let gap = format_args!("{} microseconds", run.gap_us);
-        line(out, "Inter-Iter Gap", gap)?;
+        block.line("Inter-Iter Gap", gap)?;
     }
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching {
@@ -86,53 +93,52 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         } else {
             "NON-FETCHING"
         };
-        line(
-            out,
+        block.line(
             "Atomic Op",
             format_args!("{fetching} {}", atomic.operation()),
         )?;
-        line(out, "Atomic Type", atomic.ty)?;
+        block.line("Atomic Type", atomic.ty)?;
     } else if run.min_size == run.max_size {
-        line(out, &format!("{} Size", tool.operation), run.min_size)?;
+        block.line(&format!("{} Size", tool.operation), run.min_size)?;
     } else {
-        line(out, &format!("Min {} Size", tool.operation), run.min_size)?;
-        line(out, &format!("Max {} Size", tool.operation), run.max_size)?;
+        block.line(&format!("Min {} Size", tool.operation), run.min_size)?;
+        block.line(&format!("Max {} Size", tool.operation), run.max_size)?;
     }
     if let Some(lists) = run.lists {
-        line(out, "List Size", lists.list_size)?;
+        block.line("List Size", lists.list_size)?;
     }
     if tool.takes(Opt::NoHrp) {
-        line(out, "HRP", run.hrp())?;
+        block.line("HRP", summary.hrp)?;
     }
     if tool.takes(Opt::NoIdc) {
-        line(out, "IDC", run.idc())?;
+        block.line("IDC", run.idc())?;
     }
     if let Some(atomic) = run.atomic {
-        line(out, "Matching LEs", Setting::from(atomic.matching))?;
+        block.line("Matching LEs", Setting::from(atomic.matching))?;
     }
     // The user's documents show it neither in write-lat nor in read-lat.
     let is_shown = tool.measures_bandwidth() || run.atomic.is_some();
     if tool.takes(Opt::Unrestricted) && is_shown {
-        line(out, "Restricted", run.restricted())?;
+        block.line("Restricted", run.restricted())?;
     }
     if tool.takes(Opt::NoLl) {
-        line(out, "LL Cmd Launch", Setting::from(run.use_ll))?;
+        block.line("LL Cmd Launch", Setting::from(run.use_ll))?;
     }
     if tool.takes(Opt::ReportAll) {
         let reported = if run.report_all { "All" } else { "Summary" };
-        line(out, "Results Reported", reported)?;
+        block.line("Results Reported", reported)?;
     }
     if let Some(lists) = run.lists {
-        lists_and_buffers(out, lists, need.allocated())?;
+        direction_and_buffers(block, tool, lists, need.allocated())?;
     }
     if has_buffers {
         match need.huge_pages() {
             // All buffers of this side lie on GPUs.
-            None if run.huge_page.is_some() => line(out, "Hugepages", Setting::NotApplicable)?,
-            None => line(out, "Hugepages", Setting::Disabled)?,
+            None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable)?,
+            None => block.line("Hugepages", Setting::Disabled)?,
             Some((size, count)) => {
                 let pages = format_args!("Enabled ({size} - {count} pages)");
-                line(out, "Hugepages", pages)?;
+                block.line("Hugepages", pages)?;
             }
         }
     }
@@ -141,37 +147,37 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         vni,
         ..
     } = *own;
-    line(
-        out,
+    block.line(
         &format!("Local ({here})"),
         format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"),
     )?;
     let loopback = if peer.nic == nic { " (loopback)" } else { "" };
     let FabricAddress { nic, pid } = *peer;
-    line(
-        out,
+    block.line(
         &format!("Remote ({there})"),
         format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
     )?;
     if summary.simulated {
-        line(
-            out,
-            "Platform",
-            "software NIC (no Cassini hardware involved)",
-        )?;
+        block.line("Platform", "software NIC (no Cassini hardware involved)")?;
     }
-    gpus(out, summary)
+    gpus(block, summary)
 }
 
-/// Writes the lines of a bandwidth tool about lists and buffers. A buffer takes `used` bytes.
-fn lists_and_buffers(out: &mut impl Write, lists: ListOptions, used: u64) -> io::Result<()> {
-    line(out, "Bidirectional", Setting::from(lists.bidirectional))?;
-    line(
-        out,
-        "Max RDMA Buf",
-        format_args!("{} ({used} used)", lists.max_buffer),
-    )?;
-    line(out, "RDMA Buf Align", lists.alignment)
+/// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used` bytes
+/// each.
+fn direction_and_buffers(
+    block: &mut Block<impl Write>,
+    tool: &Tool,
+    lists: ListOptions,
+    used: u64,
+) -> io::Result<()> {
+    block.line("Bidirectional", Setting::from(lists.bidirectional))?;
+    if !tool.takes(Opt::BufSz) {
+        return Ok(());
+    }
+    let buffer = format_args!("{} ({used} used)", lists.max_buffer);
+    block.line("Max RDMA Buf", buffer)?;
+    block.line("RDMA Buf Align", lists.alignment)
 }
 
 /// The memory of a buffer: of the system, or of the GPU with this index.
@@ -187,7 +193,7 @@ impl fmt::Display for Memory {
 }
 
 /// Writes in which memory both sides have the buffers that the run uses (tools.md 9.1).
-fn buffers(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn buffers(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
     let lists = summary.run.lists;
     let both = lists.is_some_and(|lists| lists.bidirectional);
     let (client, server) = match summary.side {
@@ -200,34 +206,46 @@ fn buffers(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     } else {
         (&[Use::Transmit], &[Use::Receive])
     };
-    host(out, "Client", client, client_uses)?;
-    host(out, "Server", server, server_uses)
+    host(block, "Client", client, client_uses)?;
+    host(block, "Server", server, server_uses)
 }
 
-fn host(out: &mut impl Write, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {
+fn host(block: &mut Block<impl Write>, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {
     for use_ in uses {
         let direction = match use_ {
             Use::Transmit => "TX",
             Use::Receive => "RX",
         };
-        line(
-            out,
-            &format!("{name} {direction} Mem"),
-            Memory(gpus.of(*use_)),
-        )?;
+        block.line(&format!("{name} {direction} Mem"), Memory(gpus.of(*use_)))?;
     }
     let on_gpu = uses.iter().any(|use_| gpus.of(*use_).is_some());
     match gpus.kind {
-        Some(kind) if on_gpu => line(out, &format!("{name} GPU Type"), kind),
+        Some(kind) if on_gpu => block.line(&format!("{name} GPU Type"), kind),
         _ => Ok(()),
     }
 }
 
 /// Writes how many GPUs this side has found, if it uses any.
-fn gpus(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn gpus(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
     match summary.gpu_count {
         0 => Ok(()),
-        count => writeln!(out, "Found {count} GPU(s)"),
+        count => writeln!(block.out, "Found {count} GPU(s)"),
+    }
+}
+
+/// Lines of labels and values.
+struct Block<'a, W> {
+    out: &'a mut W,
+    label_width: usize,
+}
+
+impl<W: Write> Block<'_, W> {
+    fn line(&mut self, label: &str, value: impl fmt::Display) -> io::Result<()> {
+        writeln!(
+            self.out,
+            "{label:width$}: {value}",
+            width = self.label_width
+        )
     }
 }
 

@@ -121,7 +121,7 @@ mod tests {
     use crate::measure::Recorder;
     use crate::report::outcome::Extent;
     use crate::report::summary::{self, Summary};
-    use crate::run_options::{RunOptions, Side};
+    use crate::run_options::{RunOptions, Setting, Side};
     use crate::tools::TOOLS;
 
     /// The user's document.
@@ -164,6 +164,7 @@ mod tests {
             peer: FabricAddress { nic: other, pid: 0 },
             peer_gpus: OnGpus::NONE,
             gpu_count: 0,
+            hrp: Setting::Disabled,
             cpus: &[],
         }
     }

@@ -276,6 +276,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         peer: agreed.peer,
         gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
         peer_gpus: agreed.peer_gpus,
+        hrp: endpoint.hrp(&agreed.run),
         cpus: &plan.placement.cpus,
     };
     reporter.met(&summary, session.peer())

@@ -47,7 +47,7 @@ pub const SUM: Atomic = Atomic {
 };
 
 /// Lists of the bandwidth tools.
-const LISTS: ListOptions = ListOptions {
+pub const LISTS: ListOptions = ListOptions {
     list_size: 256,
     bidirectional: false,
     max_buffer: 1 << 32,

@@ -1,5 +1,6 @@
 //! Parts that several benchmarks share.
 
+pub mod atomics;
 pub mod defaults;
 mod ends;
 mod initiator;
@@ -21,7 +22,7 @@ pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
 pub use one_end::OneEnd;
-pub use operands::{Operands, initial_target};
+pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};
 pub use portals::{Entry, Match, Portals, Reports};
 pub use put_kind::PutKind;
