@@ -363,7 +363,7 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
-        let kept = repeat(&mut transaction, &clock, schedule, &mut policy, |sample| {
+        let kept = repeat(&mut transaction, &clock, schedule, &mut policy, &mut |sample| {
             samples.push(sample);
             false
         });
