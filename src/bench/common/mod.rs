@@ -1,5 +1,6 @@
 //! Parts that several benchmarks share.
 
+mod atomic_model;
 pub mod atomics;
 pub mod defaults;
 mod ends;
