@@ -60,6 +60,8 @@ pub enum Opt {
     Threads,
     /// `--reverse`
     Reverse,
+    /// `--both-ends`
+    BothEnds,
     /// `--rate`
     Rate,
     /// `--verify`
@@ -114,7 +116,7 @@ pub enum Opt {
 const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
 
 /// Options of bandwidth tools only, after their own ones in the help text.
-const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse];
+const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse, Opt::BothEnds];
 
 /// Options of the run that all tools have and the legacy tools lack.
 const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];

@@ -150,10 +150,29 @@ fn replays_the_documented_option_blocks() {
         ("read-lat", "04000000", 0xff),
         ("send-lat", "06000000", 0xff),
         ("atomic-lat", "06020007", 0),
+        ("write-bw", "03000000", 0xff),
+        ("read-bw", "00000000", 0xff),
         ("send-bw", "02000000", 0xff),
+        ("atomic-bw", "03020007", 0),
     ] {
         assert_eq!(hex(&block(tool, "")[77..81]), used, "{tool}");
         assert_eq!(block(tool, "")[91], gpu_type, "{tool}");
+    }
+    // Iterations, list size, both sizes, maximum and alignment of buffers.
+    for (tool, iters, list, min, max, max_buf, align) in [
+        ("write-bw", 1000, 256, 65536, 65536, 1 << 32, 64),
+        ("read-bw", 1000, 256, 65536, 65536, 1 << 32, 64),
+        ("send-bw", 1000, 256, 65536, 65536, 1 << 32, 64),
+        ("atomic-bw", 10000, 4096, 0, 0, 0, 0),
+    ] {
+        let block = block(tool, "");
+        let number = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"));
+        assert_eq!(
+            [5, 37, 45, 53, 69].map(number),
+            [iters, min, max, max_buf, align],
+            "{tool}"
+        );
+        assert_eq!(u16::from_le_bytes([block[33], block[34]]), list, "{tool}");
     }
 }
 

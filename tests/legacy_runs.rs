@@ -3,6 +3,7 @@
 
 mod harness;
 
+use cxidiag::run_options::Side;
 use harness::legacy::{Run, all};
 use harness::{Fabric, assert_status, stdout};
 
@@ -148,26 +149,30 @@ fn sizes(tool: &str, options: &str) -> usize {
     (power(max) - power(min) + 1) as usize
 }
 
-/// Runs all options of a tool in both roles.
+/// Runs all options of a tool in both roles, side by side: most of the time is spent waiting.
 fn both_roles(tool: &str) {
-    let fabric = Fabric::new();
-    for (_, options, fields) in RUNS.iter().filter(|(name, ..)| *name == tool) {
-        let ended = fabric.against_server(tool, options, None);
-        assert_both_succeed(&ended);
-        // A row for each size and each sample.
-        let table = stdout(&ended.cxidiag);
-        let is_row = |line: &&str| line.starts_with("   ") && line.contains('.');
-        let samples = if options.contains("--report-all") {
-            3
-        } else {
-            0
-        };
-        let rows = table.lines().filter(is_row).count();
-        assert_eq!(rows, sizes(tool, options) + samples, "{options}: {table}");
+    all(&[Side::Client, Side::Server], |fabric, &side| {
+        for (_, options, fields) in RUNS.iter().filter(|(name, ..)| *name == tool) {
+            let ended = fabric.against_legacy(side, tool, (options, fields), None);
+            assert_both_succeed(&ended);
+            if side == Side::Client {
+                assert_table(tool, options, &stdout(&ended.cxidiag));
+            }
+        }
+    });
+}
 
-        assert_both_succeed(&fabric.against_client(tool, fields, None));
-        fabric.assert_nothing_left();
-    }
+/// Fails unless the table has a row for each size and each sample.
+#[track_caller]
+fn assert_table(tool: &str, options: &str, table: &str) {
+    let is_row = |line: &&str| line.starts_with("   ") && line.contains('.');
+    let samples = if options.contains("--report-all") {
+        3
+    } else {
+        0
+    };
+    let rows = table.lines().filter(is_row).count();
+    assert_eq!(rows, sizes(tool, options) + samples, "{options}: {table}");
 }
 
 #[test]
@@ -340,19 +345,24 @@ fn fails_if_the_peer_deviates_in_a_run() {
             "did not answer during the exchange of results within 5 s",
         ),
     ];
-    all(&cases, |fabric, &(tool, at, what, text)| {
-        let (options, fields) = if tool == "send-bw" {
+    let mut cases: Vec<_> = [Side::Client, Side::Server]
+        .into_iter()
+        .flat_map(|side| cases.map(|case| (side, case)))
+        .collect();
+    let waits = |what: &str| what == "silence" || what == "stall";
+    cases.sort_by_key(|(_, (_, _, what, _))| !waits(what));
+    all(&cases, |fabric, &(side, (tool, at, what, text))| {
+        let options = if tool == "send-bw" {
             ("-n 2 -l 4 -s 64", "iters=2 list=4 min=64 max=64")
         } else {
             ("-n 4 --warmup 0", "iters=4 warmup=0")
         };
-        for ended in [
-            fabric.against_server(tool, options, Some((at, what))),
-            fabric.against_client(tool, fields, Some((at, what))),
-        ] {
-            let error = assert_status(&ended.cxidiag, 1);
-            assert!(error.contains(text), "{tool} {at}={what}: {error}");
-            assert!(error.lines().count() <= 2, "{tool} {at}={what}: {error}");
-        }
+        let ended = fabric.against_legacy(side, tool, options, Some((at, what)));
+        let error = assert_status(&ended.cxidiag, 1);
+        assert!(error.contains(text), "{side:?} {tool} {at}={what}: {error}");
+        assert!(
+            error.lines().count() <= 2,
+            "{side:?} {tool} {at}={what}: {error}"
+        );
     });
 }

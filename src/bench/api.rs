@@ -266,6 +266,15 @@ pub trait Bandwidth: Benchmark {
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
+    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC or
+    /// its software counts them; none on a side that is no target. Called after each size, with
+    /// `--both-ends` only.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    fn arrived(resources: &mut Self::Resources, run: &RunOptions) -> Result<Option<u64>, Failure>;
+
     /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
     /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with
     /// [`Self::ANSWERS`].

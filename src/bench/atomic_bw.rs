@@ -77,11 +77,10 @@ impl Benchmark for Bench {
         side: Side,
     ) -> Result<Ends, Failure> {
         let elements = run.lists()?.list_size.into();
-        let atomic = run.atomic()?;
         Ends::set_up(
             Self::part(run, side),
             || initiator(endpoint, peer, run),
-            || atomics::target(endpoint, peer, atomic, elements),
+            || atomics::target(endpoint, peer, run, elements),
         )
     }
 
@@ -144,6 +143,10 @@ impl Bandwidth for Bench {
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
+    }
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(

@@ -29,12 +29,11 @@ fn t10_each_element_and_fetched_value_match_model() {
     let endpoint = endpoint(&plan);
     let mut runs = 0;
     for atomic in combinations() {
-        for flags in 0..32 {
+        for flags in 0..16 {
             let flag = |bit: u32| flags >> bit & 1 == 1;
             let run = RunOptions {
                 use_idc: flag(0),
                 unrestricted: flag(1),
-                use_hrp: flag(4),
                 atomic: Some(Atomic {
                     fetching: flag(2),
                     matching: flag(3),
@@ -65,6 +64,6 @@ fn t10_each_element_and_fetched_value_match_model() {
             runs += 1;
         }
     }
-    assert_eq!(runs, 165 * 32);
+    assert_eq!(runs, 165 * 16);
     endpoint.close().unwrap();
 }

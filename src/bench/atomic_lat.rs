@@ -72,7 +72,7 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run.atomic()?, 1)?),
+            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run, 1)?),
         })
     }
 

@@ -73,7 +73,7 @@ impl Benchmark for Bench {
             Self::part(run, side),
             || ListInitiator::new(endpoint, peer, buffer, list_size, WORDS),
             || {
-                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
+                let target = Target::for_lists(endpoint, peer, run, buffer, &[], ENTRY)?;
                 Numbering::of(run, run.min_size).fill_all(&target.buffer, peer.supervisor)?;
                 Ok(target)
             },
@@ -125,6 +125,10 @@ impl Bandwidth for Bench {
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
+    }
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(

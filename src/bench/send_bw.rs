@@ -273,6 +273,12 @@ impl Benchmark for Bench {
 impl Bandwidth for Bench {
     const ANSWERS: bool = true;
 
+    fn arrived(resources: &mut Resources, run: &RunOptions) -> Result<Option<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        let received = resources.progress.lists_received * list_size;
+        Ok(resources.part.is_target().then_some(received))
+    }
+
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
     }
@@ -383,6 +389,8 @@ struct Progress {
     unfetched: bool,
     /// Events of rendezvous messages beyond those of complete lists.
     message_events: u64,
+    /// Lists of the peer that have arrived.
+    lists_received: u64,
 }
 
 /// One side's part in the iterations of one size.
@@ -557,6 +565,7 @@ impl<S: Sending> Lists for Messages<'_, S> {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
                 if part.is_target() {
+                    self.resources.progress.lists_received += 1;
                     if self.resources.rendezvous.is_some() {
                         self.resources.progress.message_events -=
                             EVENTS_PER_MESSAGE * self.walk.list_size();

@@ -73,7 +73,7 @@ impl Benchmark for Bench {
         Ends::set_up(
             Self::part(run, side),
             || initiator(endpoint, peer, run),
-            || Target::new(endpoint, peer.portal, Buffer::full(run), &[], ENTRY),
+            || Target::for_lists(endpoint, peer, run, Buffer::full(run), &[], ENTRY),
         )
     }
 
@@ -146,6 +146,10 @@ impl Bandwidth for Bench {
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
+    }
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(

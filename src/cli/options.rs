@@ -81,7 +81,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 50] = [
+pub static OPTIONS: [OptionDef; 51] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -627,6 +627,26 @@ pub static OPTIONS: [OptionDef; 50] = [
         },
         set: |typed, _| {
             typed.run.extensions.reverse = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::BothEnds,
+        short: None,
+        long: "both-ends",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Show each side's own view after the table".into(),
+        manual: |_| {
+            "Show, in one table after the results, what each side has seen itself: operations issued \
+             and arrived, time, bandwidths in both directions, and the CPU time of its first measuring \
+             thread. Arrived operations are counted by the NIC of the target, in `send-bw` by its \
+             software. The peer must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.both_ends = true;
             Ok(())
         },
     },

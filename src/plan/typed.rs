@@ -114,6 +114,11 @@ impl Typed {
                 "--reverse and --bidirectional exclude each other: both sides issue operations already",
             ));
         }
+        if extensions.reverse && self.outputs.interval.is_some() {
+            return Err(Failure::usage(
+                "--reverse and --interval exclude each other: intervals show what the client issues",
+            ));
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
 use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
+use crate::run_options::Side;
 use crate::tool::Tool;
 
 /// Writes a line for each size whose rate was not reached.
@@ -153,6 +154,65 @@ pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) 
     }
     let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
     let lines = table::lines(rows, &[Align::Right; 5]);
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
+}
+
+/// Writes each side's own view of each size, if the sides have exchanged them; `side` writes.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn both_ends(
+    out: &mut impl Write,
+    tool: &Tool,
+    side: Side,
+    results: &[SizeResult],
+) -> io::Result<()> {
+    let titles = [
+        tool.size_column,
+        "Side",
+        "Issued",
+        "Arrived",
+        "Time[s]",
+        "Out[MB/s]",
+        "In[MB/s]",
+        "CPU[%]",
+    ];
+    let names = match side {
+        Side::Client => ["client", "server"],
+        Side::Server => ["server", "client"],
+    };
+    let mut rows = Vec::new();
+    for result in results {
+        let Some(bandwidth) = &result.bandwidth else {
+            continue;
+        };
+        let views = [bandwidth.own_view, bandwidth.peer_view];
+        for (name, view) in names.iter().zip(views) {
+            let Some(view) = view else { continue };
+            let elapsed = view.elapsed_us.max(1) as f64;
+            let size = result.size_bytes as f64;
+            let rate = |count: u64| format!("{:.2}", count as f64 * size / elapsed);
+            rows.push(vec![
+                result.size_bytes.to_string(),
+                (*name).to_owned(),
+                view.issued.to_string(),
+                view.arrived.map_or("-".into(), |count| count.to_string()),
+                format!("{:.3}", elapsed / 1e6),
+                rate(view.issued),
+                view.arrived.map_or("-".into(), rate),
+                format!("{:.1}", 100.0 * view.cpu_us as f64 / elapsed),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let lines = table::lines(rows, &[Align::Right; 8]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }

@@ -115,6 +115,7 @@ fn options(plan: &Plan) -> Options {
             pairs: run.extensions.pairs,
             threads: run.extensions.threads,
             reverse: run.extensions.reverse,
+            both_ends: run.extensions.both_ends,
         }),
         interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
         expect: plan

@@ -115,9 +115,8 @@ pub struct Series {
     begun: u64,
     last: Reading,
     next_end: u64,
-    rows: Vec<Interval>,
-    /// Those of the rows that are not too short.
-    long: Vec<Figures>,
+    /// The intervals, and whether each takes at least half a length.
+    rows: Vec<(Interval, bool)>,
 }
 
 impl Series {
@@ -131,7 +130,6 @@ impl Series {
             next_end: first.at + length.as_nanos() as u64,
             last: first,
             rows: Vec::new(),
-            long: Vec::new(),
         }
     }
 
@@ -144,14 +142,12 @@ impl Series {
             figures: self.last.figures_until(&reading, self.size),
         };
         let length = self.length.as_nanos() as u64;
-        if reading.at - self.last.at >= length / 2 {
-            self.long.push(interval.figures);
-        }
+        let is_long = reading.at - self.last.at >= length / 2;
         // At least half an interval away: a late reading makes no short interval.
         let least = reading.at - self.begun + length / 2;
         self.next_end = self.begun + least.div_ceil(length) * length;
         self.last = reading;
-        self.rows.push(interval);
+        self.rows.push((interval, is_long));
         interval
     }
 
@@ -167,12 +163,18 @@ impl Series {
 
     /// Returns the intervals with their minimum, 5th percentile and maximum.
     pub fn finish(self) -> Intervals {
+        let long = self.rows.iter().filter(|(_, is_long)| *is_long);
+        let figures: Vec<Figures> = long.map(|(interval, _)| interval.figures).collect();
         Intervals {
             interval_s: self.length.as_secs_f64(),
-            min: of_each_figure(&self.long, |_| 1),
-            p5: of_each_figure(&self.long, |count| Percentile::P5.rank(count)),
-            max: of_each_figure(&self.long, |count| count),
-            rows: self.rows,
+            min: of_each_figure(&figures, |_| 1),
+            p5: of_each_figure(&figures, |count| Percentile::P5.rank(count)),
+            max: of_each_figure(&figures, |count| count),
+            rows: self
+                .rows
+                .into_iter()
+                .map(|(interval, _)| interval)
+                .collect(),
         }
     }
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::intervals::Intervals;
 use crate::error::Failure;
-use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
+use crate::measure::{
+    self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
+};
 use crate::plan::expect::{Expectation, Metric};
 use crate::rate::{Kept, Rate};
 
@@ -260,6 +262,9 @@ pub struct ListOptions {
     /// --reverse: whether the server issues the operations.
     #[serde(default)]
     pub reverse: bool,
+    /// --both-ends: whether each side's own view is shown.
+    #[serde(default)]
+    pub both_ends: bool,
 }
 
 /// Returns the number of pairs and threads in documents that do not have them.
@@ -470,6 +475,39 @@ pub struct BandwidthResult {
     /// The results of each pair of queues; null without --pairs.
     #[serde(default)]
     pub pairs: Option<Vec<PairResult>>,
+    /// This side's own view; null without --both-ends.
+    #[serde(default)]
+    pub own_view: Option<ViewResult>,
+    /// The peer's own view; null without --both-ends.
+    #[serde(default)]
+    pub peer_view: Option<ViewResult>,
+}
+
+/// One side's own view of a size.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ViewResult {
+    /// Number of operations that the side issued.
+    pub issued: u64,
+    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted them;
+    /// null on a side that is no target.
+    pub arrived: Option<u64>,
+    /// Time from the first barrier to the end of the side's part, in microseconds. A side without a
+    /// part of its own waits for the peer's.
+    pub elapsed_us: u64,
+    /// CPU time of the first measuring thread in this time, in microseconds.
+    pub cpu_us: u64,
+}
+
+impl From<SideView> for ViewResult {
+    fn from(view: SideView) -> Self {
+        Self {
+            issued: view.issued,
+            arrived: view.arrived,
+            elapsed_us: view.elapsed_us,
+            cpu_us: view.cpu_us,
+        }
+    }
 }
 
 /// The result of one pair of queues.
@@ -601,6 +639,8 @@ impl SizeResult {
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
                 pairs: None,
+                own_view: None,
+                peer_view: None,
             }),
             verified_bytes: None,
             rate: None,

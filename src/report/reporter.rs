@@ -20,16 +20,18 @@ use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, Until};
+use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
 use crate::rate::{Kept, Rate};
+use crate::run_options::Side;
 use crate::tool::Tool;
 
 /// The text and the documents of one run.
 pub struct Reporter {
     tool: &'static Tool,
+    side: Side,
     program: String,
     outputs: Outputs,
     /// The limit of the medians.
@@ -68,6 +70,8 @@ pub struct MeasuredBandwidth {
     pub rates: Rates,
     /// The counts of both sides with each pair, this side first, and its rates.
     pub pairs: Vec<([SideResult; 2], Rates)>,
+    /// Each side's own view, this side first, with `--both-ends`.
+    pub views: Option<[SideView; 2]>,
     /// The operations that the text shows; none on a server that issues none.
     pub count: Option<u64>,
     /// Whether the peer's part of a bidirectional run is missing.
@@ -80,6 +84,10 @@ impl MeasuredBandwidth {
         result.count = self.count.unwrap_or(self.sides[0].count);
         if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
             bandwidth.pairs = Some(PairResult::of(&self.pairs));
+        }
+        if let (Some(bandwidth), Some(views)) = (&mut result.bandwidth, self.views) {
+            bandwidth.own_view = Some(views[0].into());
+            bandwidth.peer_view = Some(views[1].into());
         }
         result
     }
@@ -101,6 +109,10 @@ impl Reporter {
         let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
             tool: plan.tool,
+            side: match plan.role {
+                Role::Server => Side::Server,
+                _ => Side::Client,
+            },
             program: plan.program.clone(),
             outputs,
             until: plan.until,
@@ -511,6 +523,7 @@ impl Reporter {
             extra::medians(out, self.tool, &self.outcome.results)?;
         }
         extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
+        extra::both_ends(out, self.tool, self.side, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {

@@ -11,7 +11,7 @@ use super::threads::Measurement;
 use crate::advice::{Situation, remedy};
 use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
-use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, WaitPolicy};
+use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::rate::{Kept, Period};
 use crate::run_options::RunOptions;
@@ -42,7 +42,8 @@ pub fn measure<B: Bandwidth>(
     };
     let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
-        return wait_for_peer(&control, pairs.len(), results);
+        wait_for_peer(&control, pairs.len(), results)?;
+        return exchange_views::<B>(context, pairs, results);
     }
     let measuring = Loop {
         control: &control,
@@ -58,9 +59,35 @@ pub fn measure<B: Bandwidth>(
         cpus: context.cpus,
         // A side that only answers follows the peer.
         period: period.filter(|_| part.issues()),
-        results,
+        results: &mut *results,
     };
-    B::measure(pairs, run, size, measuring)
+    B::measure(pairs, run, size, measuring)?;
+    exchange_views::<B>(context, pairs, results)
+}
+
+/// Exchanges each side's own view of the size, with `--both-ends`.
+fn exchange_views<B: Bandwidth>(
+    context: &Context<'_>,
+    pairs: &mut [B::Resources],
+    results: &mut BandwidthResults,
+) -> Result<(), Failure> {
+    if !context.run.extensions.both_ends {
+        return Ok(());
+    }
+    let mut arrived = None;
+    for pair in pairs {
+        if let Some(of_pair) = B::arrived(pair, context.run)? {
+            arrived = Some(arrived.unwrap_or(0) + of_pair);
+        }
+    }
+    let own = SideView {
+        issued: SideResult::of_pairs(&results.own).count,
+        arrived: arrived.map(|arrived| arrived - results.arrived_before),
+        ..results.timed
+    };
+    results.arrived_before = arrived.unwrap_or(0);
+    results.views = Some([own, context.session.views(own)?]);
+    Ok(())
 }
 
 /// Waits while the peer measures: this side issues and answers nothing.
@@ -72,7 +99,9 @@ fn wait_for_peer(
     enter(Phase::PreRun);
     control.barrier(PRE_RUN)?;
     enter(Phase::Measuring);
+    let timer = ViewTimer::start();
     control.barrier(POST_RUN)?;
+    results.timed = timer.view();
     enter(Phase::Results);
     for _ in 0..pairs {
         results.own.push(SideResult::default());
@@ -162,14 +191,17 @@ impl RepeatLists for Loop<'_> {
             cpus: self.cpus,
             period: self.period,
         };
+        let mut timer = ViewTimer::start();
         let begin = || {
             enter(Phase::PreRun);
             control.barrier(PRE_RUN)?;
             enter(Phase::Measuring);
+            timer = ViewTimer::start();
             Ok(())
         };
         let peer_waits = || control.peer_waits();
         let measured = measurement.run(lists, self.policy, begin, &peer_waits);
+        results.timed = timer.view();
         let until_failure =
             (measured.result.is_err() && measured.start > 0).then(|| clock.now() - measured.start);
         results.own = measured

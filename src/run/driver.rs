@@ -190,7 +190,8 @@ fn drive<B: Benchmark, R: Results>(
     let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
     if distinct < cpus.len() {
         let threads = cpus.len();
-        reporter.warn(&format!("{threads} threads share {distinct} CPUs"));
+        let plural = if distinct == 1 { "" } else { "s" };
+        reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
     }
     let watchdog = Watchdog::new(&session, &endpoint, plan);
     // A latency tool has one pair.

@@ -192,6 +192,8 @@ mod tests {
             samples: Some(Samples::new(CLOCK, &mut recorder, None, &mut kept)),
         };
         measurement.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         (recorder.statistics().count(), syncs.get())
     }
 

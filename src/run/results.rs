@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
     ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
-    StabilityCheck, Until,
+    SideView, StabilityCheck, Until,
 };
 use crate::plan::Plan;
 use crate::rate::Kept;
@@ -197,6 +197,12 @@ pub struct BandwidthResults {
     pub gauge: Arc<Gauge>,
     /// How the intended start times of the lists were kept, if there are any.
     pub kept: Option<Kept>,
+    /// This side's times of the size, after its part.
+    pub timed: SideView,
+    /// This side's view and the peer's, with `--both-ends`.
+    pub views: Option<[SideView; 2]>,
+    /// Operations that had arrived before this size.
+    pub arrived_before: u64,
     part: Part,
     side: Side,
     bidirectional: bool,
@@ -212,6 +218,9 @@ impl BandwidthResults {
             peer: Vec::new(),
             gauge: Arc::default(),
             kept: None,
+            timed: SideView::default(),
+            views: None,
+            arrived_before: 0,
             part,
             side,
             bidirectional,
@@ -235,6 +244,7 @@ impl BandwidthResults {
             sides,
             rates: Rates::of(size, sides, doubled),
             pairs: pairs.collect(),
+            views: self.views,
             // A client whose server issues the operations shows the server's.
             count: match self.side {
                 _ if self.part.issues() => Some(sides[0].count),
@@ -255,6 +265,7 @@ impl Results for BandwidthResults {
         self.own.clear();
         self.peer.clear();
         self.kept = None;
+        self.views = None;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }

@@ -189,6 +189,8 @@ mod tests {
             samples: Samples::new(CLOCK, &mut recorder, None, &mut kept),
         };
         asking.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         recorder.statistics().count()
     }
 

@@ -281,6 +281,38 @@ mod tests {
     }
 
     #[test]
+    fn recorder_begins_after_warm_up() {
+        /// Keeps the number of latencies when it was begun, and their number.
+        #[derive(Default)]
+        struct Begun(Vec<u64>, u64);
+
+        impl Record for Begun {
+            fn begin(&mut self) {
+                self.0.push(self.1);
+            }
+
+            fn record(&mut self, _: u64) -> bool {
+                self.1 += 1;
+                false
+            }
+        }
+
+        let mut begun = Begun::default();
+        let mut transaction = RecordingTransaction::default();
+        let supervisor = Watching::peer(true);
+        let mut policy = WaitPolicy::new(&supervisor);
+        let schedule = Schedule {
+            limit: Limit::Iterations(5),
+            warmup: 3,
+            gap: 0,
+            period: None,
+        };
+        let clock = Ticking(Cell::new(0));
+        repeat(&mut transaction, &clock, schedule, &mut policy, &mut begun).unwrap();
+        assert_eq!((begun.0, begun.1), (vec![0], 5));
+    }
+
+    #[test]
     fn t1_waits_for_whole_gap() {
         let gap = 1_000_000;
         let (starts, _) = run(Schedule {

@@ -5,7 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
+
+use cxidiag::run_options::Side;
 
 use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay};
 
@@ -13,12 +16,15 @@ use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay
 const LIMIT: &str = "timeout 60";
 
 /// Our names of the tools, their legacy names and their versions (wire.md 4.1).
-const TOOLS: [(&str, &str, &str); 5] = [
+const TOOLS: [(&str, &str, &str); 8] = [
     ("write-lat", "cxi_write_lat", "2.4.0"),
     ("read-lat", "cxi_read_lat", "2.4.0"),
     ("send-lat", "cxi_send_lat", "2.3.0"),
     ("atomic-lat", "cxi_atomic_lat", "2.4.0"),
+    ("write-bw", "cxi_write_bw", "2.4.0"),
+    ("read-bw", "cxi_read_bw", "2.4.0"),
     ("send-bw", "cxi_send_bw", "2.4.0"),
+    ("atomic-bw", "cxi_atomic_bw", "2.4.0"),
 ];
 
 /// Fields of the option block: name, first byte and length (wire.md 4.2).
@@ -52,19 +58,21 @@ const FIELDS: [(&str, usize, usize); 24] = [
 /// Returns the option block that a legacy tool sends without options (wire.md 4.6), with other values
 /// in these fields: `min=1 max=0x200`.
 pub fn block(tool: &str, fields: &str) -> Vec<u8> {
-    let latency = "iters=100 warmup=10 gap=1000 service=1 port=49194";
+    let common = "service=1 port=49194";
+    let latency = "iters=100 warmup=10 gap=1000";
+    let bandwidth = "iters=1000 list=256 min=65536 max=65536 max_buf=4294967296 align=64";
     let defaults = match tool {
-        "write-lat" | "send-lat" => "min=8 max=8 use=0x06 gpu_type=0xff",
-        "read-lat" => "min=8 max=8 use=0x04 gpu_type=0xff",
-        "atomic-lat" => "use=0x06 op=2 type=7",
-        "send-bw" => {
-            "iters=1000 warmup=0 gap=0 list=256 min=65536 max=65536 max_buf=4294967296 align=64 \
-             use=0x02 gpu_type=0xff"
-        }
+        "write-lat" | "send-lat" => format!("{latency} min=8 max=8 use=0x06 gpu_type=0xff"),
+        "read-lat" => format!("{latency} min=8 max=8 use=0x04 gpu_type=0xff"),
+        "atomic-lat" => format!("{latency} use=0x06 op=2 type=7"),
+        "write-bw" => format!("{bandwidth} use=0x03 gpu_type=0xff"),
+        "read-bw" => format!("{bandwidth} gpu_type=0xff"),
+        "send-bw" => format!("{bandwidth} use=0x02 gpu_type=0xff"),
+        "atomic-bw" => "iters=10000 list=4096 use=0x03 op=2 type=7".to_owned(),
         _ => panic!("{tool}"),
     };
     let mut block = vec![0; 129];
-    for field in format!("{latency} {defaults} {fields}").split_whitespace() {
+    for field in format!("{common} {defaults} {fields}").split_whitespace() {
         let (name, value) = field.split_once('=').expect("a value");
         let value = match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
@@ -309,6 +317,21 @@ impl Fabric {
         self.bounded(script, &args)
     }
 
+    /// Runs one side of cxidiag against the other side of the legacy tool. The client has the options:
+    /// typed, or as fields of its option block. The peer deviates at one of its messages.
+    pub fn against_legacy(
+        &self,
+        side: Side,
+        tool: &str,
+        (options, fields): (&str, &str),
+        deviation: Deviation,
+    ) -> Run {
+        match side {
+            Side::Client => self.against_server(tool, options, deviation),
+            Side::Server => self.against_client(tool, fields, deviation),
+        }
+    }
+
     /// Runs a client of cxidiag against a legacy server, with a deviation at one of its messages.
     pub fn against_server(&self, tool: &str, options: &str, deviation: Deviation) -> Run {
         let server = Server::start(self.python(tool, 0, "", None));
@@ -362,6 +385,10 @@ fn carry_messages(
     let carrying = thread::spawn(move || {
         let (client, _) = listener.accept().expect("a client");
         let server = TcpStream::connect(server).expect("a server");
+        // Otherwise the second piece of each message waits 40 ms for the receipt of the first.
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).expect("a socket");
+        }
         let (peer, cxidiag) = if peer_is_client {
             (client, server)
         } else {
@@ -397,14 +424,23 @@ fn carry(
     })
 }
 
-/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting.
+/// Cases that [`all`] runs at the same time: their processes share the machine, and each must answer
+/// within the time limits of the legacy tools.
+const AT_ONCE: usize = 16;
+
+/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting. Cases
+/// that wait for a time limit come first, so that they do not prolong the whole.
 pub fn all<T: Sync>(cases: &[T], run: impl Fn(&Fabric, &T) + Sync) {
+    let remaining = Mutex::new(cases.iter());
+    let next = || remaining.lock().expect("no panic here").next();
     thread::scope(|scope| {
-        for case in cases {
+        for _ in 0..AT_ONCE.min(cases.len()) {
             scope.spawn(|| {
-                let fabric = Fabric::new();
-                run(&fabric, case);
-                fabric.assert_nothing_left();
+                while let Some(case) = next() {
+                    let fabric = Fabric::new();
+                    run(&fabric, case);
+                    fabric.assert_nothing_left();
+                }
             });
         }
     });

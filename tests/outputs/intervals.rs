@@ -17,8 +17,14 @@ fn stalling(tool: &str, options: &str) -> Output {
     finish(command)
 }
 
+/// Whether `tool` measures bandwidth.
+fn measures_bandwidth(tool: &str) -> bool {
+    let mut all = cxidiag::tools::TOOLS.iter();
+    all.any(|of| of.name == tool && of.measures_bandwidth())
+}
+
 fn stalling_options(tool: &str) -> &'static str {
-    if tool == "send-bw" {
+    if measures_bandwidth(tool) {
         "-l 4"
     } else {
         "--warmup=0 --latency-gap=0"
@@ -47,7 +53,7 @@ fn intervals_of_json_have_all_operations_of_the_result() {
             }
             for row in rows {
                 let is_latency = row["bandwidth_bytes_per_s"].is_null();
-                assert_eq!(is_latency, tool != "send-bw", "{row:#}");
+                assert_eq!(is_latency, !measures_bandwidth(tool), "{row:#}");
                 let has_mean = is_latency && row["count"] != 0;
                 assert_eq!(row["mean_ns"].is_number(), has_mean, "{row:#}");
                 assert_eq!(row["p99_ns"].is_number(), has_mean, "{row:#}");
@@ -85,7 +91,7 @@ fn stall_is_an_interval_without_operations() {
         let stalled = rows.iter().find(|row| row["count"] == 0);
         let stalled = stalled.unwrap_or_else(|| panic!("{tool}: {intervals:#}"));
         assert_eq!(intervals["min"]["count"], 0);
-        if tool == "send-bw" {
+        if measures_bandwidth(tool) {
             assert_eq!(stalled["bandwidth_bytes_per_s"], 0.0);
             assert_eq!(intervals["min"]["bandwidth_bytes_per_s"], 0.0);
         } else {
@@ -201,12 +207,12 @@ fn csv_has_a_row_for_each_interval() {
             end = row[at("interval_end_s")].to_owned();
             let operations: u64 = row[at("count")].parse().unwrap();
             count += operations;
-            let shown = if tool == "send-bw" {
+            let shown = if measures_bandwidth(tool) {
                 "packet_rate_packets_per_s"
             } else {
                 "mean_ns"
             };
-            let is_empty = tool != "send-bw" && operations == 0;
+            let is_empty = !measures_bandwidth(tool) && operations == 0;
             assert_eq!(row[at(shown)].is_empty(), is_empty, "{row:?}");
             assert_eq!(&row[at("max_ns")], "");
         }
@@ -234,7 +240,7 @@ fn running(fabric: &Fabric, tool: &str) -> (Child, BufReader<ChildStdout>, Strin
 
 #[test]
 fn prints_rows_at_once_and_up_to_an_interruption() {
-    for tool in ["write-lat", "send-lat", "send-bw"] {
+    for tool in ["write-lat", "send-lat", "send-bw", "write-bw"] {
         let fabric = Fabric::new();
         let (child, mut output, mut text) = running(&fabric, tool);
         let id = child.id().to_string();
@@ -285,6 +291,17 @@ fn compares_results_with_intervals() {
     let mut command = Command::new(CXIDIAG);
     command.args(["compare", &files[0], &files[1], "--max-regress=1000000%"]);
     assert_success(&finish(command));
+}
+
+/// The client does not see what its server issues.
+#[test]
+fn refuses_intervals_of_the_server() {
+    let output = short("send-bw", &["--interval=1s", "--reverse"]);
+    let errors = assert_status(&output, 2);
+    assert!(
+        errors.contains("--reverse and --interval exclude each other"),
+        "{errors}"
+    );
 }
 
 #[test]

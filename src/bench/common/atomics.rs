@@ -35,9 +35,10 @@ const MATCH_BITS: u64 = 1;
 pub fn target(
     endpoint: &Endpoint,
     peer: Peer<'_>,
-    atomic: Atomic,
+    run: &RunOptions,
     elements: u64,
 ) -> Result<Target, Failure> {
+    let atomic = run.atomic()?;
     let matching = atomic.matching.then_some(Match {
         initiator: 0,
         bits: MATCH_BITS,
@@ -56,7 +57,7 @@ pub fn target(
     element[..value.len()].copy_from_slice(&value);
     let contents = element.repeat(elements as usize);
     let buffer = Buffer::small(ELEMENT * elements);
-    Target::new(endpoint, peer.portal, buffer, &contents, entry)
+    Target::for_lists(endpoint, peer, run, buffer, &contents, entry)
 }
 
 /// Returns the buffer of an initiator: operand 1 of `elements` elements and, if operations fetch,

@@ -20,10 +20,10 @@ use crate::run_options::{MAX_HRP_SIZE, RunOptions};
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
 
-/// Slots in addition to those of a list: for an answer to the peer's list, for a switch of the
-/// profile, which begins at an even slot, and those that the NIC leaves unused (defect T6 of
-/// tools.md).
-pub const FURTHER_SLOTS: u32 = 1 + 3 + 5;
+/// Slots in addition to those of a list: for an answer to the peer's list or a switch of the profile,
+/// which takes three, and those that the NIC leaves unused (defect T6 of tools.md). With the longest
+/// list, the largest queue holds them.
+pub const FURTHER_SLOTS: u32 = 3 + 5;
 
 /// Names of the operations of a list, for messages.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Parts that several benchmarks share.
 
+mod arrivals;
 mod atomic_model;
 pub mod atomics;
 pub mod defaults;
@@ -20,6 +21,7 @@ pub mod rendezvous;
 mod target;
 mod triggered_counter;
 
+pub use arrivals::Arrivals;
 pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
