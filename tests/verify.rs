@@ -147,6 +147,85 @@ fn document_has_checked_bytes_of_right_sizes_only() {
     assert!(bytes[right..].iter().all(Option::is_none), "{bytes:?}");
 }
 
+/// All operations, comparisons and types: see `bench::common::atomics`.
+#[test]
+fn checks_values_that_atomic_tools_change() {
+    let fabric = Fabric::new();
+    for (tool, options, bytes) in [
+        ("atomic-lat", "-n 5", 8),
+        ("atomic-lat", "-n 5 -A swap -T uint16 --no-idc", 2),
+        ("atomic-lat", "-D 1 --fetching", 16),
+        (
+            "atomic-lat",
+            "-n 5 --fetching --matching -A cswap -T uint128",
+            32,
+        ),
+        ("atomic-bw", "-n 5 -l 7", 7 * 8),
+        (
+            "atomic-bw",
+            "-D 1 -l 7 -b --fetching -T float_complex",
+            4 * 7 * 8,
+        ),
+        (
+            "atomic-bw",
+            "-n 5 -l 7 -P 3 --threads=2 --reverse --no-idc",
+            3 * 7 * 8,
+        ),
+    ] {
+        let options = format!("{options} --verify --json --quiet");
+        let document = fabric.loopback(tool, &options);
+        assert_eq!(verified_bytes(&document), [Some(bytes)], "{tool} {options}");
+    }
+}
+
+/// A changed byte of an operand changes the target, and one of a reply the fetched value.
+#[test]
+fn names_wrong_value() {
+    let fabric = Fabric::new();
+    for (tool, receiver, options, place) in [
+        (
+            "atomic-lat",
+            "server",
+            "-n 20",
+            "value 0 of the target buffer",
+        ),
+        ("atomic-bw", "server", "-n 20 -l 4", " of the target buffer"),
+        (
+            "atomic-lat",
+            "client",
+            "-n 20 --fetching",
+            "value 0 of the fetched values",
+        ),
+        (
+            "atomic-bw",
+            "client",
+            "-n 20 -l 4 --fetching",
+            " of the fetched values",
+        ),
+    ] {
+        let faulty = |side| if side == receiver { "" } else { "corrupt=1" };
+        let mut server = fabric.command(&format!("{tool} -p 0 -d soft0"));
+        server.env("CXIDIAG_FAULTS", faulty("server"));
+        let server = Server::start(server);
+        let options = format!("-d soft1 --verify {options}");
+        let mut client = fabric.client_command(tool, &server, &options);
+        client.env("CXIDIAG_FAULTS", faulty("client"));
+        let errors = [
+            assert_status(&finish(client), 1),
+            assert_status(&server.finish(), 1),
+        ];
+        let start = format!("cxidiag {tool}: error: size 8: value ");
+        let own = &errors[usize::from(receiver == "server")];
+        assert!(own.starts_with(&start) && own.contains(place), "{errors:?}");
+        let other = &errors[usize::from(receiver == "client")];
+        assert!(
+            other.contains(" ended the run: size 8: value "),
+            "{errors:?}"
+        );
+    }
+    fabric.assert_nothing_left();
+}
+
 #[test]
 fn prints_and_documents_nothing_without_it() {
     let fabric = Fabric::new();

@@ -81,6 +81,24 @@ pub trait Benchmark {
         Ok(0)
     }
 
+    /// Checks values that operations have changed, where [`check`](Self::check) checks bytes that they
+    /// have moved. `own` is the number of iterations of this side, warm-up included, `peer` that of the
+    /// peer. Returns the number of bytes. Only `--verify` asks for it, in the atomic tools.
+    ///
+    /// # Errors
+    ///
+    /// A value that differs from what the operations leave there, a copy that fails, and a peer that
+    /// ends meanwhile.
+    fn check_values(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _own: u64,
+        _peer: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
+    }
+
     /// Releases the resources.
     ///
     /// # Errors

@@ -23,6 +23,9 @@ pub trait Results {
     /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
 
+    /// Returns the number of iterations that each pair of this side has issued, warm-up included.
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure>;
+
     /// Reports the results of `size`.
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
 
@@ -135,6 +138,10 @@ impl Results for Latencies {
         reporter.begin_size(size, self.recorder.gauge());
     }
 
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
+        Ok(vec![self.recorder.statistics().count() + run.warmup])
+    }
+
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
         reporter.set_kept(self.kept);
@@ -164,6 +171,10 @@ impl Results for ServerResults {
     }
 
     fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
+
+    fn iterations(&self, _: &RunOptions) -> Result<Vec<u64>, Failure> {
+        Ok(vec![0])
+    }
 
     fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
         reporter.server_result()
@@ -257,6 +268,11 @@ impl Results for BandwidthResults {
         self.views = None;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
+    }
+
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        Ok(self.own.iter().map(|pair| pair.count / list_size).collect())
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {

@@ -363,15 +363,16 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
+        let mut recorder = |sample| {
+            samples.push(sample);
+            false
+        };
         let kept = repeat(
             &mut transaction,
             &clock,
             schedule,
             &mut policy,
-            &mut |sample| {
-                samples.push(sample);
-                false
-            },
+            &mut recorder,
         );
         let first = transaction.starts[3] - 10;
         for (number, start) in (0..).zip(&transaction.starts[3..]) {

@@ -332,13 +332,13 @@ impl Session {
         })
     }
 
-    /// Waits until both sides have checked the data of a size and numbered that of the next one. Sends the
-    /// number of checked bytes, and returns the peer's. `limit` ends the wait.
+    /// Exchanges a number with the peer at the barrier for the check of the data, and returns the peer's.
+    /// `limit` ends the wait.
     ///
     /// # Errors
     ///
     /// Those of [`Self::barrier`]; a peer whose data is wrong refuses.
-    pub fn verified(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
+    pub fn verify(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();
         let exchanged = self.connection.exchange(&mine, mine.len(), limit);

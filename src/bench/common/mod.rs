@@ -1,6 +1,7 @@
 //! Parts that several benchmarks share.
 
 mod arrivals;
+mod atomic_model;
 pub mod atomics;
 pub mod defaults;
 mod ends;
