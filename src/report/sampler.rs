@@ -4,11 +4,11 @@
 //! Messages go to the thread before and after a size, never while it is measured.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::intervals::{Interval, Intervals, Reading, Series};
 use super::stream::SharedOutput;
@@ -28,9 +28,44 @@ struct Size {
     bytes: u64,
     /// Set by the measuring loop.
     gauge: Arc<Gauge>,
-    /// Receives the number of operations at the end of the size.
-    end: Receiver<u64>,
+    end: Arc<Ending>,
     sampled: Sender<Sampled>,
+}
+
+/// How a size ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// After this number of operations.
+    Operations(u64),
+    /// The reporter is dropped.
+    Dropped,
+}
+
+/// The end of a size, for which the thread waits until the end of an interval. A channel would yield
+/// the CPU several times before it sleeps, each time until the measuring thread is interrupted.
+#[derive(Default)]
+struct Ending {
+    end: Mutex<Option<End>>,
+    changed: Condvar,
+}
+
+impl Ending {
+    fn lock(&self) -> MutexGuard<'_, Option<End>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, end: End) {
+        *self.lock() = Some(end);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the end of the size, at most for `limit`.
+    fn wait(&self, limit: Duration) -> Option<End> {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), limit, |end| end.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
 }
 
 /// What the thread has read and written of one size.
@@ -50,10 +85,16 @@ impl Default for Sampled {
     }
 }
 
-/// The ends of the channels of a [`Size`] that are not in the thread.
+/// A [`Size`], outside the thread.
 struct Running {
-    end: Sender<u64>,
+    end: Arc<Ending>,
     sampled: Receiver<Sampled>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.set(End::Dropped);
+    }
 }
 
 /// The thread. Dropping this value ends it.
@@ -106,12 +147,12 @@ impl Sampler {
 
     /// Begins the intervals of a size of `bytes`, whose counters the measuring loop sets in `gauge`.
     pub fn begin(&mut self, bytes: u64, gauge: &Arc<Gauge>) {
-        let (end, ended) = bounded(1);
+        let end = Arc::default();
         let (sampled, result) = bounded(1);
         let size = Size {
             bytes,
             gauge: Arc::clone(gauge),
-            end: ended,
+            end: Arc::clone(&end),
             sampled,
         };
         if let Some(sizes) = &self.sizes
@@ -126,10 +167,10 @@ impl Sampler {
 
     /// Ends the intervals of the size, after `count` operations. `None` if none are being read.
     pub fn end(&mut self, count: u64) -> Option<Sampled> {
-        let Running { end, sampled } = self.running.take()?;
-        // Both fail only if the thread has panicked; the run does without intervals then.
-        end.send(count).ok()?;
-        sampled.recv().ok()
+        let running = self.running.take()?;
+        running.end.set(End::Operations(count));
+        // Fails only if the thread has panicked; the run does without intervals then.
+        running.sampled.recv().ok()
     }
 }
 
@@ -163,27 +204,23 @@ impl Work {
         let count = loop {
             series = series.or_else(|| self.begin(size));
             let wait = match &series {
-                None => Some(POLL.min(self.length / 2)),
-                // What the loop does after the end is not measured.
-                Some(_) if gauge.ended().is_some() => None,
+                None => POLL.min(self.length / 2),
+                Some(_) if gauge.ended().is_some() => self.length,
                 Some(series) => {
                     let left = series.next_end().saturating_sub(MonotonicRaw.now());
-                    Some(Duration::from_nanos(left))
+                    Duration::from_nanos(left)
                 }
             };
-            let message = match wait {
-                Some(wait) => size.end.recv_timeout(wait),
-                None => size.end.recv().map_err(RecvTimeoutError::from),
-            };
-            match message {
-                Ok(count) => break count,
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
+            match size.end.wait(wait) {
+                Some(End::Operations(count)) => break count,
+                Some(End::Dropped) => return None,
+                None => {}
             }
             if let Some(series) = &mut series
                 && MonotonicRaw.now() >= series.next_end()
             {
                 let reading = read(gauge);
+                // What the loop does after the end is not measured.
                 if gauge.ended().is_none() {
                     rows.add(&series.add(reading));
                 }
