@@ -247,6 +247,11 @@ pub fn replay_client(server: Server, peer: Peer, then: impl Fn(&Server)) -> Repl
     }
 }
 
+/// Ends the wait for a client that has ended without connecting.
+fn stop_accepting(port: u16) {
+    drop(TcpStream::connect(("127.0.0.1", port)));
+}
+
 fn listen() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -278,6 +283,7 @@ impl Fabric {
                 peer.play(&mut stream, false, port)
             });
             let cxidiag = self.bounded_client(tool, port, options);
+            stop_accepting(port);
             let received = playing.join().expect("messages");
             Replayed {
                 cxidiag,
@@ -337,6 +343,7 @@ impl Fabric {
         let server = Server::start(self.python(tool, 0, "", None));
         let (port, messages) = carry_messages(&server.port, false, deviation);
         let cxidiag = self.bounded_client(tool, port, options);
+        stop_accepting(port);
         Run {
             cxidiag,
             peer: server.finish(),
@@ -349,6 +356,7 @@ impl Fabric {
         let server = self.bounded_server(tool);
         let (port, messages) = carry_messages(&server.port, false, None);
         let cxidiag = self.bounded_client(tool, port, options);
+        stop_accepting(port);
         Run {
             cxidiag,
             peer: server.finish(),
@@ -361,6 +369,7 @@ impl Fabric {
         let server = self.bounded_server(tool);
         let (port, messages) = carry_messages(&server.port, true, deviation);
         let peer = finish(self.python(tool, 1, fields, Some(port)));
+        stop_accepting(port);
         Run {
             cxidiag: server.finish(),
             peer,
