@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::driver::Context;
 use crate::bench::api::Benchmark;
 use crate::error::Failure;
-use crate::measure::WaitPolicy;
+use crate::interrupt;
+use crate::measure::{Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::plan::buffers::Buffer;
 
@@ -39,10 +40,15 @@ pub fn after_size<B: Benchmark>(
         return Ok(None);
     }
     enter(Phase::Verifying);
+    let supervisor: &dyn Supervisor = if verifies {
+        context.watchdog
+    } else {
+        &Unwatched
+    };
     let refuse = |failure| session.refuse(failure);
     let mut checked = 0;
     for resources in pairs {
-        checked += B::check(resources, run, size, context.watchdog).map_err(refuse)?;
+        checked += B::check(resources, run, size, supervisor).map_err(refuse)?;
     }
     if !verifies {
         return Ok(None);
@@ -65,4 +71,19 @@ pub fn after_size<B: Benchmark>(
     }
     let theirs = session.verify(checked, limit)?;
     Ok(Some(checked.saturating_add(theirs)))
+}
+
+/// Supervises the check of a debug build: the peer does not wait for it, and may have ended its run.
+struct Unwatched;
+
+impl Supervisor for Unwatched {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        interrupt::check()
+    }
+
+    fn slow(&self, _: &str, _: u64, _: u64) {}
+
+    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+        Failure::nic(format!("no answer to a {operation} within {waited} s"))
+    }
 }
