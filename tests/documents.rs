@@ -135,7 +135,7 @@ End
 fn states_default_of_each_value() {
     // Without them, nothing happens, or another option applies.
     let without = [
-        "duration", "until", "json", "csv", "hdr-log", "expect", "tx-gpu", "rx-gpu",
+        "duration", "until", "interval", "json", "csv", "hdr-log", "expect", "tx-gpu", "rx-gpu",
     ];
     for (name, usage) in usages() {
         for entry in &usage.options {
@@ -332,7 +332,7 @@ fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
 fn bash_completes_subcommands_options_and_values() {
     let directory = written();
     let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
-    assert_eq!(offered(&["cxidiag", "wr"]), "write-lat");
+    assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
     assert_eq!(
         offered(&["cxidiag", "write-lat", "--no-"]),
@@ -465,7 +465,7 @@ fn fish_completes_subcommands_options_and_values() {
         let words = text.lines().filter_map(|line| line.split('\t').next());
         words.map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(offered("cxidiag.fish", "cxidiag wr"), "write-lat");
+    assert_eq!(offered("cxidiag.fish", "cxidiag write-l"), "write-lat");
     assert_eq!(offered("cxidiag.fish", "cxidiag atomic-lat -A CS"), "CSWAP");
     assert_eq!(
         offered("cxidiag.fish", "cxidiag write-lat --no-"),

@@ -59,6 +59,18 @@ fn assert_moves_data_of_all_tools(runtime: Runtime) {
             "-s 5000 --rdzv",
             2,
         ),
+        (
+            "write-bw",
+            "-s 64:8192 -l 3",
+            "-s 5000 -l 3 --unrestricted",
+            1,
+        ),
+        (
+            "read-bw",
+            "-s 64:8192 -l 3",
+            "-s 5000 -l 3 --unrestricted",
+            1,
+        ),
         ("send-bw", "-s 64:8192 -l 3", "-s 5000 -l 3 --rdzv -b", 2),
     ] {
         for (options, gpus, counts) in [
@@ -168,6 +180,8 @@ fn t25_disables_immediate_data_from_a_gpu() {
         ("send-bw", "-b -s 64 -n 2 -l 2", true),
         ("send-lat", "-n 2", true),
         ("send-bw", "-s 64 -n 2 -l 2", false),
+        ("write-bw", "-b -s 64 -n 2 -l 2", true),
+        ("write-bw", "-s 64 -n 2 -l 2", false),
         ("write-lat", "-n 2", false),
     ] {
         let machine = Machine::with(&[Nvidia]);

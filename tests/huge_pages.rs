@@ -10,10 +10,14 @@ use harness::{Fabric, Server, assert_status, assert_success, finish, stderr, std
 
 /// Tools with data buffers, the number of their buffers on each side, and options that have data move
 /// by DMA.
-const TOOLS: [(&str, u64, &str); 5] = [
+const TOOLS: [(&str, u64, &str); 9] = [
     ("write-lat", 1, "--no-idc"),
     ("read-lat", 1, ""),
     ("send-lat", 2, "--no-idc"),
+    ("write-bw", 1, "-l 8"),
+    ("write-bw", 2, "-l 8 -b"),
+    ("read-bw", 1, "-l 8"),
+    ("read-bw", 2, "-l 8 -b"),
     ("send-bw", 1, "-l 8"),
     ("send-bw", 2, "-l 8 -b"),
 ];

@@ -5,7 +5,9 @@ mod harness;
 use std::process::Output;
 
 use cxidiag::advice::{EXPLANATIONS, What};
-use harness::{Fabric, Server, assert_status, assert_success, finish, stdout, tools};
+use harness::{
+    Fabric, Server, assert_status, assert_success, finish, measures_bandwidth, stdout, tools,
+};
 
 const NO_GAP: &str = "-n 20 --latency-gap 0";
 
@@ -156,7 +158,11 @@ fn refuses_to_run_on_a_link_that_is_down() {
 fn measures_with_late_and_repeated_packets() {
     for fault in ["delay=0.5:20us", "loss=0.01,retry=20us,seed=5"] {
         for tool in tools() {
-            let options = if tool == "send-bw" { "-n 20" } else { NO_GAP };
+            let options = match tool {
+                "atomic-bw" => "-n 2",
+                tool if measures_bandwidth(tool) => "-n 20",
+                _ => NO_GAP,
+            };
             assert_success(&run(tool, ("CXIDIAG_FAULTS", fault), options));
         }
     }

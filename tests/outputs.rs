@@ -8,7 +8,9 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use harness::{Fabric, assert_success, finish_or_kill, named, stderr, stdout, tools};
+use harness::{
+    Fabric, assert_success, finish_or_kill, measures_bandwidth, named, stderr, stdout, tools,
+};
 
 #[path = "outputs/clock.rs"]
 mod clock;
@@ -16,6 +18,8 @@ mod clock;
 mod compare;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
+#[path = "outputs/intervals.rs"]
+mod intervals;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]
@@ -26,7 +30,8 @@ mod until;
 /// A short loopback run of `tool` with these options.
 fn short(tool: &str, options: &[&str]) -> Output {
     let few: &[&str] = match tool {
-        "send-bw" => &["-n", "2", "-l", "4", "-s", "64:128"],
+        "atomic-bw" => &["-n", "2", "-l", "4"],
+        tool if measures_bandwidth(tool) => &["-n", "2", "-l", "4", "-s", "64:128"],
         "atomic-lat" => &["-n", "30", "--latency-gap=0"],
         _ => &["-n", "30", "--latency-gap=0", "-s", "8:16"],
     };
@@ -57,15 +62,16 @@ fn writes_json_to_standard_output_and_text_to_standard_error() {
             run["addresses"]["remote"]["nic"]
         );
         assert_eq!(run["options"]["loopback"], true);
-        let sizes = if tool == "atomic-lat" { 1 } else { 2 };
+        let sizes = if tool.starts_with("atomic") { 1 } else { 2 };
         let results = run["results"].as_array().unwrap();
         assert_eq!(results.len(), sizes);
         for result in results {
             assert_eq!(result["extent"], "complete");
-            let count = if tool == "send-bw" { 8 } else { 30 };
+            let is_bandwidth = measures_bandwidth(tool);
+            let count = if is_bandwidth { 8 } else { 30 };
             assert_eq!(result["count"], count);
-            assert_eq!(result["latency"].is_null(), tool == "send-bw");
-            assert_eq!(result["bandwidth"].is_null(), tool != "send-bw");
+            assert_eq!(result["latency"].is_null(), is_bandwidth);
+            assert_eq!(result["bandwidth"].is_null(), !is_bandwidth);
         }
         let text = stderr(&output);
         assert!(

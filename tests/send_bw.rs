@@ -7,7 +7,7 @@ mod harness;
 
 use harness::{
     Fabric, Running, assert_has_form_of, assert_status, assert_success, duration, finish,
-    iterations, stderr, stdout,
+    iterations, rows, stderr, stdout,
 };
 
 /// Returns what the user's manual shows for `$ command` in its example `number`.
@@ -53,14 +53,6 @@ fn prints_the_second_example_of_the_manual() {
     });
     assert_eq!(client.len(), 7);
     assert_eq!(client, server);
-}
-
-/// Returns the rows of results as words.
-fn rows(text: &str) -> Vec<Vec<&str>> {
-    let rows = text.lines().filter(|line| line.starts_with("    "));
-    rows.map(|row| row.split_whitespace().collect::<Vec<_>>())
-        .filter(|row| row[0].parse::<u64>().is_ok())
-        .collect()
 }
 
 #[test]

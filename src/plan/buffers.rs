@@ -171,6 +171,8 @@ mod tests {
             ("write-lat", &[][..], 1, 1),
             ("read-lat", &["-s", "2097153"], 2, 2),
             ("send-lat", &["-s", "1:2097152"], 2, 2),
+            ("write-bw", &["-l", "33"], 2, 2),
+            ("read-bw", &["-l", "33", "-b"], 4, 4),
             ("send-bw", &["-l", "33"], 2, 2),
             ("send-bw", &["-l", "33", "-b"], 4, 4),
             ("send-bw", &["-l", "33", "--buf-sz", "65536"], 1, 1),
@@ -244,7 +246,9 @@ mod tests {
     #[test]
     fn accepts_runs_without_full_buffers() {
         let made_up = MadeUp::new(&[("proc/meminfo", "MemAvailable: 0 kB\n")]);
-        let checked = need("atomic-lat", &[], BOTH).check(&made_up.machine(), None);
-        assert!(checked.is_ok());
+        for tool in ["atomic-lat", "atomic-bw"] {
+            let checked = need(tool, &[], BOTH).check(&made_up.machine(), None);
+            assert!(checked.is_ok(), "{tool}");
+        }
     }
 }

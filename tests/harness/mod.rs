@@ -52,6 +52,11 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
     cxidiag::tools::TOOLS.iter().map(|tool| tool.name)
 }
 
+/// Returns whether a tool measures bandwidth.
+pub fn measures_bandwidth(tool: &str) -> bool {
+    tool.ends_with("-bw")
+}
+
 /// The program under test.
 pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 
@@ -434,6 +439,14 @@ pub fn seed(command: &str) -> String {
 #[track_caller]
 pub fn assert_has_form_of(text: &str, example: &str) {
     assert_eq!(masked(&without_platform(text)), masked(example));
+}
+
+/// Returns the rows of results as words.
+pub fn rows(text: &str) -> Vec<Vec<&str>> {
+    let rows = text.lines().filter(|line| line.starts_with("    "));
+    rows.map(|row| row.split_whitespace().collect::<Vec<_>>())
+        .filter(|row| row[0].parse::<u64>().is_ok())
+        .collect()
 }
 
 /// The lines of the summary of a run of this number of seconds.

@@ -15,7 +15,7 @@ use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, Packet, Rendezvous};
+use super::packet::{INLINE, Kind, MTU, Packet, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -271,7 +271,7 @@ impl TransmitQueue {
     ) -> Result<Step, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
         let profile = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
-        let vni = profile.vni;
+        let (vni, is_high_rate) = (profile.vni, profile.tc_type == CXI_TC_TYPE_HRP);
         let eq = event_queue::check_owner(nic.eqs, operation.eq, self.lni)?;
         let counting = operation.counting;
         if counting.is_used() && !nic.counters.is_of(counting.ct(), self.lni) {
@@ -296,6 +296,11 @@ impl TransmitQueue {
             tgt_error: false,
             return_code: C_RC_OK,
         };
+        if is_high_rate && !fits_high_rate(operation) {
+            completion.return_code = C_RC_HRP_CONFIG_ERROR;
+            nic.refuse(operation, &completion);
+            return Ok(Step::Done);
+        }
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
             nic.refuse(operation, &completion);
@@ -365,6 +370,13 @@ impl TransmitQueue {
         }
         Ok(Step::Done)
     }
+}
+
+/// Returns whether an operation can be a high-rate put: restricted, without an answer of data, one
+/// packet (nic.md 3.11).
+fn fits_high_rate(operation: &Operation) -> bool {
+    let fits = operation.length <= MTU as u32;
+    operation.restricted && !operation.is_answered_with_data() && fits
 }
 
 impl Transfer {

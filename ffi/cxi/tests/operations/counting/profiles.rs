@@ -3,7 +3,7 @@
 use cxi::sys::*;
 use cxi::{CommunicationProfile, Domain, PortalTableEntry};
 
-use crate::rig::{LEN, PLAIN, Rig, code, next};
+use crate::rig::{LEN, PLAIN, Rig, code, next, nomatch};
 
 #[test]
 fn switches_profile_of_queue() {
@@ -22,7 +22,9 @@ fn switches_profile_of_queue() {
     portal.map(&domain, PLAIN).unwrap();
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
-    let put = rig.dma(C_CMD_PUT, PLAIN, 8);
+    // High-rate puts are restricted.
+    let mut put = nomatch(&rig.dma(C_CMD_NOMATCH_PUT, PLAIN, 8));
+    put.set_restricted(true);
     let c_state = rig.c_state(PLAIN, true);
     let mut header = cxi::records::IdcHdr::new();
     header.set_dfa(rig.dfa(PLAIN));
@@ -41,7 +43,7 @@ fn switches_profile_of_queue() {
         for (profile, expected) in profiles {
             let mut batch = rig.transmit.batch();
             batch.emit_lcid(profile).unwrap();
-            batch.emit_dma(&put).unwrap();
+            batch.emit_nomatch_dma(&put).unwrap();
             // The switch keeps the C_STATE.
             batch.emit_idc_put(&header, &[1; 8]).unwrap();
             match round % 2 {
@@ -53,10 +55,35 @@ fn switches_profile_of_queue() {
             }
             // Later batches use the same profile.
             let mut batch = rig.transmit.batch();
-            batch.emit_dma(&put).unwrap();
+            batch.emit_nomatch_dma(&put).unwrap();
             batch.commit_low_latency();
             assert_eq!(next(&mut rig.events, code), expected);
         }
+    }
+}
+
+#[test]
+fn refuses_operations_that_cannot_be_high_rate_puts() {
+    let mut rig = Rig::new();
+    let profile =
+        CommunicationProfile::new(&rig.lni, 1, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP).unwrap();
+    let entry = rig.entry(rig.plain.number());
+    rig.append(&entry);
+    let mut batch = rig.transmit.batch();
+    batch.emit_lcid(&profile).unwrap();
+    batch.commit_doorbell();
+    for (opcode, restricted, length, expected) in [
+        (C_CMD_NOMATCH_PUT, true, 2048, "OK"),
+        (C_CMD_NOMATCH_PUT, true, 2049, "HRP_CONFIG_ERROR"),
+        (C_CMD_NOMATCH_PUT, false, 8, "HRP_CONFIG_ERROR"),
+        (C_CMD_NOMATCH_GET, true, 8, "HRP_CONFIG_ERROR"),
+    ] {
+        let mut command = nomatch(&rig.dma(opcode, PLAIN, length));
+        command.set_restricted(restricted);
+        let mut batch = rig.transmit.batch();
+        batch.emit_nomatch_dma(&command).unwrap();
+        batch.commit_doorbell();
+        assert_eq!(next(&mut rig.events, code), expected, "{opcode} {length}");
     }
 }
 
