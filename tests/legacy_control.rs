@@ -102,7 +102,8 @@ fn assert_fails(output: &Output, texts: &[&str]) {
     assert!(error.lines().count() <= 2, "{error}");
 }
 
-/// Fails unless a server gave its reason in one line and served the next client.
+/// Fails unless a server gave its reason in one line and served the next client, for which it may
+/// have had to wait on a busy machine.
 #[track_caller]
 fn assert_refuses(output: &Output, texts: &[&str]) {
     let error = assert_status(output, 0);
@@ -110,7 +111,12 @@ fn assert_refuses(output: &Output, texts: &[&str]) {
         assert!(error.contains(text), "{text:?} is not in {error:?}");
     }
     assert!(error.contains(": refused a client: "), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+    let is_delay = |line: &&str| line.contains(": no answer to a ");
+    assert_eq!(
+        error.lines().filter(|line| !is_delay(line)).count(),
+        1,
+        "{error}"
+    );
 }
 
 /// Runs cxidiag in both roles against a replay.
