@@ -624,7 +624,7 @@ unsafe fn change_byte(packet: &mut Packet, cell: *mut u8, place: usize) {
     let byte = unsafe { cell.add(place) };
     // SAFETY: the caller guarantees a valid byte that nothing else accesses.
     let inverted = unsafe { !byte.read() };
-    // SAFETY: the caller guarantees a valid byte that nothing else accesses.
+    // SAFETY: the caller guarantees a valid byte; the load before has ended.
     unsafe { byte.write(inverted) };
 }
 
