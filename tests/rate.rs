@@ -36,8 +36,11 @@ fn run(tool: &str, (variable, value): (&str, &str), options: &str) -> (String, V
 /// after 100 ms, and was intended after 9 ms.
 #[test]
 fn latency_counts_from_intended_start_and_missed_rate_is_named() {
-    for tool in tools().filter(|tool| !is_bandwidth(tool)) {
-        let (text, document) = run(tool, SLOW, "-n 10 --warmup 1 --rate=1000");
+    let latency_tools = tools().filter(|tool| !is_bandwidth(tool));
+    let runs = latency_tools.map(|tool| (tool, ""));
+    for (tool, options) in runs.chain([("send-lat", "--legacy-sync")]) {
+        let options = format!("-n 10 --warmup 1 --rate=1000 {options}");
+        let (text, document) = run(tool, SLOW, &options);
         let line = "\nRate             : 1000 op/s (latency from intended start)\n";
         assert!(text.contains(line), "{text}");
         assert!(
@@ -141,6 +144,23 @@ fn works_with_duration_until_and_legacy_sync() {
     let (_, document) = run("write-lat", ("CXIDIAG_FAULTS", ""), options);
     let result = &document["results"][0];
     assert_eq!(result["rate"]["starts"], result["count"]);
+}
+
+/// The server would otherwise give up after a second: it waits two for each message or list.
+#[test]
+fn peer_waits_for_intended_starts() {
+    let shortened = ("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "40");
+    for (tool, options) in [
+        ("send-lat", "--rate=4B/s -s 8 --warmup 0"),
+        ("send-lat", "--rate=4B/s -s 8 --warmup 0 --legacy-sync"),
+        ("send-bw", "--rate=4B/s -s 4 -l 2"),
+    ] {
+        let (_, document) = run(tool, shortened, &format!("-n 2 {options}"));
+        assert_eq!(
+            document["results"][0]["rate"]["starts"], 2,
+            "{tool} {options}"
+        );
+    }
 }
 
 #[test]
