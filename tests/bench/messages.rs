@@ -11,8 +11,12 @@ const LATENCIES: [(&str, &[&str]); 4] = [
     ("8 B, rendezvous", &["send-lat", "--rdzv"]),
     ("4 KiB", &["send-lat", "-s", "4096"]),
 ];
-const BANDWIDTHS: [(&str, &[&str]); 4] = [
+const BANDWIDTHS: [(&str, &[&str]); 5] = [
     ("64 KiB", &["send-bw"]),
+    (
+        "64 KiB, intervals of 10 ms",
+        &["send-bw", "--interval=10ms"],
+    ),
     ("64 KiB, both directions", &["send-bw", "-b"]),
     ("64 KiB, rendezvous", &["send-bw", "--rdzv"]),
     ("8 B, IDC", &["send-bw", "-s", "8"]),
