@@ -227,3 +227,41 @@ fn vni(service: &Service) -> Result<u16, Failure> {
         Some(range) => Ok(*range.start()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{endpoint, plan};
+
+    #[test]
+    fn early_cassini_1_has_no_high_rate_operations_on_uint32() {
+        const CASSINI_2: u32 = 0x0371;
+        for (device, revision, ty, expected) in [
+            (CASSINI_1, 2, "UINT32", true),
+            (CASSINI_1, 3, "UINT32", false),
+            (CASSINI_1, 2, "UINT64", false),
+            (CASSINI_1, 2, "INT32", false),
+            (CASSINI_2, 0, "UINT32", false),
+        ] {
+            let run = plan("atomic-bw", &["-T", ty]).run;
+            assert_eq!(lacks_hrp(device, revision, &run), expected, "{ty}");
+        }
+        assert!(!lacks_hrp(
+            CASSINI_1,
+            0,
+            &plan("write-bw", &["-s", "8"]).run
+        ));
+    }
+
+    #[test]
+    fn link_in_loopback_mode_has_no_high_rate_puts() {
+        let plan = plan("write-bw", &["-s", "8"]);
+        let mut endpoint = endpoint(&plan);
+        assert_eq!(endpoint.hrp(&plan.run), Setting::Enabled);
+        assert!(endpoint.warnings().is_empty());
+        endpoint.loopback_mode = Some("internal".into());
+        assert_eq!(endpoint.hrp(&plan.run), Setting::NotApplicable);
+        assert!(endpoint.warnings()[0].contains("loopback mode (internal)"));
+        endpoint.close().unwrap();
+    }
+}

@@ -423,3 +423,35 @@ fn nonexistent(atomic: Atomic) -> Invalid {
         format!("{ty} supports only {}", ty.operations()),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::plan;
+
+    /// tools.md 4.3
+    #[test]
+    fn high_rate_puts_are_restricted_small_and_fetch_nothing() {
+        use Setting::{Disabled, Enabled, NotApplicable};
+        for (tool, options, expected) in [
+            ("write-bw", &["-s", "2048"][..], Enabled),
+            ("write-bw", &["-s", "2048:4096"], Enabled),
+            ("write-bw", &["-s", "2049"], NotApplicable),
+            ("write-bw", &["-s", "8", "--unrestricted"], NotApplicable),
+            ("write-bw", &["-s", "2049", "--no-hrp"], Disabled),
+            ("atomic-bw", &[], Enabled),
+            ("atomic-bw", &["--fetching"], NotApplicable),
+            ("atomic-bw", &["--matching"], NotApplicable),
+            ("atomic-bw", &["--unrestricted"], NotApplicable),
+            ("atomic-bw", &["--no-hrp"], Disabled),
+            ("read-bw", &["-s", "8"], Disabled),
+            ("send-bw", &["-s", "8"], Disabled),
+        ] {
+            assert_eq!(
+                plan(tool, options).run.hrp(),
+                expected,
+                "{tool} {options:?}"
+            );
+        }
+    }
+}

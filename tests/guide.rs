@@ -169,12 +169,11 @@ impl Page {
                     let script = command.replacen(&format!(" {here} "), &there, 1);
                     assert_ne!(script, command, "{line}");
                     let printed = self.script(&script, script.contains("--expect"));
-                    let is_remote = |line: &str| line.starts_with("Remote (server)");
-                    let remote = printed.lines().find(|line| is_remote(line));
-                    assert!(
-                        remote.is_some_and(|line| line.contains("NIC 0x12 PID ")),
-                        "{printed}"
-                    );
+                    let remote = printed
+                        .lines()
+                        .find(|line| line.starts_with("Remote (server)"));
+                    let remote = remote.expect("a remote address");
+                    assert!(remote.contains(": NIC 0x12 PID "), "{printed}");
                 }
                 _ => panic!("{}: {line}", block.page),
             }

@@ -9,190 +9,64 @@ use cxidiag::run_options::Side;
 use harness::legacy::{Run, all};
 use harness::{Fabric, assert_status, stdout};
 
-/// Options of each tool that change what a NIC does, with the fields of the option block. A short gap:
-/// an iteration takes long where two CPUs are shared by three programs.
-const RUNS: [(&str, &str, &str); 40] = [
-    ("write-lat", "-n 3", "iters=3"),
-    (
-        "write-lat",
-        "-n 2 -s 1:512 --warmup 0",
-        "iters=2 warmup=0 min=1 max=512",
-    ),
-    (
-        "write-lat",
-        "-n 2 -s 256:512 --no-ll",
-        "iters=2 min=256 max=512 use=0x02",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 100 --no-idc --unrestricted",
-        "iters=3 min=100 max=100 use=0x44",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 192 --unrestricted",
-        "iters=3 min=192 max=192 use=0x46",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 5000 --report-all",
-        "iters=3 flags=0x02 min=5000 max=5000",
-    ),
-    ("read-lat", "-n 3", "iters=3"),
-    (
-        "read-lat",
-        "-n 2 -s 2048:8192 --no-ll --unrestricted",
-        "iters=2 min=2048 max=8192 use=0x40",
-    ),
-    (
-        "read-lat",
-        "-D 1 -s 1 --warmup 3",
-        "duration=1 warmup=3 min=1 max=1",
-    ),
-    ("atomic-lat", "-n 3", "iters=3"),
-    ("atomic-lat", "-n 3 --no-idc", "iters=3 use=0x04"),
-    (
-        "atomic-lat",
-        "-n 3 --fetching -A swap -T int32 --report-all",
-        "iters=3 flags=0x02 use=0x16 op=10 type=4",
-    ),
-    (
-        "atomic-lat",
-        "-n 3 --matching --fetching -A cswap -C ne -T double_complex",
-        "iters=3 use=0x36 op=11 cswap=1 type=11",
-    ),
-    (
-        "atomic-lat",
-        "-n 3 --unrestricted -A bxor -T uint8",
-        "iters=3 use=0x46 op=9 type=1",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 128:512 --no-ll",
-        "iters=2 min=128 max=512 use=0x02",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 8:16 --no-idc --warmup 1",
-        "iters=2 warmup=1 max=16 use=0x04",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 64:128 -R",
-        "iters=2 min=64 max=128 use=0x0c",
-    ),
-    (
-        "send-lat",
-        "-D 1 -s 8:16 --latency-gap 100",
-        "duration=1 gap=100 max=16",
-    ),
-    (
-        "send-lat",
-        "-D 1 -s 8:16 -R --latency-gap 100",
-        "duration=1 gap=100 max=16 use=0x0c",
-    ),
-    (
-        "write-bw",
-        "-n 2 -l 4 -s 1:4096",
-        "iters=2 list=4 min=1 max=4096",
-    ),
-    (
-        "write-bw",
-        "-n 2 -l 8 -s 8:128 -b",
-        "iters=2 list=8 flags=0x01 min=8 max=128",
-    ),
-    (
-        "write-bw",
-        "-n 2 -l 4 -s 128:256 --unrestricted --no-hrp --no-idc",
-        "iters=2 list=4 min=128 max=256 use=0x40",
-    ),
-    (
-        "write-bw",
-        "-n 2 -l 4 -s 192 --unrestricted",
-        "iters=2 list=4 min=192 max=192 use=0x43",
-    ),
-    (
-        "write-bw",
-        "-D 1 -l 4 -s 3000 -b --buf-align 4096 --buf-sz 8192",
-        "duration=1 list=4 flags=0x01 min=3000 max=3000 max_buf=8192 align=4096",
-    ),
-    (
-        "read-bw",
-        "-n 2 -l 4 -s 1:4096",
-        "iters=2 list=4 min=1 max=4096",
-    ),
-    (
-        "read-bw",
-        "-n 2 -l 8 -s 2048:8192 -b --unrestricted",
-        "iters=2 list=8 flags=0x01 min=2048 max=8192 use=0x40",
-    ),
-    (
-        "read-bw",
-        "-D 1 -l 4 -s 64",
-        "duration=1 list=4 min=64 max=64",
-    ),
-    ("atomic-bw", "-n 3 -l 4", "iters=3 list=4"),
-    (
-        "atomic-bw",
-        "-n 3 -l 4 -b --no-hrp --no-idc -A band -T uint16",
-        "iters=3 list=4 flags=0x01 use=0 op=7 type=3",
-    ),
-    (
-        "atomic-bw",
-        "-n 3 -l 4 -b --fetching -A cswap -C ne -T double_complex",
-        "iters=3 list=4 flags=0x01 use=0x13 op=11 cswap=1 type=11",
-    ),
-    (
-        "atomic-bw",
-        "-n 3 -l 4 --matching --fetching -A axor -T int32",
-        "iters=3 list=4 use=0x33 op=12 type=4",
-    ),
-    (
-        "atomic-bw",
-        "-n 3 -l 4 --unrestricted -A min -T float",
-        "iters=3 list=4 use=0x43 type=8 op=0",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 8 -s 64 --no-idc",
-        "iters=3 list=8 min=64 max=64 use=0",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 1000 --buf-align 4096 --buf-sz 8192",
-        "iters=3 list=4 min=1000 max=1000 max_buf=8192 align=4096",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -b",
-        "iters=3 list=4 flags=0x01 min=128 max=512",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -R",
-        "iters=3 list=4 min=128 max=512 use=0x08",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -R -b",
-        "iters=3 list=4 flags=0x01 min=128 max=512 use=0x08",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128",
-        "duration=1 list=4 min=128 max=128",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128 -b",
-        "duration=1 list=4 flags=0x01 min=128 max=128",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128:256 -R -b",
-        "duration=1 list=4 flags=0x01 min=128 max=256 use=0x08",
-    ),
-];
+/// Tool | options that change what a NIC does | the same as fields of the option block. A short gap: an
+/// iteration takes long where two CPUs are shared by three programs.
+const RUNS: &str = "
+write-lat  | -n 3 | iters=3
+write-lat  | -n 2 -s 1:512 --warmup 0 | iters=2 warmup=0 min=1 max=512
+write-lat  | -n 2 -s 256:512 --no-ll | iters=2 min=256 max=512 use=0x02
+write-lat  | -n 3 -s 100 --no-idc --unrestricted | iters=3 min=100 max=100 use=0x44
+write-lat  | -n 3 -s 192 --unrestricted | iters=3 min=192 max=192 use=0x46
+write-lat  | -n 3 -s 5000 --report-all | iters=3 flags=0x02 min=5000 max=5000
+read-lat   | -n 3 | iters=3
+read-lat   | -n 2 -s 2048:8192 --no-ll --unrestricted | iters=2 min=2048 max=8192 use=0x40
+read-lat   | -D 1 -s 1 --warmup 3 | duration=1 warmup=3 min=1 max=1
+atomic-lat | -n 3 | iters=3
+atomic-lat | -n 3 --no-idc | iters=3 use=0x04
+atomic-lat | -n 3 --fetching -A swap -T int32 --report-all | iters=3 flags=0x02 use=0x16 op=10 type=4
+atomic-lat | -n 3 --matching --fetching -A cswap -C ne -T double_complex | iters=3 use=0x36 op=11 cswap=1 type=11
+atomic-lat | -n 3 --unrestricted -A bxor -T uint8 | iters=3 use=0x46 op=9 type=1
+send-lat   | -n 2 -s 128:512 --no-ll | iters=2 min=128 max=512 use=0x02
+send-lat   | -n 2 -s 8:16 --no-idc --warmup 1 | iters=2 warmup=1 max=16 use=0x04
+send-lat   | -n 2 -s 64:128 -R | iters=2 min=64 max=128 use=0x0c
+send-lat   | -D 1 -s 8:16 --latency-gap 100 | duration=1 gap=100 max=16
+send-lat   | -D 1 -s 8:16 -R --latency-gap 100 | duration=1 gap=100 max=16 use=0x0c
+write-bw   | -n 2 -l 4 -s 1:4096 | iters=2 list=4 min=1 max=4096
+write-bw   | -n 2 -l 8 -s 8:128 -b | iters=2 list=8 flags=0x01 min=8 max=128
+write-bw   | -n 2 -l 4 -s 128:256 --unrestricted --no-hrp --no-idc | iters=2 list=4 min=128 max=256 use=0x40
+write-bw   | -n 2 -l 4 -s 192 --unrestricted | iters=2 list=4 min=192 max=192 use=0x43
+write-bw   | -D 1 -l 4 -s 3000 -b --buf-align 4096 --buf-sz 8192 | duration=1 list=4 flags=0x01 min=3000 max=3000 max_buf=8192 align=4096
+read-bw    | -n 2 -l 4 -s 1:4096 | iters=2 list=4 min=1 max=4096
+read-bw    | -n 2 -l 8 -s 2048:8192 -b --unrestricted | iters=2 list=8 flags=0x01 min=2048 max=8192 use=0x40
+read-bw    | -D 1 -l 4 -s 64 | duration=1 list=4 min=64 max=64
+atomic-bw  | -n 3 -l 4 | iters=3 list=4
+atomic-bw  | -n 3 -l 4 -b --no-hrp --no-idc -A band -T uint16 | iters=3 list=4 flags=0x01 use=0 op=7 type=3
+atomic-bw  | -n 3 -l 4 -b --fetching -A cswap -C ne -T double_complex | iters=3 list=4 flags=0x01 use=0x13 op=11 cswap=1 type=11
+atomic-bw  | -n 3 -l 4 --matching --fetching -A axor -T int32 | iters=3 list=4 use=0x33 op=12 type=4
+atomic-bw  | -n 3 -l 4 --unrestricted -A min -T float | iters=3 list=4 use=0x43 type=8 op=0
+send-bw    | -n 3 -l 8 -s 64 --no-idc | iters=3 list=8 min=64 max=64 use=0
+send-bw    | -n 3 -l 4 -s 1000 --buf-align 4096 --buf-sz 8192 | iters=3 list=4 min=1000 max=1000 max_buf=8192 align=4096
+send-bw    | -n 3 -l 4 -s 128:512 -b | iters=3 list=4 flags=0x01 min=128 max=512
+send-bw    | -n 3 -l 4 -s 128:512 -R | iters=3 list=4 min=128 max=512 use=0x08
+send-bw    | -n 3 -l 4 -s 128:512 -R -b | iters=3 list=4 flags=0x01 min=128 max=512 use=0x08
+send-bw    | -D 1 -l 4 -s 128 | duration=1 list=4 min=128 max=128
+send-bw    | -D 1 -l 4 -s 128 -b | duration=1 list=4 flags=0x01 min=128 max=128
+send-bw    | -D 1 -l 4 -s 128:256 -R -b | duration=1 list=4 flags=0x01 min=128 max=256 use=0x08
+";
+
+/// Returns the options and the fields of each run of a tool.
+fn runs(tool: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    RUNS.lines().filter_map(move |line| {
+        let mut columns = line.split('|').map(str::trim);
+        let of_tool = columns.next() == Some(tool);
+        of_tool.then(|| {
+            (
+                columns.next().expect("options"),
+                columns.next().expect("fields"),
+            )
+        })
+    })
+}
 
 #[track_caller]
 fn assert_both_succeed(ended: &Run) {
@@ -215,7 +89,7 @@ fn sizes(options: &str) -> usize {
 /// Runs all options of a tool in both roles, side by side: most of the time is spent waiting.
 fn both_roles(tool: &str) {
     all(&[Side::Client, Side::Server], |fabric, &side| {
-        for (_, options, fields) in RUNS.iter().filter(|(name, ..)| *name == tool) {
+        for (options, fields) in runs(tool) {
             let ended = fabric.against_legacy(side, tool, (options, fields), None);
             assert_both_succeed(&ended);
             if side == Side::Client {

@@ -180,3 +180,44 @@ impl Bandwidth for Bench {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::bench::testing::{TimesLists, both_ends, endpoint, plan};
+
+    /// The software NIC refuses High Rate Puts of more than 2048 bytes.
+    #[test]
+    fn t5_selects_high_rate_puts_for_each_size() {
+        for (options, uses_high_rate) in [(&[][..], true), (&["--no-hrp"], false)] {
+            let options = [&["-s", "1024:8192", "-l", "3"], options].concat();
+            let plan = plan("write-bw", &options);
+            let endpoint = endpoint(&plan);
+            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
+            for size in [1024, 2048, 4096, 8192] {
+                let pairs = slice::from_mut(&mut client);
+                Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
+                Bench::check(&server, &plan.run, size).unwrap();
+            }
+            let lists = client.initiator().unwrap();
+            lists.select_profile(2048).unwrap();
+            let walk = Walk::new(&plan.run, 4096).unwrap();
+            let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, 4096);
+            let pairs = slice::from_mut(&mut client);
+            let written = lists::measure(pairs, walk, put, TimesLists(1));
+            match written {
+                Ok(()) => assert!(!uses_high_rate),
+                Err(failure) => {
+                    let message = failure.message();
+                    assert!(message.contains("HRP_CONFIG_ERROR"), "{message}");
+                    assert!(uses_high_rate);
+                }
+            }
+            Bench::close(client).unwrap();
+            Bench::close(server).unwrap();
+            endpoint.close().unwrap();
+        }
+    }
+}

@@ -129,4 +129,32 @@ mod tests {
             [true, false, true]
         );
     }
+
+    #[test]
+    fn finds_loopback_mode_of_either_generation() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi0/device/port/loopback", "off"),
+            ("sys/class/cxi/cxi1/device/port/loopback", "internal"),
+            (
+                "sys/class/cxi/cxi2/device/port/0/link/config/loopback",
+                "disabled\n",
+            ),
+            (
+                "sys/class/cxi/cxi3/device/port/0/link/config/loopback",
+                "enabled-headshell\n",
+            ),
+        ]);
+        let machine = made_up.machine();
+        let modes =
+            ["cxi0", "cxi1", "cxi2", "cxi3", "soft0"].map(|name| machine.loopback_mode(name));
+        let modes = modes.each_ref().map(Option::as_deref);
+        let expected = [
+            None,
+            Some("internal"),
+            None,
+            Some("enabled-headshell"),
+            None,
+        ];
+        assert_eq!(modes, expected);
+    }
 }

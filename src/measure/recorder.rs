@@ -166,9 +166,15 @@ mod tests {
         );
         assert_eq!(recorder.histogram().len(), 3);
         assert_eq!(recorder.gauge().get(), (3, 6027));
+        recorder.gauge().begin(1);
+        recorder.gauge().end(2);
         recorder.clear();
         assert_eq!(recorder.samples(), Some(&[][..]));
-        assert_eq!(recorder.gauge().get(), (0, 0));
+        let gauge = recorder.gauge();
+        assert_eq!(
+            (gauge.get(), gauge.begun(), gauge.ended()),
+            ((0, 0), None, None)
+        );
         assert_eq!(
             (recorder.statistics().count(), recorder.histogram().len()),
             (0, 0)

@@ -217,13 +217,9 @@ impl Work {
                 None => {}
             }
             if let Some(series) = &mut series
-                && MonotonicRaw.now() >= series.next_end()
+                && let Some(reading) = due(gauge, series)
             {
-                let reading = read(gauge);
-                // What the loop does after the end is not measured.
-                if gauge.ended().is_none() {
-                    rows.add(&series.add(reading));
-                }
+                rows.add(&series.add(reading));
             }
         };
         let intervals = series.or_else(|| self.begin(size)).map(|mut series| {
@@ -270,6 +266,16 @@ fn read(gauge: &Gauge) -> Reading {
         }
         attempts += 1;
     }
+}
+
+/// Returns the counters if an interval is to end.
+fn due(gauge: &Gauge, series: &Series) -> Option<Reading> {
+    if MonotonicRaw.now() < series.next_end() {
+        return None;
+    }
+    let reading = read(gauge);
+    // What the loop does after the end is not measured.
+    gauge.ended().is_none().then_some(reading)
 }
 
 /// Returns the counters at the end of a size of `count` operations, not before `former`. A list that
@@ -386,6 +392,24 @@ mod tests {
         assert_eq!(counts(&sampled).iter().sum::<u64>(), 40);
         assert_eq!(counts(&sampled)[0], 30);
         sampled.written.unwrap();
+    }
+
+    #[test]
+    fn intervals_end_in_the_measured_part_only() {
+        let gauge = Gauge::default();
+        gauge.set(30, 0);
+        let first = Reading {
+            at: MonotonicRaw.now() - 10 * MS,
+            count: 0,
+            sum: 0,
+            latencies: None,
+        };
+        let of = |length| Series::new(8, length, first.clone());
+        let (short, long) = (of(Duration::from_millis(1)), of(Duration::from_secs(3_600)));
+        assert_eq!(due(&gauge, &short).map(|reading| reading.count), Some(30));
+        assert!(due(&gauge, &long).is_none());
+        gauge.end(MonotonicRaw.now());
+        assert!(due(&gauge, &short).is_none());
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use allocation_counter::AllocationInfo;
 
 use super::size_loop::{Limit, Schedule, repeat};
-use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
-use crate::bench::testing::{Alone, both_ends, endpoint, plan};
-use crate::bench::{atomic_lat, read_lat, write_lat};
+use crate::bench::api::{
+    Bandwidth, Lists, OneSidedLatency, RepeatLists, RepeatTransaction, Transaction,
+};
+use crate::bench::testing::{Alone, TimesLists, both_ends, endpoint, plan};
+use crate::bench::{atomic_bw, atomic_lat, read_bw, read_lat, write_bw, write_lat};
 use crate::error::Failure;
 use crate::measure::{MonotonicRaw, Recorder, WaitPolicy};
 
@@ -45,6 +47,17 @@ impl RepeatTransaction for Counted {
     }
 }
 
+impl RepeatLists for Counted {
+    type Output = AllocationInfo;
+
+    fn run(self, pairs: &mut [impl Lists]) -> Result<AllocationInfo, Failure> {
+        TimesLists(1).run(pairs)?;
+        let mut result = Ok(());
+        let info = allocation_counter::measure(|| result = TimesLists(20).run(pairs));
+        result.map(|()| info)
+    }
+}
+
 fn allocates_nothing<B: OneSidedLatency>(tool: &str, options: &[&str]) {
     let plan = plan(tool, options);
     let endpoint = endpoint(&plan);
@@ -71,4 +84,35 @@ fn measuring_loop_allocates_nothing() {
     allocates_nothing::<read_lat::Bench>("read-lat", &["--unrestricted"]);
     allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--fetching"]);
     allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--matching"]);
+}
+
+fn lists_allocate_nothing<B: Bandwidth>(tool: &str, options: &[&str]) {
+    let plan = plan(tool, options);
+    let endpoint = endpoint(&plan);
+    let (client, server) = both_ends::<B>(&endpoint, &plan.run);
+    let mut pairs = [client];
+    let counted = B::measure(&mut pairs, &plan.run, plan.run.max_size, Counted).unwrap();
+    assert_eq!(counted.count_total, 0, "{tool} {options:?}");
+    pairs.into_iter().for_each(|pair| B::close(pair).unwrap());
+    B::close(server).unwrap();
+    endpoint.close().unwrap();
+}
+
+#[test]
+fn lists_of_operations_allocate_nothing() {
+    for options in [
+        &["-s", "8", "-l", "20"][..],
+        &["-s", "2048", "-l", "20"],
+        &["-s", "4096", "-l", "20", "--unrestricted"],
+    ] {
+        lists_allocate_nothing::<write_bw::Bench>("write-bw", options);
+    }
+    lists_allocate_nothing::<read_bw::Bench>("read-bw", &["-s", "4096", "-l", "20"]);
+    for options in [
+        &["-l", "20"][..],
+        &["-l", "20", "-A", "SWAP", "--no-idc"],
+        &["-l", "20", "--fetching", "--matching"],
+    ] {
+        lists_allocate_nothing::<atomic_bw::Bench>("atomic-bw", options);
+    }
 }

@@ -256,6 +256,26 @@ mod tests {
         );
     }
 
+    /// wire.md 4.6: list size, sizes, limit and spacing of the buffers, flags.
+    #[test]
+    fn default_bandwidth_plans_match_legacy_blocks() {
+        for (tool, list_size, size, buffers, flags) in [
+            ("write-bw", 256, 65536, (1 << 32, 64), 0x03),
+            ("read-bw", 256, 65536, (1 << 32, 64), 0x00),
+            ("send-bw", 256, 65536, (1 << 32, 64), 0x02),
+            ("atomic-bw", 4096, 0, (0, 0), 0x03),
+        ] {
+            let plan = crate::bench::testing::plan(tool, &[]);
+            let block = block(&plan, OnGpus::NONE, 49194);
+            assert_eq!(block.list_size, list_size, "{tool}");
+            assert_eq!((block.min_size, block.max_size), (size, size), "{tool}");
+            assert_eq!((block.max_buf_size, block.buf_align), buffers, "{tool}");
+            assert_eq!(block.encode()[77], flags, "{tool}");
+            let received = from_block(plan.tool, &block, Extensions::NONE);
+            assert_eq!(received, Ok(plan.run), "{tool}");
+        }
+    }
+
     #[test]
     fn options_survive_encoding() {
         for arguments in [

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Output};
 use serde_json::Value;
 
 use super::harness::{CXIDIAG, assert_status, assert_success, finish};
-use super::{Fabric, document, finish_or_kill, short, stdout, tools};
+use super::{Fabric, document, finish_or_kill, measures_bandwidth, short, stdout, tools};
 
 /// A loopback run in which each packet is late by 300 ms, with intervals of 50 ms.
 fn stalling(tool: &str, options: &str) -> Output {
@@ -15,12 +15,6 @@ fn stalling(tool: &str, options: &str) -> Output {
     let mut command = fabric.command(&args);
     command.env("CXIDIAG_FAULTS", "delay=1:300ms");
     finish(command)
-}
-
-/// Whether `tool` measures bandwidth.
-fn measures_bandwidth(tool: &str) -> bool {
-    let mut all = cxidiag::tools::TOOLS.iter();
-    all.any(|of| of.name == tool && of.measures_bandwidth())
 }
 
 fn stalling_options(tool: &str) -> &'static str {
