@@ -163,6 +163,22 @@ fn peer_waits_for_intended_starts() {
     }
 }
 
+/// The document of an interrupted run says where its latencies begin.
+#[test]
+fn partial_result_says_that_latency_counts_from_intended_start() {
+    let args = "write-lat --loopback -d soft0 -n 20 --rate=1000 --json";
+    let fabric = Fabric::new();
+    let mut command = fabric.command(args);
+    command.env("CXIDIAG_FAULTS", "error=PT_DISABLED@20");
+    let output = finish(command);
+    assert_status(&output, 1);
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let result = &document["results"][0];
+    assert_eq!(result["extent"], "partial");
+    assert_eq!(result["latency"]["latency_from"], "intended_start");
+    assert_eq!(result["rate"], Value::Null);
+}
+
 #[test]
 fn both_sides_of_a_bidirectional_run_keep_the_rate() {
     let fabric = Fabric::new();

@@ -21,14 +21,20 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
         };
         writeln!(
             out,
-            "Rate not reached at {} bytes: {:.0} of {:.0} op/s, {:.1} % of starts late",
+            "Rate not reached at {} bytes: {} of {} op/s, {:.1} % of starts late",
             result.size_bytes,
-            rate.reached_operations_per_s.unwrap_or(0.0),
-            rate.requested_operations_per_s,
+            per_second(rate.reached_operations_per_s.unwrap_or(0.0)),
+            per_second(rate.requested_operations_per_s),
             rate.late_starts as f64 * 100.0 / rate.starts as f64
         )?;
     }
     out.flush()
+}
+
+/// Returns a number of operations per second, with decimals if it is small.
+fn per_second(operations: f64) -> String {
+    let decimals = if operations < 100.0 { 2 } else { 0 };
+    format!("{operations:.decimals$}")
 }
 
 /// Writes of how many sizes the data was checked, if of any.
@@ -278,6 +284,7 @@ mod tests {
     use super::*;
     use crate::measure::{Recorder, Until};
     use crate::plan::expect;
+    use crate::rate::{Kept, Rate};
     use crate::report::outcome::Extent;
     use crate::tools::TOOLS;
 
@@ -326,6 +333,41 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
 ------------------------------------------------------------------------------------------
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn prints_rates_that_were_not_reached() {
+        let kept = |late, elapsed_ns| Kept {
+            starts: 101,
+            late,
+            intervals: 100,
+            elapsed_ns,
+        };
+        let of = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
+        let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
+        let results = [
+            of(8, fast, kept(100, 250_000)),
+            of(16, fast, kept(3, 100_500)),
+            recorded(32, [2_000]),
+            of(8, slow, kept(50, 250_000_000_000)),
+        ];
+        let text = written(|out| missed_rates(out, &results));
+        let expected = "\
+Rate not reached at 8 bytes: 400000 of 1000000 op/s, 99.0 % of starts late
+Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn prints_number_of_verified_sizes() {
+        let texts = [0, 1, 3].map(|sizes| written(|out| verified(out, sizes)));
+        let expected = [
+            "",
+            "Verified: 1 size, all bytes as sent\n",
+            "Verified: 3 sizes, all bytes as sent\n",
+        ];
+        assert_eq!(texts, expected);
     }
 
     #[test]

@@ -659,9 +659,6 @@ impl SizeResult {
             starts: kept.starts,
             late_starts: kept.late,
         });
-        if let Some(latency) = &mut self.latency {
-            latency.latency_from = Some("intended_start".into());
-        }
         self
     }
 

@@ -287,10 +287,13 @@ impl Reporter {
 
     /// Returns the result of a size with what was set about it.
     fn complete(&mut self, result: SizeResult) -> SizeResult {
-        let result = SizeResult {
+        let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
             ..result
         };
+        if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
+            latency.latency_from = Some("intended_start".into());
+        }
         match (self.rate, self.kept.take()) {
             (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
             _ => result,
