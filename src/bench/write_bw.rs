@@ -186,7 +186,7 @@ mod tests {
     use std::slice;
 
     use super::*;
-    use crate::bench::testing::{TimesLists, both_ends, endpoint, plan};
+    use crate::bench::testing::{Alone, TimesLists, both_ends, endpoint, plan};
 
     /// The software NIC refuses High Rate Puts of more than 2048 bytes.
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
                 Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                Bench::check(&server, &plan.run, size).unwrap();
+                Bench::check(&server, &plan.run, size, &Alone).unwrap();
             }
             let lists = client.initiator().unwrap();
             lists.select_profile(2048).unwrap();
