@@ -347,6 +347,15 @@ pub trait Lists: Send {
     /// A command that cannot be issued, and another event than the expected one.
     fn step(&mut self) -> Result<Step, Failure>;
 
+    /// Takes the events of the peer's lists, as far as no iteration of this side needs them.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure.
+    fn take_events(&mut self) -> Result<(), Failure> {
+        self.are_under_way().map(drop)
+    }
+
     /// Returns the number of issued lists whose completion the NIC has reported.
     fn issued(&self) -> u64;
 

@@ -18,7 +18,9 @@ impl SideResult {
         let elapsed_us = pairs.iter().map(|pair| pair.elapsed_us).max();
         Self {
             elapsed_us: elapsed_us.unwrap_or(0),
-            count: pairs.iter().map(|pair| pair.count).sum(),
+            count: pairs
+                .iter()
+                .fold(0, |sum, pair| sum.saturating_add(pair.count)),
         }
     }
 }
@@ -41,7 +43,8 @@ impl Rates {
             .iter()
             .filter(|side| side.elapsed_us > 0)
             .map(|side| side.count as f64 / side.elapsed_us as f64)
-            .sum();
+            // Not `sum`, which is -0.0 without sides.
+            .fold(0.0, |sum, rate| sum + rate);
         let factor = if doubled { 2.0 } else { 1.0 };
         Self::of_operations(size, factor * operations_per_us)
     }
@@ -61,6 +64,12 @@ mod tests {
 
     fn side(elapsed_us: u64, count: u64) -> SideResult {
         SideResult { elapsed_us, count }
+    }
+
+    #[test]
+    fn rates_without_operations_are_positive_zero() {
+        let rates = Rates::of(8, [side(0, 0); 2], false);
+        assert!(rates.megabytes.is_sign_positive() && rates.megapackets.is_sign_positive());
     }
 
     #[test]

@@ -47,6 +47,13 @@ pub struct WaitPolicy<'a> {
     crowding: Crowding,
 }
 
+/// The times of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    allowance: u64,
+    pause: u64,
+}
+
 impl<'a> WaitPolicy<'a> {
     /// Creates a policy with `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
@@ -68,13 +75,24 @@ impl<'a> WaitPolicy<'a> {
         Self { pause, ..self }.allow(pause)
     }
 
-    /// Returns the time in addition to the limit of all waits, in nanoseconds.
-    pub fn allowance(&self) -> u64 {
-        self.allowance
+    /// Returns the times of the policy, for another thread.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            allowance: self.allowance,
+            pause: self.pause,
+        }
     }
 
-    /// Adds `more` nanoseconds to the limit.
-    pub fn allow(self, more: u64) -> Self {
+    /// Takes over the times of another policy.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self {
+            allowance: limits.allowance,
+            pause: limits.pause,
+            ..self
+        }
+    }
+
+    fn allow(self, more: u64) -> Self {
         Self {
             allowance: self.allowance.saturating_add(more),
             ..self

@@ -4,17 +4,19 @@ use std::slice;
 use std::time::Duration;
 
 use super::driver::Context;
-use super::pairs::{End, Pair, drive, settle};
+use super::pairs::{End, Loop, Pair, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
 use super::threads::Measurement;
+use super::watchdog::Notices;
 use crate::advice::{Situation, remedy};
 use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
+use crate::interrupt;
 use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::rate::{Kept, Period};
-use crate::run_options::RunOptions;
+use crate::run_options::{RunOptions, Side};
 use crate::session::Session;
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
@@ -42,14 +44,17 @@ pub fn measure<B: Bandwidth>(
     };
     let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
-        wait_for_peer(&control, pairs.len(), results)?;
+        wait_for_peer(&control, run, pairs.len(), results)?;
         return exchange_views::<B>(context, pairs, results);
     }
-    let measuring = Loop {
+    let measuring = Measuring {
         control: &control,
         run,
         list_size,
-        ends_with_peer: !part.issues(),
+        // Only a server can see that the peer waits: the client sends first. A client answers with
+        // --reverse, and its server ends at the same time.
+        ends_with_peer: !part.issues() && context.side == Side::Server,
+        peer_issues: part.is_target(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
         // All pairs share the link.
@@ -57,6 +62,7 @@ pub fn measure<B: Bandwidth>(
             .for_bytes(run.bytes(size))
             .for_pause(period.map_or(0, Period::nanoseconds)),
         cpus: context.cpus,
+        notices: context.watchdog.notices(),
         // A side that only answers follows the peer.
         period: period.filter(|_| part.issues()),
         results: &mut *results,
@@ -81,7 +87,7 @@ fn exchange_views<B: Bandwidth>(
         }
     }
     let own = SideView {
-        issued: SideResult::of_pairs(&results.own).count,
+        issued: results.issued,
         arrived: arrived.map(|arrived| arrived - results.arrived_before),
         ..results.timed
     };
@@ -93,6 +99,7 @@ fn exchange_views<B: Bandwidth>(
 /// Waits while the peer measures: this side issues and answers nothing.
 fn wait_for_peer(
     control: &dyn ControlConnection,
+    run: &RunOptions,
     pairs: usize,
     results: &mut BandwidthResults,
 ) -> Result<(), Failure> {
@@ -105,7 +112,10 @@ fn wait_for_peer(
     enter(Phase::Results);
     for _ in 0..pairs {
         results.own.push(SideResult::default());
-        results.peer.push(control.results(SideResult::default())?);
+        results.issued = 0;
+        let peer = control.results(SideResult::default())?;
+        check_count(peer, true, run)?;
+        results.peer.push(peer);
     }
     Ok(())
 }
@@ -154,26 +164,31 @@ impl ControlConnection for Connected<'_> {
 /// that iteration in the next size. So this side leaves it incomplete as well. Only in timed
 /// bidirectional runs with rendezvous does a legacy peer complete its iteration, before an
 /// additional barrier (wire.md 6.3).
-struct Loop<'a> {
+struct Measuring<'a> {
     control: &'a dyn ControlConnection,
     run: &'a RunOptions,
     list_size: u64,
-    /// This side only answers: a run by duration ends when the peer waits at the barrier.
+    /// A run by duration ends when the peer waits at the barrier.
     ends_with_peer: bool,
-    /// The software of each side answers the peer's lists, so that no side can be two iterations ahead.
+    /// The peer issues lists as well.
+    peer_issues: bool,
+    /// The software of each side answers the peer's lists, so that no side can complete two iterations
+    /// more than the other.
     answers: bool,
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
     policy: WaitPolicy<'a>,
     /// A CPU for each thread; empty for one thread.
     cpus: &'a [u32],
+    /// Reports long waits.
+    notices: Notices<'a>,
     /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
     period: Option<Period>,
     /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
 }
 
-impl RepeatLists for Loop<'_> {
+impl RepeatLists for Measuring<'_> {
     type Output = ();
 
     fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
@@ -189,6 +204,7 @@ impl RepeatLists for Loop<'_> {
             gauge: &results.gauge,
             list_size: self.list_size,
             cpus: self.cpus,
+            notices: self.notices,
             period: self.period,
         };
         let mut timer = ViewTimer::start();
@@ -227,27 +243,30 @@ impl RepeatLists for Loop<'_> {
         enter(Phase::PostRun);
         control.barrier(POST_RUN)?;
         enter(Phase::Results);
-        for own in &results.own {
-            results.peer.push(control.results(*own)?);
-        }
-        if self.answers {
-            for (progress, peer) in measured.progress.iter().zip(&results.peer) {
-                check(*peer, progress.completed, self.list_size)?;
+        for (own, progress) in results.own.iter().zip(&measured.progress) {
+            let peer = control.results(*own)?;
+            if self.answers {
+                check_lead(peer, progress.completed, self.list_size)?;
+            } else {
+                check_count(peer, self.peer_issues, run)?;
             }
+            results.peer.push(peer);
         }
         enter(Phase::Settling);
         for (at, lists) in lists.iter_mut().enumerate() {
             let mut pair = Pair::new(lists, measured.progress[at], self.policy);
             if self.answers && self.peer_ends_in_step {
                 let begun = results.own[at].count.max(results.peer[at].count) / self.list_size;
-                drive(
-                    slice::from_mut(&mut pair),
+                let rest = Loop {
                     clock,
-                    measured.start,
-                    End::Iterations(begun),
-                    &peer_waits,
-                    (&Gauge::default(), 0),
-                )?;
+                    start: measured.start,
+                    end: End::Iterations(begun),
+                    peer_waits: &peer_waits,
+                    check: &interrupt::check,
+                    gauge: &Gauge::default(),
+                    list_size: 0,
+                };
+                rest.drive(slice::from_mut(&mut pair))?;
             }
             if cleans_up(run) {
                 settle(&mut pair, clock, peer_waits)?;
@@ -256,15 +275,35 @@ impl RepeatLists for Loop<'_> {
         if cleans_up(run) {
             control.barrier(CLEANUP)?;
         }
+        let issued = lists.iter().map(|lists| lists.issued()).sum::<u64>();
+        results.issued = issued * self.list_size;
         Ok(())
     }
 }
 
 /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate is
-/// computed from it, and this side waits for the operations. The peer is at most two iterations
-/// ahead of `completed`, because it cannot complete an iteration without this side.
-fn check(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Failure> {
-    let most = completed.saturating_add(2).saturating_mul(list_size);
+/// computed from it, and this side waits for the operations. Where software answers, the peer has
+/// completed at most one iteration more than this side, and issued the list of the next one.
+fn check_lead(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Failure> {
+    refuse_above(peer, completed.saturating_add(2).saturating_mul(list_size))
+}
+
+/// Checks the number of operations that the peer has reported where software does not answer: those of
+/// its iterations, or at most one in a nanosecond.
+fn check_count(peer: SideResult, peer_issues: bool, run: &RunOptions) -> Result<(), Failure> {
+    let list_size = run.lists()?.list_size.into();
+    let most = match run.duration_s {
+        _ if !peer_issues => 0,
+        None => run.iters.saturating_mul(list_size),
+        Some(_) => peer
+            .elapsed_us
+            .saturating_mul(1000)
+            .saturating_add(list_size),
+    };
+    refuse_above(peer, most)
+}
+
+fn refuse_above(peer: SideResult, most: u64) -> Result<(), Failure> {
     if peer.count <= most {
         return Ok(());
     }
@@ -289,7 +328,6 @@ mod tests {
     use super::*;
     use crate::bench::api::{Part, Step};
     use crate::bench::testing::{Alone, plan};
-    use crate::run_options::Side;
 
     /// A peer with a result of `lists` lists of 4 operations.
     struct ScriptedPeer {
@@ -404,16 +442,18 @@ mod tests {
         run: &'a RunOptions,
         peer: &'a ScriptedPeer,
         results: &'a mut BandwidthResults,
-    ) -> Loop<'a> {
-        Loop {
+    ) -> Measuring<'a> {
+        Measuring {
             control: peer,
             run,
             list_size: 4,
             ends_with_peer: false,
+            peer_issues: true,
             answers: true,
             peer_ends_in_step: true,
             policy: WaitPolicy::new(&Alone),
             cpus: &[],
+            notices: Notices::default(),
             period: None,
             results,
         }
@@ -436,7 +476,7 @@ mod tests {
         let run = plan("send-bw", &["-n", "5"]).run;
         for (lists, is_possible) in [(5, true), (7, true), (8, false), (u64::MAX / 4, false)] {
             let (other, mut results) = (peer(lists, false), no_results());
-            let measuring = Loop {
+            let measuring = Measuring {
                 peer_ends_in_step: false,
                 ..active(&run, &other, &mut results)
             };
@@ -453,7 +493,7 @@ mod tests {
         let run = plan("send-bw", &["-D", "1"]).run;
         for (peer_ends_in_step, completed) in [(true, 2), (false, 1)] {
             let (peer, mut results) = (peer(1, false), no_results());
-            let measuring = Loop {
+            let measuring = Measuring {
                 peer_ends_in_step,
                 ..active(&run, &peer, &mut results)
             };
@@ -488,7 +528,7 @@ mod tests {
     fn answering_side_goes_on_until_peer_waits() {
         let run = plan("send-bw", &["-D", "1"]).run;
         let (peer, mut lists, mut results) = (peer(3, true), scripted(3), no_results());
-        let measuring = Loop {
+        let measuring = Measuring {
             ends_with_peer: true,
             ..active(&run, &peer, &mut results)
         };
@@ -498,16 +538,24 @@ mod tests {
 
     /// Without answers the sides are independent: one may be far ahead when the time is up.
     #[test]
-    fn accepts_any_result_of_peer_that_answers_nothing() {
-        let run = plan("send-bw", &["-n", "5"]).run;
-        let (ahead, mut lists, mut results) =
-            (peer(1 << 40, false), scripted(u64::MAX), no_results());
-        let measuring = Loop {
-            answers: false,
-            ..active(&run, &ahead, &mut results)
+    fn t27_bounds_result_of_peer_that_answers_nothing() {
+        let result_of = |options: &[&str], lists, peer_issues| {
+            let run = plan("write-bw", &[&["-l", "4"], options].concat()).run;
+            let (other, mut results) = (peer(lists, false), no_results());
+            let measuring = Measuring {
+                peer_issues,
+                answers: false,
+                ..active(&run, &other, &mut results)
+            };
+            measuring.run(&mut [scripted(u64::MAX)]).is_ok()
         };
-        measuring.run(slice::from_mut(&mut lists)).unwrap();
-        assert_eq!((lists.completed, lists.issued), (5, 5));
+        assert!(result_of(&["-n", "5"], 5, true));
+        assert!(!result_of(&["-n", "5"], 6, true));
+        // The peer's time is 1 us.
+        assert!(result_of(&["-D", "1"], 250, true));
+        assert!(!result_of(&["-D", "1"], 252, true));
+        assert!(result_of(&["-n", "5"], 0, false));
+        assert!(!result_of(&["-n", "5"], 1, false));
     }
 
     /// A pair cannot know the iterations of another one: each exchanges its own result.
@@ -525,8 +573,9 @@ mod tests {
 
     #[test]
     fn passive_side_waits_and_takes_result_of_peer() {
+        let run = plan("write-bw", &["-n", "3", "-l", "4"]).run;
         let (peer, mut results) = (peer(3, false), no_results());
-        wait_for_peer(&peer, 1, &mut results).unwrap();
+        wait_for_peer(&peer, &run, 1, &mut results).unwrap();
         assert_eq!(peer.barriers.load(Relaxed), 2);
         assert_eq!(results.peer[0].count, 12);
     }

@@ -76,3 +76,55 @@ impl RepeatTransaction for Loop<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::size_loop::Limit;
+    use super::*;
+    use crate::bench::api::Timed;
+    use crate::bench::testing::Alone;
+    use crate::measure::{Clock, MonotonicRaw, Recorder};
+
+    /// Fails after some iterations.
+    struct Failing(u64);
+
+    impl Transaction for Failing {
+        fn iterate<C: Clock>(
+            &mut self,
+            clock: &C,
+            _: &mut WaitPolicy<'_>,
+        ) -> Result<Timed, Failure> {
+            let Self(left) = self;
+            *left = left.checked_sub(1).ok_or(Failure::nic("lost"))?;
+            Ok(Timed {
+                start: clock.now(),
+                latency: 1,
+            })
+        }
+    }
+
+    /// Intervals end with the measured part, also with that of a failed run.
+    #[test]
+    fn sets_begin_and_end_of_measured_part() {
+        for (iterations, counted) in [(9, 5), (4, 2), (0, 0)] {
+            let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
+            let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
+            let measuring = Loop {
+                schedule: Schedule {
+                    limit: Limit::Iterations(5),
+                    warmup: 2,
+                    gap: 0,
+                    period: None,
+                },
+                supervisor: &Alone,
+                samples: Samples::new(clock, &mut recorder, None, &mut kept),
+            };
+            let result = measuring.run(&mut Failing(iterations));
+            assert_eq!(result.is_ok(), counted == 5);
+            let gauge = recorder.gauge();
+            assert_eq!(gauge.get().0, counted);
+            assert_eq!(gauge.begun().is_some(), counted > 0);
+            assert!(gauge.ended().is_some() && gauge.ended() >= gauge.begun());
+        }
+    }
+}

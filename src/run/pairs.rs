@@ -3,7 +3,6 @@
 use super::size_loop::GAP_SLICE;
 use crate::bench::api::{Lists, Step};
 use crate::error::Failure;
-use crate::interrupt;
 use crate::measure::{Clock, Gauge, PollTimer, WaitPolicy};
 use crate::rate::{Kept, Pacer};
 
@@ -14,6 +13,7 @@ const AWAITED: &str = "list of operations";
 pub struct Pair<'a, L> {
     lists: &'a mut L,
     progress: Progress,
+    is_over: bool,
     /// When its lists are to start, if there is a rate.
     pacer: Option<Pacer>,
     /// Its next step begins a list.
@@ -29,8 +29,8 @@ pub struct Pair<'a, L> {
 pub struct Progress {
     /// Complete iterations.
     pub completed: u64,
-    /// Time from the start of the loop to the last list or reply, in nanoseconds. In a run by
-    /// iterations it is set at the last one.
+    /// Time of the pair from the start of the loop, in nanoseconds: to the last list or reply; with a
+    /// rate to the end of the last period.
     pub elapsed: u64,
     /// How the intended start times were kept, if there are any.
     pub kept: Option<Kept>,
@@ -42,6 +42,7 @@ impl<'a, L: Lists> Pair<'a, L> {
         Self {
             lists,
             progress,
+            is_over: false,
             pacer: None,
             at_start: true,
             policy,
@@ -63,34 +64,102 @@ impl<'a, L: Lists> Pair<'a, L> {
         }
     }
 
-    fn complete<C: Clock>(&mut self, clock: &C) {
-        self.progress.completed += 1;
-        self.at_start = true;
-        if let Some(pacer) = &mut self.pacer {
-            pacer.ready(clock.now());
-        }
-    }
-
-    /// Returns when the next list is due, if the pair has to wait for it. Meanwhile it takes events,
-    /// so that the peer's lists do not wait.
+    /// Returns whether the pair may take its next step: with a rate, a list starts at its intended time.
     #[inline]
-    fn early<C: Clock>(&mut self, clock: &C) -> Result<Option<u64>, Failure> {
+    fn may_step<C: Clock>(&mut self, clock: &C) -> bool {
         let Some(pacer) = self.pacer.as_mut().filter(|_| self.at_start) else {
-            return Ok(None);
+            return true;
         };
         let now = clock.now();
-        if now >= pacer.due() {
-            pacer.start(now);
-            self.at_start = false;
-            return Ok(None);
+        if now < pacer.due() {
+            return false;
         }
-        interrupt::check()?;
+        pacer.start(now);
+        self.at_start = false;
+        true
+    }
+
+    /// Makes the checks of a pair that waits for the intended time of its next list, and takes the
+    /// events of the peer's lists, which do not wait for it.
+    fn wait_for_start<C: Clock>(&mut self, run: &Loop<'_, C>) -> Result<(), Failure> {
+        (run.check)()?;
+        let now = run.clock.now();
         if now.saturating_sub(self.looked) >= GAP_SLICE {
             self.policy.look_after_peer()?;
             self.looked = now;
         }
-        self.lists.are_under_way()?;
-        Ok(Some(pacer.due()))
+        self.lists.take_events()?;
+        if let End::Duration(duration) = run.end
+            && now - run.start >= duration
+        {
+            self.progress.elapsed = duration;
+            self.is_over = true;
+        }
+        Ok(())
+    }
+
+    /// Takes a step.
+    #[inline]
+    fn step<C: Clock>(&mut self, run: &Loop<'_, C>) -> Result<(), Failure> {
+        let (clock, start) = (run.clock, run.start);
+        match self.lists.step()? {
+            Step::InFlight => {
+                if self.timer.miss(clock)? {
+                    (run.check)()?;
+                }
+            }
+            Step::Waiting => {
+                let look = self.timer.miss(clock)?;
+                if look {
+                    (run.check)()?;
+                }
+                self.is_over = match run.end {
+                    End::Iterations(_) => false,
+                    End::Duration(duration) => clock.now() - start >= duration,
+                    End::Peer => look && (run.peer_waits)(),
+                };
+            }
+            Step::Going => {
+                self.timer.hit();
+                self.advance(run);
+            }
+            Step::Complete => {
+                self.timer.hit();
+                self.progress.completed += 1;
+                self.at_start = true;
+                if let Some(pacer) = &mut self.pacer {
+                    pacer.ready(clock.now());
+                }
+                run.gauge.add(run.list_size);
+                (run.check)()?;
+                self.advance(run);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the time of the pair after a step that went on, and whether it is over.
+    #[inline]
+    fn advance<C: Clock>(&mut self, run: &Loop<'_, C>) {
+        if matches!(run.end, End::Iterations(wanted) if self.progress.completed < wanted) {
+            return;
+        }
+        let now = run.clock.now();
+        self.progress.elapsed = now - run.start;
+        match run.end {
+            End::Iterations(_) => {
+                // With a rate, each list has a period.
+                let end_of_period = self
+                    .pacer
+                    .as_ref()
+                    .map_or(now, |pacer| now.max(pacer.due()));
+                self.progress.elapsed = end_of_period - run.start;
+                self.is_over = true;
+            }
+            // With a rate, the last period ends with the duration.
+            End::Duration(duration) => self.is_over = now - run.start >= duration,
+            End::Peer => {}
+        }
     }
 }
 
@@ -105,79 +174,54 @@ pub enum End {
     Peer,
 }
 
-/// Drives `pairs` from the time `start` until the `end`. Each completed iteration adds
-/// `list_size` operations to `gauge`. `peer_waits` returns whether the peer waits at the next barrier.
-///
-/// # Errors
-///
-/// The failure of an operation, a peer that has gone, and an interruption.
-pub fn drive<C: Clock, L: Lists>(
-    pairs: &mut [Pair<'_, L>],
-    clock: &C,
-    start: u64,
-    end: End,
-    peer_waits: &dyn Fn() -> bool,
-    (gauge, list_size): (&Gauge, u64),
-) -> Result<(), Failure> {
-    let mut left = pairs.len();
-    let mut over = vec![false; left];
-    for (pair, over) in pairs.iter().zip(&mut over) {
-        if matches!(end, End::Iterations(wanted) if pair.progress.completed >= wanted) {
-            *over = true;
-            left -= 1;
+/// What the pairs of a thread have in common.
+pub struct Loop<'a, C> {
+    /// The clock.
+    pub clock: &'a C,
+    /// When the loop started.
+    pub start: u64,
+    /// When it ends.
+    pub end: End,
+    /// Returns whether the peer waits at the next barrier.
+    pub peer_waits: &'a dyn Fn() -> bool,
+    /// Called after each iteration and in waits; a failure ends the loop.
+    pub check: &'a dyn Fn() -> Result<(), Failure>,
+    /// Counts the operations of complete iterations.
+    pub gauge: &'a Gauge,
+    /// Operations of a list.
+    pub list_size: u64,
+}
+
+impl<C: Clock> Loop<'_, C> {
+    /// Drives `pairs` to the end.
+    ///
+    /// # Errors
+    ///
+    /// The failure of an operation, a peer that has gone, and that of `check`.
+    pub fn drive<L: Lists>(&self, pairs: &mut [Pair<'_, L>]) -> Result<(), Failure> {
+        for pair in &mut *pairs {
+            pair.is_over = matches!(self.end, End::Iterations(n) if pair.progress.completed >= n);
         }
-    }
-    while left > 0 {
-        for (pair, over) in pairs.iter_mut().zip(&mut over).filter(|(_, over)| !**over) {
-            if let Some(due) = pair.early(clock)? {
-                *over = matches!(end, End::Duration(duration) if due - start >= duration);
-                left -= usize::from(*over);
-                continue;
+        let mut left = pairs.iter().filter(|pair| !pair.is_over).count();
+        while left > 0 {
+            for pair in pairs.iter_mut().filter(|pair| !pair.is_over) {
+                if pair.may_step(self.clock) {
+                    pair.step(self)?;
+                } else {
+                    pair.wait_for_start(self)?;
+                }
+                left -= usize::from(pair.is_over);
             }
-            match pair.lists.step()? {
-                Step::InFlight => {
-                    pair.timer.miss(clock)?;
-                }
-                Step::Waiting => {
-                    let look = pair.timer.miss(clock)?;
-                    *over = match end {
-                        End::Iterations(_) => false,
-                        End::Duration(duration) => clock.now() - start >= duration,
-                        End::Peer => look && peer_waits(),
-                    };
-                }
-                step @ (Step::Going | Step::Complete) => {
-                    pair.timer.hit();
-                    if step == Step::Complete {
-                        pair.complete(clock);
-                        gauge.add(list_size);
-                        interrupt::check()?;
-                    }
-                    match end {
-                        End::Iterations(wanted) if pair.progress.completed < wanted => {}
-                        End::Iterations(_) => {
-                            pair.progress.elapsed = clock.now() - start;
-                            *over = true;
-                        }
-                        End::Duration(duration) => {
-                            pair.progress.elapsed = clock.now() - start;
-                            *over = pair.progress.elapsed >= duration;
-                        }
-                        End::Peer => pair.progress.elapsed = clock.now() - start,
-                    }
-                }
-            }
-            left -= usize::from(*over);
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Completes the iteration under way, unless the peer waits at the barrier already.
 ///
 /// # Errors
 ///
-/// Those of [`drive`].
+/// Those of [`Loop::drive`].
 pub fn settle<C: Clock, L: Lists>(
     pair: &mut Pair<'_, L>,
     clock: &C,
@@ -268,9 +312,55 @@ mod tests {
         end: End,
         peer_waits: &dyn Fn() -> bool,
     ) -> u64 {
-        let (gauge, clock) = (Gauge::default(), Ticking::default());
-        drive(pairs, &clock, 0, end, peer_waits, (&gauge, 4)).unwrap();
-        gauge.get().0
+        let (driven, operations) = drive(pairs, end, peer_waits, &|| Ok(()));
+        driven.unwrap();
+        operations
+    }
+
+    fn drive(
+        pairs: &mut [Pair<'_, Scripted>],
+        end: End,
+        peer_waits: &dyn Fn() -> bool,
+        check: &dyn Fn() -> Result<(), Failure>,
+    ) -> (Result<(), Failure>, u64) {
+        let gauge = Gauge::default();
+        let run = Loop {
+            clock: &Ticking::default(),
+            start: 0,
+            end,
+            peer_waits,
+            check,
+            gauge: &gauge,
+            list_size: 4,
+        };
+        (run.drive(pairs), gauge.get().0)
+    }
+
+    #[test]
+    fn failed_check_ends_each_kind_of_wait() {
+        for script in [LIST, &[Step::Complete], &[Step::Waiting], &[Step::InFlight]] {
+            let mut lists = scripted(script);
+            let failed = || Err(Failure::environment("another thread has failed"));
+            let mut pair = pair(&mut lists);
+            let (driven, _) = drive(
+                slice::from_mut(&mut pair),
+                End::Iterations(9),
+                &|| false,
+                &failed,
+            );
+            assert!(driven.is_err(), "{script:?}");
+        }
+        let mut lists = scripted(LIST);
+        let mut pair = paced(&mut lists, 1);
+        pair.pacer.as_mut().unwrap().start(0);
+        let failed = || Err(Failure::environment("another thread has failed"));
+        let (driven, _) = drive(
+            slice::from_mut(&mut pair),
+            End::Iterations(9),
+            &|| false,
+            &failed,
+        );
+        assert!(driven.is_err());
     }
 
     const LIST: &[Step] = &[Step::InFlight, Step::Complete];
@@ -330,7 +420,21 @@ mod tests {
         let mut lists = scripted(LIST);
         let mut pair = paced(&mut lists, 20);
         run(slice::from_mut(&mut pair), End::Duration(100 * TICK));
-        assert_eq!((pair.progress.completed, lists.taken), (2, 4));
+        // The second list has the rest of the duration: the rate is 2 lists in 100 ticks.
+        assert_eq!(
+            (pair.progress.completed, pair.progress.elapsed),
+            (2, 100 * TICK)
+        );
+        assert_eq!(lists.taken, 4);
+    }
+
+    #[test]
+    fn each_list_of_a_rate_has_its_period() {
+        let mut lists = scripted(LIST);
+        let mut pair = paced(&mut lists, 20);
+        run(slice::from_mut(&mut pair), End::Iterations(4));
+        let periods = pair.progress.elapsed / (50 * TICK);
+        assert_eq!((pair.progress.completed, periods), (4, 4));
     }
 
     #[test]
@@ -341,10 +445,9 @@ mod tests {
         let mut pair = Pair::new(&mut lists, Progress::default(), policy);
         let period = Rate::Operations(1).period(8, 1);
         pair.pace(Pacer::new(period, 0));
-        let (gauge, clock) = (Gauge::default(), Ticking::default());
         let end = End::Iterations(2);
-        let pair = slice::from_mut(&mut pair);
-        assert!(drive(pair, &clock, 0, end, &|| false, (&gauge, 4)).is_err());
+        let driven = drive(slice::from_mut(&mut pair), end, &|| false, &|| Ok(()));
+        assert!(driven.0.is_err());
     }
 
     #[test]

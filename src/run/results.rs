@@ -197,6 +197,9 @@ pub struct BandwidthResults {
     pub gauge: Arc<Gauge>,
     /// How the intended start times of the lists were kept, if there are any.
     pub kept: Option<Kept>,
+    /// Operations that this side has issued, those of unmeasured lists that complete the last iteration
+    /// included.
+    pub issued: u64,
     /// This side's times of the size, after its part.
     pub timed: SideView,
     /// This side's view and the peer's, with `--both-ends`.
@@ -218,6 +221,7 @@ impl BandwidthResults {
             peer: Vec::new(),
             gauge: Arc::default(),
             kept: None,
+            issued: 0,
             timed: SideView::default(),
             views: None,
             arrived_before: 0,

@@ -9,16 +9,21 @@ use std::time::Duration;
 
 use cxi::placement::Confined;
 
-use super::pairs::{End, Pair, Progress, drive};
+use super::pairs::{End, Loop, Pair, Progress};
+use super::watchdog::Notices;
 use crate::advice::Explain;
 use crate::bench::api::Lists;
 use crate::error::Failure;
 use crate::interrupt;
+use crate::measure::wait_policy::Limits;
 use crate::measure::{Clock, Gauge, Supervisor, WaitPolicy};
 use crate::rate::{Pacer, Period};
 
 /// Interval at which the first thread checks the peer while only others measure.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// Longest sleep of a thread that waits for the start, before it checks whether another has failed.
+const PARKED: Duration = Duration::from_millis(100);
 
 /// What the threads of a measurement share.
 #[derive(Clone, Copy)]
@@ -35,6 +40,8 @@ pub struct Measurement<'a, C> {
     pub period: Option<Period>,
     /// A CPU for each thread. If it is empty, the calling thread measures alone, where it is.
     pub cpus: &'a [u32],
+    /// Reports long waits.
+    pub notices: Notices<'a>,
 }
 
 /// What the threads have measured.
@@ -58,7 +65,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         begin: impl FnOnce() -> Result<(), Failure>,
         peer_waits: &dyn Fn() -> bool,
     ) -> Measured {
-        let gate = Gate::default();
+        let gate = Gate::new(self.notices);
         let count = lists.len();
         let mut shares = shares(lists, self.cpus.len().max(1)).into_iter();
         let mut own = pairs(shares.next().unwrap_or_default(), policy);
@@ -72,10 +79,10 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         thread::scope(|scope| {
             let mut workers = Vec::new();
             for (share, cpu) in shares.zip(self.cpus.iter().skip(1)) {
-                let (gate, allowance) = (&gate, policy.allowance());
+                let (gate, limits) = (&gate, policy.limits());
                 let places = Places { first, count };
                 first += share.len();
-                let work = move || self.work(share, places, *cpu, allowance, gate);
+                let work = move || self.work(share, places, *cpu, limits, gate);
                 match thread::Builder::new().spawn_scoped(scope, work) {
                     Ok(worker) => workers.push(worker),
                     Err(error) => gate.stop(Failure::environment(format!(
@@ -83,6 +90,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                     ))),
                 }
             }
+            let _stop = StopOnPanic(&gate);
             let led = gate
                 .check()
                 .and_then(|()| begin())
@@ -91,8 +99,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                     let start = gate.open(&workers, self.clock)?;
                     self.gauge.begin(start);
                     self.pace(&mut own, Places { first: 0, count }, start);
-                    let counted = (self.gauge, self.list_size);
-                    drive(&mut own, self.clock, start, self.end, &peer_waits, counted)
+                    self.drive(&mut own, start, &peer_waits, &gate)
                 });
             led.unwrap_or_else(|failure| gate.stop(failure));
             unpark(&workers);
@@ -127,27 +134,39 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         share: &mut [L],
         places: Places,
         cpu: u32,
-        allowance: u64,
-        gate: &Gate,
+        limits: Limits,
+        gate: &Gate<'_>,
     ) -> Vec<Progress> {
-        let policy = WaitPolicy::new(gate).allow(allowance);
+        let _stop = StopOnPanic(gate);
+        let policy = WaitPolicy::new(gate).with_limits(limits);
         let mut pairs = pairs(share, policy);
         let driven = confine(Some(&cpu)).and_then(|_here| {
             let start = gate.pass()?;
             self.pace(&mut pairs, places, start);
             let peer_waits = || gate.peer_waits.load(Relaxed);
-            let counted = (self.gauge, self.list_size);
-            drive(
-                &mut pairs,
-                self.clock,
-                start,
-                self.end,
-                &peer_waits,
-                counted,
-            )
+            self.drive(&mut pairs, start, &peer_waits, gate)
         });
         driven.unwrap_or_else(|failure| gate.stop(failure));
         pairs.iter().map(Pair::progress).collect()
+    }
+
+    fn drive<L: Lists>(
+        &self,
+        pairs: &mut [Pair<'_, L>],
+        start: u64,
+        peer_waits: &dyn Fn() -> bool,
+        gate: &Gate<'_>,
+    ) -> Result<(), Failure> {
+        let run = Loop {
+            clock: self.clock,
+            start,
+            end: self.end,
+            peer_waits,
+            check: &|| gate.check(),
+            gauge: self.gauge,
+            list_size: self.list_size,
+        };
+        run.drive(pairs)
     }
 
     /// Distributes the intended start times of the lists evenly over all pairs, if there is a rate.
@@ -201,20 +220,32 @@ fn unpark<T>(workers: &[ScopedJoinHandle<'_, T>]) {
 
 /// Lets the threads start together, and ends all if one fails. In the threads without a control
 /// connection it is also the supervisor of their waits.
-#[derive(Default)]
-struct Gate {
+struct Gate<'a> {
     is_open: AtomicBool,
     /// Threads that have passed.
     passed: AtomicUsize,
     /// When the loop starts; 0 before.
     start: AtomicU64,
     peer_waits: AtomicBool,
-    stopped: AtomicBool,
+    is_stopped: AtomicBool,
     /// The first failure.
     failure: Mutex<Option<Failure>>,
+    notices: Notices<'a>,
 }
 
-impl Gate {
+impl<'a> Gate<'a> {
+    fn new(notices: Notices<'a>) -> Self {
+        Self {
+            is_open: AtomicBool::new(false),
+            passed: AtomicUsize::new(0),
+            start: AtomicU64::new(0),
+            peer_waits: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            notices,
+        }
+    }
+
     /// Lets `workers` pass. Returns the time at which all threads start.
     fn open<T>(
         &self,
@@ -237,7 +268,7 @@ impl Gate {
     fn pass(&self) -> Result<u64, Failure> {
         while !self.is_open.load(Acquire) {
             self.check()?;
-            thread::park();
+            thread::park_timeout(PARKED);
         }
         self.passed.fetch_add(1, Release);
         loop {
@@ -254,26 +285,157 @@ impl Gate {
     fn stop(&self, failure: Failure) {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(failure);
-        self.stopped.store(true, Release);
+        self.is_stopped.store(true, Release);
     }
 
+    /// Fails in all threads after one has failed, and after an interruption.
+    #[inline]
     fn check(&self) -> Result<(), Failure> {
-        if self.stopped.load(Acquire) {
+        if self.is_stopped.load(Relaxed) {
             return Err(Failure::environment("another thread has failed"));
         }
         interrupt::check()
     }
 }
 
-impl Supervisor for Gate {
+impl Supervisor for Gate<'_> {
     fn peer_is_there(&self) -> Result<(), Failure> {
         self.check()
     }
 
-    /// The first thread waits for the same peer, and reports it.
-    fn slow(&self, _: &str, _: u64, _: u64) {}
+    fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        self.notices.slow(operation, waited, limit);
+    }
 
     fn no_answer(&self, operation: &str, waited: u64) -> Failure {
-        Failure::nic(format!("no answer to a {operation} within {waited} s"))
+        self.notices.no_answer(operation, waited)
+    }
+}
+
+/// Ends all threads if the one that holds it panics.
+struct StopOnPanic<'a>(&'a Gate<'a>);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop(Failure::environment("a thread has panicked"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::api::Step;
+    use crate::bench::testing::Alone;
+    use crate::measure::MonotonicRaw;
+
+    /// Completes lists until the one with this number, which fails.
+    struct FailsAt(u64);
+
+    impl Lists for FailsAt {
+        fn step(&mut self) -> Result<Step, Failure> {
+            self.0 -= 1;
+            match self.0 {
+                0 => Err(Failure::nic("the list failed")),
+                _ => Ok(Step::Complete),
+            }
+        }
+
+        fn issued(&self) -> u64 {
+            0
+        }
+
+        fn are_under_way(&mut self) -> Result<bool, Failure> {
+            Ok(false)
+        }
+    }
+
+    fn measurement<'a>(
+        gauge: &'a Gauge,
+        cpus: &'a [u32],
+        end: End,
+    ) -> Measurement<'a, MonotonicRaw> {
+        Measurement {
+            clock: &MonotonicRaw,
+            end,
+            gauge,
+            list_size: 4,
+            period: None,
+            cpus,
+            notices: Notices::default(),
+        }
+    }
+
+    /// A CPU that the thread may use, several times.
+    fn shared_cpu(threads: usize) -> Vec<u32> {
+        vec![cxi::placement::cpus().unwrap()[0]; threads]
+    }
+
+    #[test]
+    fn divides_pairs_into_shares() {
+        let mut pairs = [0, 1, 2, 3, 4];
+        let shares = shares(&mut pairs, 3);
+        assert_eq!(shares, [&[0, 1][..], &[2, 3], &[4]]);
+    }
+
+    #[test]
+    fn drives_all_pairs_from_several_threads() {
+        let (gauge, cpus) = (Gauge::default(), shared_cpu(3));
+        let mut lists: Vec<_> = (0..5).map(|_| FailsAt(u64::MAX)).collect();
+        let run = measurement(&gauge, &cpus, End::Iterations(7));
+        let measured = run.run(&mut lists, WaitPolicy::new(&Alone), || Ok(()), &|| false);
+        measured.result.unwrap();
+        let completed: Vec<_> = measured.progress.iter().map(|of| of.completed).collect();
+        assert_eq!((completed, gauge.get().0), (vec![7; 5], 5 * 7 * 4));
+    }
+
+    /// Without the end of the other threads this test would not end.
+    #[test]
+    fn failure_of_one_thread_ends_all() {
+        for failing in 0..3 {
+            let (gauge, cpus) = (Gauge::default(), shared_cpu(3));
+            let mut lists: Vec<_> = (0..3).map(|_| FailsAt(u64::MAX)).collect();
+            lists[failing] = FailsAt(10);
+            let run = measurement(&gauge, &cpus, End::Duration(u64::MAX));
+            let measured = run.run(&mut lists, WaitPolicy::new(&Alone), || Ok(()), &|| false);
+            assert_eq!(measured.result.unwrap_err().message(), "the list failed");
+        }
+    }
+
+    #[test]
+    fn failure_before_the_start_ends_all() {
+        let (gauge, cpus) = (Gauge::default(), shared_cpu(3));
+        let mut lists: Vec<_> = (0..3).map(|_| FailsAt(u64::MAX)).collect();
+        let run = measurement(&gauge, &cpus, End::Duration(u64::MAX));
+        let begin = || Err(Failure::peer("the peer has gone"));
+        let measured = run.run(&mut lists, WaitPolicy::new(&Alone), begin, &|| false);
+        assert_eq!(measured.result.unwrap_err().message(), "the peer has gone");
+        assert_eq!(measured.start, 0);
+    }
+
+    #[test]
+    fn panic_of_one_thread_ends_all() {
+        struct Panics;
+        impl Lists for Panics {
+            fn step(&mut self) -> Result<Step, Failure> {
+                panic!("a bug")
+            }
+            fn issued(&self) -> u64 {
+                0
+            }
+            fn are_under_way(&mut self) -> Result<bool, Failure> {
+                Ok(false)
+            }
+        }
+        let cpus = shared_cpu(2);
+        let panicked = std::panic::catch_unwind(|| {
+            let gauge = Gauge::default();
+            let run = measurement(&gauge, &cpus, End::Iterations(1));
+            let mut lists = [Panics, Panics];
+            let policy = WaitPolicy::new(&Alone);
+            run.run(&mut lists, policy, || Ok(()), &|| false);
+        });
+        assert!(panicked.is_err());
     }
 }

@@ -13,30 +13,29 @@ use crate::session::Session;
 /// The time of a failure during the measurement, in messages.
 pub const MID_RUN: &str = "in the middle of the run";
 
-/// The supervisor of all waits of one run.
+/// The supervisor of all waits of the thread that has the control connection.
 pub struct Watchdog<'a> {
     session: &'a Session,
-    endpoint: &'a Endpoint,
-    /// Name of the program, at the beginning of each message.
-    program: &'a str,
+    notices: Notices<'a>,
 }
 
 impl<'a> Watchdog<'a> {
     /// Creates the watchdog of a run of `plan`.
     pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
+        let info = endpoint.device().info();
         Self {
             session,
-            endpoint,
-            program: &plan.program,
+            notices: Notices {
+                program: &plan.program,
+                device: &info.name,
+                retry_handler_runs: info.retry_handler_eq != 0,
+            },
         }
     }
 
-    fn device(&self) -> &str {
-        &self.endpoint.device().info().name
-    }
-
-    fn retry_handler_runs(&self) -> bool {
-        self.endpoint.device().info().retry_handler_eq != 0
+    /// Returns what reports long waits, in any thread.
+    pub fn notices(&self) -> Notices<'a> {
+        self.notices
     }
 }
 
@@ -47,10 +46,30 @@ impl Supervisor for Watchdog<'_> {
     }
 
     fn slow(&self, operation: &str, waited: u64, limit: u64) {
-        let handler = if self.retry_handler_runs() {
+        self.notices.slow(operation, waited, limit);
+    }
+
+    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+        self.notices.no_answer(operation, waited)
+    }
+}
+
+/// Reports long waits for the NIC.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notices<'a> {
+    /// Name of the program, at the beginning of each message.
+    program: &'a str,
+    device: &'a str,
+    retry_handler_runs: bool,
+}
+
+impl Notices<'_> {
+    /// Prints that an operation waits.
+    pub fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        let handler = if self.retry_handler_runs {
             String::new()
         } else {
-            format!(" (the retry handler of {} is not running)", self.device())
+            format!(" (the retry handler of {} is not running)", self.device)
         };
         let _ = writeln!(
             io::stderr(),
@@ -59,16 +78,17 @@ impl Supervisor for Watchdog<'_> {
         );
     }
 
-    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    /// Returns the failure of an operation without an answer.
+    pub fn no_answer(&self, operation: &str, waited: u64) -> Failure {
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
-        failure.with_hint(if self.retry_handler_runs() {
+        failure.with_hint(if self.retry_handler_runs {
             remedy(Situation::NoAnswer).to_owned()
         } else {
             let remedy = remedy(Situation::NoRetryHandler);
             format!(
                 "the retry handler of {0} is not running: {1}",
-                self.device(),
-                remedy.replace("cxiN", self.device())
+                self.device,
+                remedy.replace("cxiN", self.device)
             )
         })
     }

@@ -74,6 +74,21 @@ fn intervals_have_all_operations_of_a_duration() {
 }
 
 #[test]
+fn interval_that_is_longer_than_the_size_ends_with_it() {
+    for tool in tools().filter(|tool| measures_bandwidth(tool)) {
+        let run = document(&short(tool, &["--interval=60m", "--json", "--quiet"]));
+        for result in run["results"].as_array().unwrap() {
+            let rows = result["intervals"]["rows"].as_array().unwrap();
+            assert_eq!(rows.len(), 1, "{result:#}");
+            let end = rows[0]["end_s"].as_f64().unwrap();
+            let elapsed = result["bandwidth"]["elapsed_us"].as_f64().unwrap() / 1e6;
+            assert!((end - elapsed).abs() < 1e-6, "{result:#}");
+            assert!(result["intervals"]["min"].is_null(), "{result:#}");
+        }
+    }
+}
+
+#[test]
 fn stall_is_an_interval_without_operations() {
     for tool in tools() {
         let options = stalling_options(tool);

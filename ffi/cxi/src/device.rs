@@ -155,11 +155,13 @@ impl Device {
     pub fn open(library: &Library, id: u32) -> Result<Self, Error> {
         const CALL: &str = "cxil_open_device";
         let mut device = ptr::null_mut();
+        let calling = library.serialize();
         // After a failure the pointer may dangle and is not used.
         // SAFETY: `device` is a valid out pointer.
         check(CALL, unsafe {
             (library.api().cxil_open_device)(id, &raw mut device)
         })?;
+        drop(calling);
         let handle = Arc::new(DeviceHandle {
             device: Some(NonNull::new(device).ok_or(Error::new(CALL, libc::EFAULT))?),
             library: library.share(),
@@ -200,10 +202,10 @@ pub(crate) struct DeviceHandle {
     library: Library,
 }
 
-// SAFETY: the library only reads the device after it was opened, and closes it through `&mut self`
-// (libcxi.md 1: no locks; each call changes only the object that it is about).
+// SAFETY: a device belongs to the process, not to a thread. `Library::serialize` lets one thread at a
+// time call the library, which has no locks (libcxi.md 1).
 unsafe impl Send for DeviceHandle {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared handle gives access to the pointer only; calls are serialized.
 unsafe impl Sync for DeviceHandle {}
 
 impl DeviceHandle {
@@ -225,6 +227,7 @@ impl Release for DeviceHandle {
 
     fn release(&mut self) -> Result<(), Error> {
         if let Some(device) = self.device.take() {
+            let _calling = self.library.serialize();
             // SAFETY: `cxil_open_device` returned the device, and `take` lets it be closed only
             // once.
             unsafe { (self.library.api().cxil_close_device)(device.as_ptr()) };

@@ -48,12 +48,15 @@
 //!
 //! # Threads
 //!
-//! libcxi has no locks (libcxi.md 1): one thread at a time uses an object. Queues, counters, portals
-//! and memory may be moved to another thread ([`Send`]); all that allocates them stays in its thread.
-//! No queue can be used by two threads ([`Sync`]).
+//! libcxi has no locks (libcxi.md 1), so this package calls it from one thread at a time. Queues,
+//! counters, portals and memory may be moved to another thread ([`Send`]); all that allocates them stays
+//! in its thread. Two threads may read and write the same memory; no queue can be used by two threads
+//! ([`Sync`]).
 //!
 //! ```
+//! fn sync<T: Sync>() {}
 //! fn send<T: Send>() {}
+//! sync::<cxi::MemoryRegion>();
 //! send::<(cxi::TransmitQueue, cxi::TriggerQueue, cxi::TargetQueue, cxi::EventQueue)>();
 //! send::<(cxi::Counter, cxi::PortalTableEntry, cxi::MemoryRegion, cxi::CommunicationProfile)>();
 //! ```

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cxi_sys::{Api, LoadError, cxil_dev};
 
@@ -18,6 +18,8 @@ pub struct Library {
 struct Shared {
     api: Api,
     failed_release: OnceLock<Error>,
+    /// Held during each call of the library, which has no locks of its own (libcxi.md 1).
+    calling: Mutex<()>,
 }
 
 impl Library {
@@ -38,6 +40,7 @@ impl Library {
             shared: Arc::new(Shared {
                 api,
                 failed_release: OnceLock::new(),
+                calling: Mutex::new(()),
             }),
             _one_thread: PhantomData,
         }
@@ -53,6 +56,13 @@ impl Library {
             shared: Arc::clone(&self.shared),
             _one_thread: PhantomData,
         }
+    }
+
+    /// Waits until no other thread calls the library. The caller holds the guard during its call: an
+    /// object may be released in any thread, while another one allocates.
+    pub(crate) fn serialize(&self) -> MutexGuard<'_, ()> {
+        let calling = self.shared.calling.lock();
+        calling.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn api(&self) -> &Api {
@@ -77,7 +87,7 @@ pub(crate) struct Progress {
 // SAFETY: the hook may be called from several threads at the same time: this is part of what a
 // provider of the table promises (see [`Library::from_api`]).
 unsafe impl Send for Progress {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: the hook takes its arguments by value.
 unsafe impl Sync for Progress {}
 
 impl Progress {

@@ -25,11 +25,11 @@ pub(crate) struct Owned<T> {
     library: Library,
 }
 
-// SAFETY: an object of libcxi belongs to the process and not to a thread, but its functions take no
-// locks (libcxi.md 1). `&Owned` allows only to read the pointer and the constant public part; the
-// function that releases the object needs `&mut Owned`.
+// SAFETY: an object of libcxi belongs to the process, not to a thread. `Library::serialize` lets one
+// thread at a time call the library, which has no locks (libcxi.md 1).
 unsafe impl<T> Send for Owned<T> {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared `Owned` gives access to the pointer and to the public part of the object, which
+// the library does not write after the allocation; calls are serialized.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
@@ -41,7 +41,9 @@ impl<T> Owned<T> {
         allocate: impl FnOnce(*mut *mut T) -> c_int,
     ) -> Result<Self, Error> {
         let mut object = ptr::null_mut();
+        let calling = library.serialize();
         check(call, allocate(&raw mut object))?;
+        drop(calling);
         Ok(Self {
             object: NonNull::new(object).ok_or(Error::new(call, libc::EFAULT))?,
             destroy,
@@ -65,6 +67,7 @@ impl<T> Owned<T> {
             return Ok(());
         }
         self.released = true;
+        let _calling = self.library.serialize();
         // SAFETY: the matching function allocated the object, and `released` lets this call happen
         // only once.
         check(self.destroy.call, unsafe {

@@ -23,7 +23,7 @@ pub struct Pages {
 
 // SAFETY: the mapping belongs to the process, and its bytes are accessed through atomics only.
 unsafe impl Send for Pages {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared reference gives access to the bytes through atomics only.
 unsafe impl Sync for Pages {}
 
 impl Pages {

@@ -102,10 +102,12 @@ impl Device {
 impl Service {
     fn read(device: &DeviceHandle, id: u32) -> Result<Self, Error> {
         let mut c = MaybeUninit::<cxi_svc_desc>::zeroed();
+        let calling = device.library().serialize();
         // SAFETY: the handle keeps the device open; `c` is a valid out pointer.
         check("cxil_get_svc", unsafe {
             (device.library().api().cxil_get_svc)(device.as_ptr(), id, c.as_mut_ptr())
         })?;
+        drop(calling);
         // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
         let c = unsafe { c.assume_init() };
         Self::from_c(device, &c)
@@ -118,8 +120,10 @@ impl Service {
             return Ok(None);
         };
         let mut list: *mut cxil_svc_list = ptr::null_mut();
+        let calling = device.library().serialize();
         // SAFETY: the handle keeps the device open; `list` is a valid out pointer.
         check(CALL, unsafe { get(device.as_ptr(), &raw mut list) })?;
+        drop(calling);
         if list.is_null() {
             return Err(Error::new(CALL, libc::EFAULT));
         }
@@ -181,6 +185,7 @@ fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
         return Ok(None);
     };
     let mut found = MaybeUninit::<cxi_rsrc_use>::zeroed();
+    let _calling = device.library().serialize();
     // SAFETY: the handle keeps the device open; `found` is a valid out pointer.
     check("cxil_get_svc_rsrc_use", unsafe {
         get(device.as_ptr(), id, found.as_mut_ptr())
@@ -194,6 +199,7 @@ fn vni_range(device: &DeviceHandle, id: u32) -> Result<Option<RangeInclusive<u16
         return Ok(None);
     };
     let (mut min, mut max) = (0, 0);
+    let _calling = device.library().serialize();
     // SAFETY: the handle keeps the device open; `min` and `max` are valid out pointers.
     check("cxil_svc_get_vni_range", unsafe {
         get_range(device.as_ptr(), id, &raw mut min, &raw mut max)

@@ -87,7 +87,7 @@ pub(super) struct Memory {
 
 // SAFETY: the driver lets any thread use a context, which each call here makes current.
 unsafe impl Send for Memory {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared reference only copies, which the driver orders.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -69,7 +69,7 @@ pub(super) struct Memory {
 
 // SAFETY: the runtime lets any thread use the memory of the GPU that each call here selects.
 unsafe impl Send for Memory {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared reference only copies, which the runtime orders.
 unsafe impl Sync for Memory {}
 
 impl Memory {

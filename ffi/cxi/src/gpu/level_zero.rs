@@ -121,7 +121,7 @@ pub(super) struct Memory {
 // SAFETY: the runtime lets any thread use context and memory; `using_commands` keeps two threads from
 // using the command list at the same time.
 unsafe impl Send for Memory {}
-// SAFETY: what makes it `Send` allows shared references in several threads as well.
+// SAFETY: a shared reference uses the command list under `using_commands` only.
 unsafe impl Sync for Memory {}
 
 impl Memory {
