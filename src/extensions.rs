@@ -1,6 +1,7 @@
 //! Options of a run that the legacy tools do not have, and in which both sides take part.
 
 use crate::error::{Invalid, invalid};
+use crate::rate::Rate;
 
 /// Largest number of pairs: each one takes a portal index, a portals table entry and several queues
 /// of the service.
@@ -20,6 +21,9 @@ pub struct Extensions {
     pub both_ends: bool,
     /// The side that receives data checks it after each size.
     pub verify: bool,
+    /// What each side that issues operations issues per second, with all pairs together; `None` for
+    /// as much as it can.
+    pub rate: Option<Rate>,
 }
 
 impl Extensions {
@@ -30,6 +34,7 @@ impl Extensions {
         reverse: false,
         both_ends: false,
         verify: false,
+        rate: None,
     };
 
     /// Returns these options if they are valid together.
@@ -85,6 +90,11 @@ pub static EXTENSIONS: &[Extension] = &[
         name: "verify",
         value: |of| switch(of.verify),
         set: |of, value| value.is_empty().then(|| of.verify = true),
+    },
+    Extension {
+        name: "rate",
+        value: |of| of.rate.map(Rate::word),
+        set: |of, value| value.parse().map(|rate| of.rate = Some(rate)).ok(),
     },
 ];
 
@@ -156,12 +166,14 @@ mod tests {
         reverse: true,
         both_ends: true,
         verify: true,
+        rate: Some(Rate::Bytes(500_000_000)),
     };
 
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
-        assert_eq!(to_word(&SOME), "pairs:4,threads:2,reverse,both-ends,verify");
+        let word = "pairs:4,threads:2,reverse,both-ends,verify,rate:500000000B/s";
+        assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
 
@@ -175,6 +187,8 @@ mod tests {
             "pairs:65536",
             "verify:1",
             "verify,",
+            "rate",
+            "rate:0",
         ] {
             assert!(from_word(word).is_err(), "{word}");
         }

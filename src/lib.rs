@@ -51,6 +51,7 @@ pub mod multicall;
 pub mod number;
 pub mod phase;
 pub mod plan;
+pub mod rate;
 pub mod report;
 pub mod run;
 pub mod run_options;

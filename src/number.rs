@@ -1,6 +1,7 @@
 //! Numbers as users type them: strict (defect T24 of tools.md).
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Returns the number in `text`, which must consist of decimal digits: no sign, blank, prefix,
 /// suffix or leading zero. A leading zero is refused because it means octal to the legacy tools.
@@ -43,6 +44,64 @@ pub fn percent(text: &str) -> Option<f64> {
         .parse()
         .ok()
         .filter(|number: &f64| number.is_finite())
+}
+
+/// Units of times with their nanoseconds, the longest first.
+const TIMES: [(&str, u64); 5] = [
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Returns the time in `text` if it is within `range`: a decimal number, which may have a fraction,
+/// and one of the units `ns`, `us`, `ms`, `s` and `m` (minutes). Without a unit, it is in seconds.
+///
+/// # Errors
+///
+/// A description of the allowed values.
+pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
+    nanoseconds(text)
+        .map(Duration::from_nanos)
+        .filter(|time| range.contains(time))
+        .ok_or_else(|| {
+            let (least, most) = (time_text(*range.start()), time_text(*range.end()));
+            format!("expected a time from {least} to {most}, such as 100ms or 0.5s")
+        })
+}
+
+/// Returns a time in the longest unit in which it is a whole number.
+pub fn time_text(time: Duration) -> String {
+    let ns = time.as_nanos();
+    let fits = |(_, scale): &&(&str, u64)| ns.is_multiple_of(u128::from(*scale));
+    match TIMES.iter().find(fits) {
+        Some((unit, scale)) if ns > 0 => format!("{}{unit}", ns / u128::from(*scale)),
+        _ => "0s".into(),
+    }
+}
+
+/// Returns the time in `text` in nanoseconds, if it is a whole number of them.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let scale = match unit {
+        "" => 1_000_000_000,
+        unit => TIMES.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || fraction.len() > 18 {
+        return None;
+    }
+    let parts = 10_u128.pow(fraction.len() as u32);
+    let number = u128::from(decimal(whole)?) * parts + fraction.parse::<u128>().ok()?;
+    let ns = number.checked_mul(scale.into())?;
+    if ns.is_multiple_of(parts) {
+        (ns / parts).try_into().ok()
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +164,85 @@ mod tests {
         #[test]
         fn every_number_is_read(number: u64) {
             prop_assert_eq!(decimal(&number.to_string()), Some(number));
+        }
+    }
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn reads_times_with_units_and_fractions() {
+        for (text, ns) in [
+            ("1", 1_000_000_000),
+            ("0.5", 500_000_000),
+            ("100ms", 100_000_000),
+            ("1.25ms", 1_250_000),
+            ("1s", 1_000_000_000),
+            ("2m", 120_000_000_000),
+            ("0.5m", 30_000_000_000),
+            ("250us", 250_000),
+            ("7ns", 7),
+            ("0.000000001", 1),
+            ("0", 0),
+            ("60m", 3_600_000_000_000),
+        ] {
+            let time = time(text, Duration::ZERO..=HOUR);
+            assert_eq!(time, Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn t24_refuses_malformed_times_and_those_out_of_range() {
+        for text in [
+            "",
+            " ",
+            "s",
+            "ms",
+            ".5",
+            "5.",
+            "05",
+            "1.s",
+            "-1",
+            "+1",
+            "1 s",
+            " 1",
+            "1e3",
+            "1h",
+            "1S",
+            "1.2.3",
+            "1ms2",
+            "0.5ns",
+            "0x1",
+            "1,5",
+            "\u{661}",
+            "1\u{661}",
+            "0.999ms",
+            "0",
+            "3600.1",
+            "61m",
+            "18446744073709551616",
+            "0.0000000000000000000001",
+        ] {
+            let allowed = "expected a time from 1ms to 60m, such as 100ms or 0.5s";
+            let read = time(text, Duration::from_millis(1)..=HOUR);
+            assert_eq!(read, Err(allowed.into()), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_read_as_it_is_written(ns in 0..=3_600_000_000_000_u64, digits in 0_u32..4) {
+            // Few digits that are not zero, for all units.
+            let written = Duration::from_nanos(ns / 1_000_u64.pow(digits) * 1_000_u64.pow(digits));
+            prop_assert_eq!(time(&time_text(written), Duration::ZERO..=HOUR), Ok(written));
+            let seconds = format!("{:.9}", ns as f64 / 1e9);
+            let expected = Ok(Duration::from_nanos(ns));
+            prop_assert_eq!(time(&seconds, Duration::ZERO..=HOUR), expected);
+        }
+
+        #[test]
+        fn reads_only_times_in_range_from_random_text(text in "[0-9.nums]{0,12}") {
+            if let Ok(time) = time(&text, Duration::from_millis(1)..=HOUR) {
+                prop_assert!((Duration::from_millis(1)..=HOUR).contains(&time));
+            }
         }
     }
 }

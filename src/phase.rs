@@ -42,6 +42,8 @@ pub enum Phase {
     Results,
     /// Completing the iterations that either side has begun, in bandwidth tools.
     Settling,
+    /// Checking the data of a size and numbering that of the next one.
+    Verifying,
     /// Printing the results of a size.
     Reporting,
     /// Releasing all resources.
@@ -50,7 +52,7 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in the order of a run.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Opening,
         Self::Listening,
         Self::Connecting,
@@ -68,6 +70,7 @@ impl Phase {
         Self::PostRun,
         Self::Results,
         Self::Settling,
+        Self::Verifying,
         Self::Reporting,
         Self::Releasing,
     ];
@@ -92,6 +95,7 @@ impl Phase {
             Self::PostRun => "post-run",
             Self::Results => "results",
             Self::Settling => "settling",
+            Self::Verifying => "verifying",
             Self::Reporting => "reporting",
             Self::Releasing => "releasing",
         }

@@ -10,6 +10,7 @@ use cxi::HugePage;
 use crate::atomic::{Atomic, AtomicOp};
 use crate::error::{Failure, Invalid, invalid};
 use crate::extensions::Extensions;
+use crate::rate::Period;
 
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
@@ -29,6 +30,9 @@ pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
 /// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
 pub const MAX_HRP_SIZE: u64 = 2048;
+
+/// Longest time between two starts of a run with a rate, in nanoseconds: an hour.
+const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
 
 /// Description of valid sizes, for messages.
 pub const SIZES: &str =
@@ -185,7 +189,24 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions { pairs, reverse, .. } = self.extensions.checked()?;
+        let Extensions {
+            pairs,
+            reverse,
+            rate,
+            ..
+        } = self.extensions.checked()?;
+        if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
+            && period.nanoseconds() > MAX_PERIOD_NS
+        {
+            return Err(invalid(
+                "rate",
+                rate,
+                format!(
+                    "at least one iteration ({} bytes) an hour",
+                    self.bytes(self.max_size)
+                ),
+            ));
+        }
         match self.lists {
             None if pairs > 1 => Err(invalid("pairs", pairs, "1 in a latency tool")),
             _ if pairs > 1 && self.rdzv => Err(invalid(
@@ -200,6 +221,35 @@ impl RunOptions {
                 "not with --bidirectional, where both sides issue operations",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of operations that one side has begun when each pair has begun an iteration.
+    fn operations(&self) -> u64 {
+        let list_size = self.lists.map_or(1, |lists| lists.list_size);
+        u64::from(list_size) * u64::from(self.extensions.pairs)
+    }
+
+    /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
+    pub fn bytes(&self, size: u64) -> u64 {
+        size.saturating_mul(self.operations())
+    }
+
+    /// Returns the time from the intended start of an iteration to that of the next one, of the same
+    /// pair, if there is a rate.
+    pub fn period(&self, size: u64) -> Option<Period> {
+        let rate = self.extensions.rate?;
+        Some(rate.period(size, self.operations()))
+    }
+
+    /// Returns the extensions in which the peer must take part. One side alone keeps a rate, unless the
+    /// server issues operations as well.
+    pub fn needed_of_server(&self) -> Extensions {
+        let server_issues =
+            self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
+        Extensions {
+            rate: self.extensions.rate.filter(|_| server_issues),
+            ..self.extensions
         }
     }
 
@@ -225,6 +275,22 @@ impl RunOptions {
     pub fn lists(&self) -> Result<ListOptions, Failure> {
         self.lists
             .ok_or_else(|| Failure::environment("the run has no list size"))
+    }
+
+    /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
+    /// server, and both in a bidirectional run.
+    pub fn issues(&self, side: Side) -> bool {
+        let bidirectional = self.lists.is_some_and(|lists| lists.bidirectional);
+        bidirectional || (side == Side::Client) != self.extensions.reverse
+    }
+
+    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side issues
+    /// them.
+    pub fn is_target(&self, side: Side) -> bool {
+        self.issues(match side {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        })
     }
 
     /// Returns the atomic operation. Each plan of an atomic tool has one.

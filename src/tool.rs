@@ -54,6 +54,18 @@ pub enum Opt {
     BufAlign,
     /// `--rdzv`
     Rdzv,
+    /// `--pairs`
+    Pairs,
+    /// `--threads`
+    Threads,
+    /// `--reverse`
+    Reverse,
+    /// `--both-ends`
+    BothEnds,
+    /// `--rate`
+    Rate,
+    /// `--verify`
+    Verify,
     /// `--until`
     Until,
     /// `--clock`
@@ -64,6 +76,8 @@ pub enum Opt {
     ShowError,
     /// `--percentiles`
     Percentiles,
+    /// `--interval`
+    Interval,
     /// `--json`
     Json,
     /// `--csv`
@@ -101,12 +115,19 @@ pub enum Opt {
 /// Options of latency tools only, after their own ones in the help text.
 const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
 
+/// Options of bandwidth tools only, after their own ones in the help text.
+const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse, Opt::BothEnds];
+
+/// Options of the run that all tools have and the legacy tools lack.
+const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
+
 /// The first options of all tools in the help text: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 
 /// Output options of all tools. Two of them apply to latency tools only.
 const RESULTS: &[Opt] = &[
     Opt::Percentiles,
+    Opt::Interval,
     Opt::Json,
     Opt::Csv,
     Opt::HdrLog,
@@ -156,15 +177,19 @@ pub struct Tool {
 impl Tool {
     /// Returns all options of the tool, in the order of the help text.
     pub fn options(&self) -> impl Iterator<Item = Opt> {
-        let (latency, of_latencies) = if self.measures_bandwidth() {
-            (&[][..], false)
+        let (of_kind, of_latencies) = if self.measures_bandwidth() {
+            (BANDWIDTH, false)
         } else {
             (LATENCY, true)
         };
         let results = RESULTS.iter().filter(move |option| {
             of_latencies || !matches!(option, Opt::Percentiles | Opt::HdrLog)
         });
-        let own = PLACE.iter().chain(self.own_options).chain(latency);
+        let own = PLACE
+            .iter()
+            .chain(self.own_options)
+            .chain(RUN)
+            .chain(of_kind);
         own.chain(results).chain(PROCESS).copied()
     }
 
@@ -230,7 +255,6 @@ impl FullBuffers {
             initiator: true,
             target: true,
         };
-        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
         match self {
             Self::None => Held {
                 initiator: false,
@@ -238,8 +262,10 @@ impl FullBuffers {
             },
             Self::OneEach => one,
             Self::Both => both,
-            Self::ByDirection if bidirectional => both,
-            Self::ByDirection => one,
+            Self::ByDirection => Held {
+                initiator: run.issues(side),
+                target: run.is_target(side),
+            },
         }
     }
 }

@@ -20,6 +20,7 @@ const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:32";
 /// The client measures until it notices the loss.
 const LONG: &str = "-D 60";
 const SIZES_IN_LEGACY_SYNC: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:16 --legacy-sync";
+const VERIFIED: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:32 --verify";
 const LISTS: &str = "-n 2 -l 4 -s 8:16";
 const BOTH_WAYS: &str = "-n 2 -l 4 -s 8:16 -b";
 
@@ -373,6 +374,16 @@ fn each_one_sided_tool_notices_a_lost_peer_while_measuring() {
             let lost = cases(tool, LONG, victim, &["measuring"], &AT_ONCE);
             play_all(lost, 4, Case::play);
         }
+    }
+}
+
+/// The other side waits for the result of the check.
+#[test]
+fn notices_a_lost_peer_while_data_is_checked() {
+    for victim in [Victim::Client, Victim::Server] {
+        let blows = [&AT_ONCE[..], &[Blow::Stop]].concat();
+        let lost = cases("write-lat", VERIFIED, victim, &["verifying"], &blows);
+        play_all(lost, 5, Case::play);
     }
 }
 

@@ -3,132 +3,70 @@
 
 mod harness;
 
+use std::process::Output;
+
+use cxidiag::run_options::Side;
 use harness::legacy::{Run, all};
 use harness::{Fabric, assert_status, stdout};
 
-/// Options of each tool that change what a NIC does, with the fields of the option block. A short gap:
-/// an iteration takes long where two CPUs are shared by three programs.
-const RUNS: [(&str, &str, &str); 27] = [
-    ("write-lat", "-n 3", "iters=3"),
-    (
-        "write-lat",
-        "-n 2 -s 1:512 --warmup 0",
-        "iters=2 warmup=0 min=1 max=512",
-    ),
-    (
-        "write-lat",
-        "-n 2 -s 256:512 --no-ll",
-        "iters=2 min=256 max=512 use=0x02",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 100 --no-idc --unrestricted",
-        "iters=3 min=100 max=100 use=0x44",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 192 --unrestricted",
-        "iters=3 min=192 max=192 use=0x46",
-    ),
-    (
-        "write-lat",
-        "-n 3 -s 5000 --report-all",
-        "iters=3 flags=0x02 min=5000 max=5000",
-    ),
-    ("read-lat", "-n 3", "iters=3"),
-    (
-        "read-lat",
-        "-n 2 -s 2048:8192 --no-ll --unrestricted",
-        "iters=2 min=2048 max=8192 use=0x40",
-    ),
-    (
-        "read-lat",
-        "-D 1 -s 1 --warmup 3",
-        "duration=1 warmup=3 min=1 max=1",
-    ),
-    ("atomic-lat", "-n 3", "iters=3"),
-    ("atomic-lat", "-n 3 --no-idc", "iters=3 use=0x04"),
-    (
-        "atomic-lat",
-        "-n 3 --fetching -A swap -T int32 --report-all",
-        "iters=3 flags=0x02 use=0x16 op=10 type=4",
-    ),
-    (
-        "atomic-lat",
-        "-n 3 --matching --fetching -A cswap -C ne -T double_complex",
-        "iters=3 use=0x36 op=11 cswap=1 type=11",
-    ),
-    (
-        "atomic-lat",
-        "-n 3 --unrestricted -A bxor -T uint8",
-        "iters=3 use=0x46 op=9 type=1",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 128:512 --no-ll",
-        "iters=2 min=128 max=512 use=0x02",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 8:16 --no-idc --warmup 1",
-        "iters=2 warmup=1 max=16 use=0x04",
-    ),
-    (
-        "send-lat",
-        "-n 2 -s 64:128 -R",
-        "iters=2 min=64 max=128 use=0x0c",
-    ),
-    (
-        "send-lat",
-        "-D 1 -s 8:16 --latency-gap 100",
-        "duration=1 gap=100 max=16",
-    ),
-    (
-        "send-lat",
-        "-D 1 -s 8:16 -R --latency-gap 100",
-        "duration=1 gap=100 max=16 use=0x0c",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 8 -s 64 --no-idc",
-        "iters=3 list=8 min=64 max=64 use=0",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 1000 --buf-align 4096 --buf-sz 8192",
-        "iters=3 list=4 min=1000 max=1000 max_buf=8192 align=4096",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -b",
-        "iters=3 list=4 flags=0x01 min=128 max=512",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -R",
-        "iters=3 list=4 min=128 max=512 use=0x08",
-    ),
-    (
-        "send-bw",
-        "-n 3 -l 4 -s 128:512 -R -b",
-        "iters=3 list=4 flags=0x01 min=128 max=512 use=0x08",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128",
-        "duration=1 list=4 min=128 max=128",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128 -b",
-        "duration=1 list=4 flags=0x01 min=128 max=128",
-    ),
-    (
-        "send-bw",
-        "-D 1 -l 4 -s 128:256 -R -b",
-        "duration=1 list=4 flags=0x01 min=128 max=256 use=0x08",
-    ),
-];
+/// Tool | options that change what a NIC does | the same as fields of the option block. A short gap: an
+/// iteration takes long where two CPUs are shared by three programs.
+const RUNS: &str = "
+write-lat  | -n 3 | iters=3
+write-lat  | -n 2 -s 1:512 --warmup 0 | iters=2 warmup=0 min=1 max=512
+write-lat  | -n 2 -s 256:512 --no-ll | iters=2 min=256 max=512 use=0x02
+write-lat  | -n 3 -s 100 --no-idc --unrestricted | iters=3 min=100 max=100 use=0x44
+write-lat  | -n 3 -s 192 --unrestricted | iters=3 min=192 max=192 use=0x46
+write-lat  | -n 3 -s 5000 --report-all | iters=3 flags=0x02 min=5000 max=5000
+read-lat   | -n 3 | iters=3
+read-lat   | -n 2 -s 2048:8192 --no-ll --unrestricted | iters=2 min=2048 max=8192 use=0x40
+read-lat   | -D 1 -s 1 --warmup 3 | duration=1 warmup=3 min=1 max=1
+atomic-lat | -n 3 | iters=3
+atomic-lat | -n 3 --no-idc | iters=3 use=0x04
+atomic-lat | -n 3 --fetching -A swap -T int32 --report-all | iters=3 flags=0x02 use=0x16 op=10 type=4
+atomic-lat | -n 3 --matching --fetching -A cswap -C ne -T double_complex | iters=3 use=0x36 op=11 cswap=1 type=11
+atomic-lat | -n 3 --unrestricted -A bxor -T uint8 | iters=3 use=0x46 op=9 type=1
+send-lat   | -n 2 -s 128:512 --no-ll | iters=2 min=128 max=512 use=0x02
+send-lat   | -n 2 -s 8:16 --no-idc --warmup 1 | iters=2 warmup=1 max=16 use=0x04
+send-lat   | -n 2 -s 64:128 -R | iters=2 min=64 max=128 use=0x0c
+send-lat   | -D 1 -s 8:16 --latency-gap 100 | duration=1 gap=100 max=16
+send-lat   | -D 1 -s 8:16 -R --latency-gap 100 | duration=1 gap=100 max=16 use=0x0c
+write-bw   | -n 2 -l 4 -s 1:4096 | iters=2 list=4 min=1 max=4096
+write-bw   | -n 2 -l 8 -s 8:128 -b | iters=2 list=8 flags=0x01 min=8 max=128
+write-bw   | -n 2 -l 4 -s 128:256 --unrestricted --no-hrp --no-idc | iters=2 list=4 min=128 max=256 use=0x40
+write-bw   | -n 2 -l 4 -s 192 --unrestricted | iters=2 list=4 min=192 max=192 use=0x43
+write-bw   | -D 1 -l 4 -s 3000 -b --buf-align 4096 --buf-sz 8192 | duration=1 list=4 flags=0x01 min=3000 max=3000 max_buf=8192 align=4096
+read-bw    | -n 2 -l 4 -s 1:4096 | iters=2 list=4 min=1 max=4096
+read-bw    | -n 2 -l 8 -s 2048:8192 -b --unrestricted | iters=2 list=8 flags=0x01 min=2048 max=8192 use=0x40
+read-bw    | -D 1 -l 4 -s 64 | duration=1 list=4 min=64 max=64
+atomic-bw  | -n 3 -l 4 | iters=3 list=4
+atomic-bw  | -n 3 -l 4 -b --no-hrp --no-idc -A band -T uint16 | iters=3 list=4 flags=0x01 use=0 op=7 type=3
+atomic-bw  | -n 3 -l 4 -b --fetching -A cswap -C ne -T double_complex | iters=3 list=4 flags=0x01 use=0x13 op=11 cswap=1 type=11
+atomic-bw  | -n 3 -l 4 --matching --fetching -A axor -T int32 | iters=3 list=4 use=0x33 op=12 type=4
+atomic-bw  | -n 3 -l 4 --unrestricted -A min -T float | iters=3 list=4 use=0x43 type=8 op=0
+send-bw    | -n 3 -l 8 -s 64 --no-idc | iters=3 list=8 min=64 max=64 use=0
+send-bw    | -n 3 -l 4 -s 1000 --buf-align 4096 --buf-sz 8192 | iters=3 list=4 min=1000 max=1000 max_buf=8192 align=4096
+send-bw    | -n 3 -l 4 -s 128:512 -b | iters=3 list=4 flags=0x01 min=128 max=512
+send-bw    | -n 3 -l 4 -s 128:512 -R | iters=3 list=4 min=128 max=512 use=0x08
+send-bw    | -n 3 -l 4 -s 128:512 -R -b | iters=3 list=4 flags=0x01 min=128 max=512 use=0x08
+send-bw    | -D 1 -l 4 -s 128 | duration=1 list=4 min=128 max=128
+send-bw    | -D 1 -l 4 -s 128 -b | duration=1 list=4 flags=0x01 min=128 max=128
+send-bw    | -D 1 -l 4 -s 128:256 -R -b | duration=1 list=4 flags=0x01 min=128 max=256 use=0x08
+";
+
+/// Returns the options and the fields of each run of a tool.
+fn runs(tool: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    RUNS.lines().filter_map(move |line| {
+        let mut columns = line.split('|').map(str::trim);
+        let of_tool = columns.next() == Some(tool);
+        of_tool.then(|| {
+            (
+                columns.next().expect("options"),
+                columns.next().expect("fields"),
+            )
+        })
+    })
+}
 
 #[track_caller]
 fn assert_both_succeed(ended: &Run) {
@@ -138,8 +76,8 @@ fn assert_both_succeed(ended: &Run) {
 }
 
 /// Returns the number of sizes of a run.
-fn sizes(tool: &str, options: &str) -> usize {
-    let range = options.split_once("-s ").filter(|_| tool != "atomic-lat");
+fn sizes(options: &str) -> usize {
+    let range = options.split_once("-s ");
     let range = range.map_or("", |(_, range)| range.split(' ').next().unwrap_or_default());
     let Some((min, max)) = range.split_once(':') else {
         return 1;
@@ -148,26 +86,95 @@ fn sizes(tool: &str, options: &str) -> usize {
     (power(max) - power(min) + 1) as usize
 }
 
-/// Runs all options of a tool in both roles.
+/// Runs all options of a tool in both roles, side by side: most of the time is spent waiting.
 fn both_roles(tool: &str) {
-    let fabric = Fabric::new();
-    for (_, options, fields) in RUNS.iter().filter(|(name, ..)| *name == tool) {
-        let ended = fabric.against_server(tool, options, None);
-        assert_both_succeed(&ended);
-        // A row for each size and each sample.
-        let table = stdout(&ended.cxidiag);
-        let is_row = |line: &&str| line.starts_with("   ") && line.contains('.');
-        let samples = if options.contains("--report-all") {
-            3
-        } else {
-            0
-        };
-        let rows = table.lines().filter(is_row).count();
-        assert_eq!(rows, sizes(tool, options) + samples, "{options}: {table}");
+    all(&[Side::Client, Side::Server], |fabric, &side| {
+        for (options, fields) in runs(tool) {
+            let ended = fabric.against_legacy(side, tool, (options, fields), None);
+            assert_both_succeed(&ended);
+            if side == Side::Client {
+                let samples = if options.contains("--report-all") {
+                    3
+                } else {
+                    0
+                };
+                let rows = rows(&ended.cxidiag);
+                assert_eq!(rows.len(), sizes(options) + samples, "{options}: {rows:?}");
+            }
+            if tool.ends_with("-bw") {
+                assert_results_agree(side, options, &ended);
+            }
+        }
+    });
+}
 
-        assert_both_succeed(&fabric.against_client(tool, fields, None));
-        fabric.assert_nothing_left();
+/// Returns the rows of the table that a tool printed.
+fn rows(output: &Output) -> Vec<Vec<String>> {
+    let text = stdout(output);
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("   ") && line.contains('.'));
+    rows.map(|row| row.split_whitespace().map(str::to_owned).collect())
+        .collect()
+}
+
+/// Fails unless both sides of a bandwidth run print the same rates for each size, and each its own
+/// operations: `-` on the server of one direction, and in a run of iterations as many as asked for.
+#[track_caller]
+fn assert_results_agree(side: Side, options: &str, ended: &Run) {
+    let (client, server) = match side {
+        Side::Client => (&ended.cxidiag, &ended.peer),
+        Side::Server => (&ended.peer, &ended.cxidiag),
+    };
+    let (client, server) = (rows(client), rows(server));
+    assert_eq!(client.len(), server.len(), "{options}");
+    let is_both = options.contains(" -b");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let value = |name: &str| {
+        let mut words = options.split(' ').skip_while(|word| *word != name);
+        words
+            .nth(1)
+            .map(|value| value.parse::<u32>().expect("a number"))
+    };
+    let asked = value("-n")
+        .zip(value("-l"))
+        .map(|(iters, list)| (iters * list).to_string());
+    for (client, server) in client.iter().zip(&server) {
+        let context = format!("{options}: {client:?} {server:?}");
+        let ([size, operations, rates @ ..], [other_size, other_operations, other_rates @ ..]) =
+            (&client[..], &server[..])
+        else {
+            panic!("{context}");
+        };
+        assert_eq!(size, other_size, "{context}");
+        if let Some(asked) = &asked {
+            assert_eq!(operations, asked, "{context}");
+        }
+        assert_eq!(other_operations == "-", !is_both, "{context}");
+        // Both sides print the same digits, except for a tie in the last one.
+        assert_eq!(rates.len(), 2, "{context}");
+        for ((rate, other), digit) in rates.iter().zip(other_rates).zip([0.01, 0.000_001]) {
+            assert!(
+                (number(rate) - number(other)).abs() < 1.5 * digit,
+                "{context}"
+            );
+        }
     }
+}
+
+#[test]
+fn write_bw_measures_with_legacy_tools() {
+    both_roles("write-bw");
+}
+
+#[test]
+fn read_bw_measures_with_legacy_tools() {
+    both_roles("read-bw");
+}
+
+#[test]
+fn atomic_bw_measures_with_legacy_tools() {
+    both_roles("atomic-bw");
 }
 
 #[test]
@@ -220,6 +227,12 @@ fn sends_each_barrier_and_result() {
             bandwidth,
             vec![0, 0, 0, 16, 0, 0, 16],
         ),
+        (
+            "write-bw",
+            "-n 2 -l 4 -s 64:128",
+            bandwidth,
+            vec![0, 0, 0, 16, 0, 0, 16],
+        ),
     ] {
         let fabric = Fabric::new();
         for ended in [
@@ -245,22 +258,35 @@ fn until_ends_sizes_with_legacy_servers() {
     fabric.assert_nothing_left();
 }
 
-/// Results of bandwidth runs have the count of sent messages, which is 0 for a side that only answers.
+/// Results of bandwidth runs have the time and the count of operations of a side. The server of one
+/// direction issues none; in one-sided tools it does not even take the time.
 #[test]
-fn sends_its_count_of_messages() {
+fn sends_its_time_and_count_of_operations() {
+    let cases = [
+        ("send-bw", "", [true, false]),
+        ("send-bw", "-b", [true, true]),
+        ("write-bw", "", [false, false]),
+        ("write-bw", "-b", [true, true]),
+    ];
     let fabric = Fabric::new();
-    for (option, flags, server_count) in [("", 0, 0), ("-b", 1, 12)] {
-        let as_client =
-            fabric.against_server("send-bw", &format!("-n 3 -l 4 -s 64 {option}"), None);
+    for (tool, option, [server_measures, server_issues]) in cases {
+        let options = format!("-n 3 -l 4 -s 64 {option}");
+        let flags = u8::from(option == "-b");
         let fields = format!("iters=3 list=4 min=64 max=64 flags={flags}");
-        let as_server = fabric.against_client("send-bw", &fields, None);
-        for (ended, count) in [(as_client, 12), (as_server, server_count)] {
+        for side in [Side::Client, Side::Server] {
+            let ended = fabric.against_legacy(side, tool, (&options, &fields), None);
             assert_both_succeed(&ended);
             let result: [u8; 16] = ended.received[7][..].try_into().expect("a result");
-            let [elapsed, sent] = [0, 8]
+            let [elapsed, count] = [0, 8]
                 .map(|at| u64::from_le_bytes(result[at..at + 8].try_into().expect("8 bytes")));
-            assert_ne!(elapsed, 0);
-            assert_eq!(sent, count);
+            let is_client = side == Side::Client;
+            assert_eq!(
+                elapsed != 0,
+                is_client || server_measures,
+                "{tool} {option} {side:?}"
+            );
+            let issued = if is_client || server_issues { 12 } else { 0 };
+            assert_eq!(count, issued, "{tool} {option} {side:?}");
         }
     }
 }
@@ -339,20 +365,40 @@ fn fails_if_the_peer_deviates_in_a_run() {
             "stall",
             "did not answer during the exchange of results within 5 s",
         ),
+        // A passive server waits for its client at the first and the second.
+        ("write-bw", FIRST, "close", GONE),
+        (
+            "read-bw",
+            FIRST + 1,
+            "longer",
+            "announced 1 bytes at the Post-run barrier",
+        ),
+        ("write-bw", FIRST + 1, "reset", GONE),
+        (
+            "atomic-bw",
+            FIRST + 2,
+            "shorter",
+            "sent a result of 15 bytes (expected 16)",
+        ),
     ];
-    all(&cases, |fabric, &(tool, at, what, text)| {
-        let (options, fields) = if tool == "send-bw" {
-            ("-n 2 -l 4 -s 64", "iters=2 list=4 min=64 max=64")
+    let mut cases: Vec<_> = [Side::Client, Side::Server]
+        .into_iter()
+        .flat_map(|side| cases.map(|case| (side, case)))
+        .collect();
+    let waits = |what: &str| what == "silence" || what == "stall";
+    cases.sort_by_key(|(_, (_, _, what, _))| !waits(what));
+    all(&cases, |fabric, &(side, (tool, at, what, text))| {
+        let options = if tool.ends_with("-bw") {
+            ("-n 2 -l 4", "iters=2 list=4")
         } else {
             ("-n 4 --warmup 0", "iters=4 warmup=0")
         };
-        for ended in [
-            fabric.against_server(tool, options, Some((at, what))),
-            fabric.against_client(tool, fields, Some((at, what))),
-        ] {
-            let error = assert_status(&ended.cxidiag, 1);
-            assert!(error.contains(text), "{tool} {at}={what}: {error}");
-            assert!(error.lines().count() <= 2, "{tool} {at}={what}: {error}");
-        }
+        let ended = fabric.against_legacy(side, tool, options, Some((at, what)));
+        let error = assert_status(&ended.cxidiag, 1);
+        assert!(error.contains(text), "{side:?} {tool} {at}={what}: {error}");
+        assert!(
+            error.lines().count() <= 2,
+            "{side:?} {tool} {at}={what}: {error}"
+        );
     });
 }

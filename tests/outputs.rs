@@ -18,6 +18,8 @@ mod clock;
 mod compare;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
+#[path = "outputs/intervals.rs"]
+mod intervals;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]

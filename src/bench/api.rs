@@ -25,7 +25,7 @@ pub struct Peer<'a> {
 /// One transaction type.
 ///
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
-/// `measure` of one of the sub-traits and [`check`](Self::check), and finally
+/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
 /// [`close`](Self::close).
 pub trait Benchmark {
     /// The tool that measures this transaction type.
@@ -49,13 +49,54 @@ pub trait Benchmark {
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Checks, in debug builds, that operations of `size` bytes have moved the right bytes.
+    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
+    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
     ///
     /// # Errors
     ///
-    /// A byte of this side's buffer that differs from what the operations leave there.
-    fn check(_: &Self::Resources, _run: &RunOptions, _size: u64) -> Result<(), Failure> {
+    /// A copy that fails, and a peer that ends meanwhile.
+    fn fill(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Checks that operations of `size` bytes have moved the right bytes to this side. Returns the
+    /// number of bytes that it has checked. `--verify` asks for it after each size; in debug builds each
+    /// run with a cxidiag peer does.
+    ///
+    /// # Errors
+    ///
+    /// A byte of this side's buffer that differs from what the operations leave there, a copy that
+    /// fails, and a peer that ends meanwhile.
+    fn check(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
+    }
+
+    /// Checks values that operations have changed, where [`check`](Self::check) checks bytes that they
+    /// have moved. `own` is the number of iterations of this side, warm-up included, `peer` that of the
+    /// peer. Returns the number of bytes. Only `--verify` asks for it, in the atomic tools.
+    ///
+    /// # Errors
+    ///
+    /// A value that differs from what the operations leave there, a copy that fails, and a peer that
+    /// ends meanwhile.
+    fn check_values(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _own: u64,
+        _peer: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
     }
 
     /// Releases the resources.
@@ -102,14 +143,26 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
-    /// Performs the transaction once. Returns the time in nanoseconds from before the command is
-    /// written until the event of the final data write is seen.
+    /// Performs the transaction once. Its latency is the time from before the command is written until
+    /// the event of the final data write is seen.
     ///
     /// # Errors
     ///
     /// A command that cannot be issued, another event than the expected one, or no event in time.
-    fn iterate<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>)
-    -> Result<u64, Failure>;
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure>;
+}
+
+/// The times of one transaction, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Reading of the clock before the command is written.
+    pub start: u64,
+    /// The latency.
+    pub latency: u64,
 }
 
 /// The loop that repeats a transaction.
@@ -213,6 +266,15 @@ pub trait Bandwidth: Benchmark {
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
+    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC or
+    /// its software counts them; none on a side that is no target. Called after each size, with
+    /// `--both-ends` only.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    fn arrived(resources: &mut Self::Resources, run: &RunOptions) -> Result<Option<u64>, Failure>;
+
     /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
     /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with
     /// [`Self::ANSWERS`].
@@ -240,14 +302,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part of `side` where the client issues the lists, and the server does as well in
-    /// a bidirectional run.
+    /// Returns the part of `side` where the options determine the direction (see
+    /// [`RunOptions::issues`]).
     pub fn by_direction(run: &RunOptions, side: Side) -> Self {
-        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
-        match side {
-            _ if bidirectional => Self::Both,
-            Side::Client => Self::Active,
-            Side::Server => Self::Passive,
+        match (run.issues(side), run.is_target(side)) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Active,
+            (false, _) => Self::Passive,
         }
     }
 
@@ -276,8 +337,8 @@ pub enum Step {
     Complete,
 }
 
-/// One side's part in the iterations of one size and one pair.
-pub trait Lists {
+/// One side's part in the iterations of one size and one pair. Another thread may drive it.
+pub trait Lists: Send {
     /// Advances as far as possible without waiting. After a complete iteration it begins the next
     /// one.
     ///

@@ -8,11 +8,13 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
 use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::common::atomics::{self, Changed};
 use super::common::lists::{self, ListInitiator, Walk, Words};
-use super::common::{Ends, ListCommand, Operands, atomics, defaults};
+use super::common::{Ends, ListCommand, Operands, defaults};
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
+use crate::measure::Supervisor;
 use crate::run_options::{ListOptions, RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
 
@@ -75,12 +77,35 @@ impl Benchmark for Bench {
         side: Side,
     ) -> Result<Ends, Failure> {
         let elements = run.lists()?.list_size.into();
-        let atomic = run.atomic()?;
         Ends::set_up(
             Self::part(run, side),
             || initiator(endpoint, peer, run),
-            || atomics::target(endpoint, peer, atomic, elements),
+            || atomics::target(endpoint, peer, run, elements),
         )
+    }
+
+    fn check_values(
+        resources: &Ends,
+        run: &RunOptions,
+        own: u64,
+        peer: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let (atomic, elements) = (run.atomic()?, run.lists()?.list_size.into());
+        let changed = |count| Changed {
+            atomic,
+            elements,
+            count,
+            supervisor,
+        };
+        let mut checked = 0;
+        if let Some(lists) = &resources.initiator {
+            checked += changed(own).check_fetched(&lists.initiator)?;
+        }
+        if let Some(target) = &resources.target {
+            checked += changed(peer).check_target(target)?;
+        }
+        Ok(checked)
     }
 
     fn close(resources: Ends) -> Result<(), Failure> {
@@ -118,6 +143,10 @@ impl Bandwidth for Bench {
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
+    }
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(

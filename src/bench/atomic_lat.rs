@@ -9,13 +9,14 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
-use super::common::atomics::{self, ELEMENT};
+use super::common::atomics::{self, Changed, ELEMENT};
 use super::common::{
     Command, Completion, Initiator, NotIssued, OneEnd, Operands, defaults, measure,
 };
 use crate::atomic::Atomic;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
+use crate::measure::Supervisor;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
 
@@ -71,8 +72,28 @@ impl Benchmark for Bench {
     ) -> Result<OneEnd, Failure> {
         Ok(match side {
             Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run.atomic()?, 1)?),
+            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run, 1)?),
         })
+    }
+
+    fn check_values(
+        resources: &OneEnd,
+        run: &RunOptions,
+        own: u64,
+        peer: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let atomic = run.atomic()?;
+        let changed = |count| Changed {
+            atomic,
+            elements: 1,
+            count,
+            supervisor,
+        };
+        match resources {
+            OneEnd::Initiator(initiator) => changed(own).check_fetched(initiator),
+            OneEnd::Target(target) => changed(peer).check_target(target),
+        }
     }
 
     fn close(resources: OneEnd) -> Result<(), Failure> {

@@ -6,10 +6,11 @@
 use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
-    Direction, Ends, Entry, Reports, RestrictedDma, Target, UnrestrictedDma, defaults, memory,
+    Direction, Ends, Entry, Numbering, Reports, RestrictedDma, Target, UnrestrictedDma, defaults,
 };
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -72,19 +73,36 @@ impl Benchmark for Bench {
             Self::part(run, side),
             || ListInitiator::new(endpoint, peer, buffer, list_size, WORDS),
             || {
-                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
-                memory::fill_numbered(&target.buffer, peer.supervisor)?;
+                let target = Target::for_lists(endpoint, peer, run, buffer, &[], ENTRY)?;
+                Numbering::of(run, run.min_size).fill_all(&target.buffer, peer.supervisor)?;
                 Ok(target)
             },
         )
     }
 
-    fn check(resources: &Ends, run: &RunOptions, size: u64) -> Result<(), Failure> {
+    fn fill(
+        resources: &Ends,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        match &resources.target {
+            Some(target) => lists::fill(&target.buffer, run, size, supervisor),
+            None => Ok(()),
+        }
+    }
+
+    fn check(
+        resources: &Ends,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
         let Some(lists) = &resources.initiator else {
-            return Ok(());
+            return Ok(0);
         };
         let buffer = &lists.initiator.buffer;
-        lists::check_numbered(buffer, "the initiator's buffer", run, size)
+        lists::check(buffer, "the initiator's buffer", run, size, supervisor)
     }
 
     fn close(resources: Ends) -> Result<(), Failure> {
@@ -107,6 +125,10 @@ impl Bandwidth for Bench {
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
+    }
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(

@@ -7,11 +7,12 @@ use cxi::EventType;
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Entry, Initiator, NotIssued, OneEnd, Reports, Target, defaults, measure,
-    memory,
+    Completion, Direction, Entry, Initiator, NotIssued, Numbering, OneEnd, Reports, Target,
+    defaults, measure,
 };
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -74,18 +75,39 @@ impl Benchmark for Bench {
             Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer, buffer)?),
             Side::Server => {
                 let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
-                memory::fill_numbered(&target.buffer, peer.supervisor)?;
+                let numbering = Numbering::of(run, run.min_size);
+                numbering.fill_all(&target.buffer, peer.supervisor)?;
                 OneEnd::Target(target)
             }
         })
     }
 
-    fn check(resources: &OneEnd, _: &RunOptions, size: u64) -> Result<(), Failure> {
+    fn fill(
+        resources: &OneEnd,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        match resources {
+            OneEnd::Initiator(_) => Ok(()),
+            OneEnd::Target(target) => {
+                Numbering::of(run, size).fill(&target.buffer, size, supervisor)
+            }
+        }
+    }
+
+    fn check(
+        resources: &OneEnd,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
         match resources {
             OneEnd::Initiator(initiator) => {
-                memory::is_numbered(&initiator.buffer, "the client's buffer", 0, size)
+                let (numbering, buffer) = (Numbering::of(run, size), &initiator.buffer);
+                numbering.check(buffer, "the client's buffer", 0, size, supervisor)
             }
-            OneEnd::Target(_) => Ok(()),
+            OneEnd::Target(_) => Ok(0),
         }
     }
 
@@ -132,7 +154,8 @@ impl OneSidedLatency for Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::testing::{Times, both_ends, endpoint, plan};
+    use crate::bench::common::memory;
+    use crate::bench::testing::{Alone, Times, both_ends, endpoint, plan};
 
     /// Each byte arrives at its offset, and no other byte changes.
     #[test]
@@ -142,17 +165,20 @@ mod tests {
             let endpoint = endpoint(&plan);
             let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
-                memory::clear(&client.initiator().unwrap().buffer).unwrap();
+                memory::clear(&client.initiator().unwrap().buffer, &plan.run).unwrap();
                 Bench::measure(&mut client, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
                 let buffer = &client.initiator().unwrap().buffer;
                 buffer.copy_out(0, &mut bytes).unwrap();
                 let (read, rest) = bytes.split_at(size as usize);
-                let numbers: Vec<u8> = (0..size).map(memory::numbered).collect();
+                let numbers = Numbering::of(&plan.run, size).bytes(size);
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
-                Bench::check(&client, &plan.run, size).unwrap();
-                Bench::check(&client, &plan.run, size + 1).unwrap_err();
+                assert_eq!(
+                    Bench::check(&client, &plan.run, size, &Alone).unwrap(),
+                    size
+                );
+                Bench::check(&client, &plan.run, size + 1, &Alone).unwrap_err();
             }
             Bench::close(client).unwrap();
             Bench::close(server).unwrap();

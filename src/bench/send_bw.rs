@@ -15,16 +15,17 @@ use cxi::{
 
 use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::{self, map};
+use super::common::memory::map;
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Portals, Reports, TriggeredCounter,
-    defaults, portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
+    TriggeredCounter, defaults, portals,
 };
 use crate::advice::{self, Explain};
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::gpu::Use;
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -125,7 +126,7 @@ impl Benchmark for Bench {
         };
         let own = buffer(part.issues());
         let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
-        memory::fill_numbered(&sender.initiator.buffer, peer.supervisor)?;
+        Numbering::of(run, run.min_size).fill_all(&sender.initiator.buffer, peer.supervisor)?;
 
         // Messages of the peer's next list may arrive while this side waits for an answer.
         let events_per_message = match (run.rdzv, lists.bidirectional) {
@@ -219,12 +220,30 @@ impl Benchmark for Bench {
         })
     }
 
-    fn check(resources: &Resources, run: &RunOptions, size: u64) -> Result<(), Failure> {
-        if !resources.part.is_target() {
+    fn fill(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        if !resources.part.issues() {
             return Ok(());
         }
+        let buffer = &resources.sender.initiator.buffer;
+        lists::fill(buffer, run, size, supervisor)
+    }
+
+    fn check(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        if !resources.part.is_target() {
+            return Ok(0);
+        }
         let buffer = &resources.receiver.buffer;
-        lists::check_numbered(buffer, "the receiving buffer", run, size)
+        lists::check(buffer, "the receiving buffer", run, size, supervisor)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -254,6 +273,12 @@ impl Benchmark for Bench {
 impl Bandwidth for Bench {
     const ANSWERS: bool = true;
 
+    fn arrived(resources: &mut Resources, run: &RunOptions) -> Result<Option<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        let received = resources.progress.lists_received * list_size;
+        Ok(resources.part.is_target().then_some(received))
+    }
+
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
     }
@@ -264,11 +289,11 @@ impl Bandwidth for Bench {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let walk = Walk::new(run, size)?;
+        let (walk, numbering) = (Walk::new(run, size)?, Numbering::of(run, size));
         // Each size uses the fastest command that fits it.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             repeat.run(&mut messages(pairs, walk, |resources| {
-                ImmediatePut::new(&resources.sender.initiator, size)
+                ImmediatePut::new(&resources.sender.initiator, size, numbering)
             }))
         } else {
             repeat.run(&mut messages(pairs, walk, |resources| {
@@ -285,7 +310,7 @@ impl Bandwidth for Bench {
 }
 
 /// A command that sends a message.
-trait Sending {
+trait Sending: Send {
     /// Writes the command of a message at `offset` of both buffers.
     fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
     -> Result<(), EmitError>;
@@ -364,6 +389,8 @@ struct Progress {
     unfetched: bool,
     /// Events of rendezvous messages beyond those of complete lists.
     message_events: u64,
+    /// Lists of the peer that have arrived.
+    lists_received: u64,
 }
 
 /// One side's part in the iterations of one size.
@@ -538,6 +565,7 @@ impl<S: Sending> Lists for Messages<'_, S> {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
                 if part.is_target() {
+                    self.resources.progress.lists_received += 1;
                     if self.resources.rendezvous.is_some() {
                         self.resources.progress.message_events -=
                             EVENTS_PER_MESSAGE * self.walk.list_size();
@@ -576,8 +604,15 @@ impl<S: Sending> Lists for Messages<'_, S> {
     }
 
     fn are_under_way(&mut self) -> Result<bool, Failure> {
-        self.take_events()?;
+        // In the middle of an iteration, the report of this side's own list is for `step`.
+        if self.resources.progress.state == State::Start {
+            self.take_events()?;
+        }
         let progress = &self.resources.progress;
         Ok(progress.state != State::Start || progress.message_events > 0)
     }
 }
+
+#[cfg(test)]
+#[path = "send_bw_tests.rs"]
+mod tests;

@@ -17,15 +17,15 @@ use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTrip
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Initiator, NotIssued, PORTAL_INDEX, Portals, Reports, defaults,
-    portals,
+    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
+    defaults, portals,
 };
 use crate::advice::{self, Explain};
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
 use crate::gpu::Use;
-use crate::measure::{Clock, WaitPolicy};
+use crate::measure::{Clock, Supervisor, WaitPolicy};
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -115,7 +115,7 @@ impl Benchmark for Bench {
         side: Side,
     ) -> Result<Resources, Failure> {
         let initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
-        memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
+        Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
         let receiver = Receiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
@@ -145,11 +145,25 @@ impl Benchmark for Bench {
         Ok(resources)
     }
 
-    fn check(resources: &Resources, _: &RunOptions, size: u64) -> Result<(), Failure> {
-        let buffer = &resources.receiver.buffer;
-        memory::is_numbered(buffer, "the receiving buffer", 0, size)?;
-        // Clears the buffer so that the check after the next size notices missing writes.
-        memory::clear(buffer)
+    fn fill(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        Numbering::of(run, size).fill(&resources.initiator.buffer, size, supervisor)
+    }
+
+    fn check(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
+        let checked = numbering.check(buffer, "the receiving buffer", 0, size, supervisor)?;
+        memory::clear(buffer, run)?;
+        Ok(checked)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
@@ -180,7 +194,7 @@ impl RoundTripLatency for Bench {
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             let put = Immediate {
                 header: resources.initiator.idc_header(),
-                payload: (0..size).map(memory::numbered).collect(),
+                payload: Numbering::of(run, size).bytes(size),
             };
             match idc_put_words(size as usize) {
                 4 => launched::<4, _, R>(resources, put, run.use_ll, repeat),
@@ -567,7 +581,7 @@ mod tests {
             };
             let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
             Bench::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            Bench::check(&resources, &plan.run, plan.run.max_size).unwrap();
+            Bench::check(&resources, &plan.run, plan.run.max_size, &Alone).unwrap();
             Bench::close(resources).unwrap();
             endpoint.close().unwrap();
         }

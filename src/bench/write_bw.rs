@@ -6,11 +6,12 @@
 use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
-    Direction, Ends, Entry, IdcContext, ImmediatePut, PutKind, Reports, RestrictedDma, Target,
-    UnrestrictedDma, defaults, memory,
+    Direction, Ends, Entry, IdcContext, ImmediatePut, Numbering, PutKind, Reports, RestrictedDma,
+    Target, UnrestrictedDma, defaults,
 };
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -72,15 +73,34 @@ impl Benchmark for Bench {
         Ends::set_up(
             Self::part(run, side),
             || initiator(endpoint, peer, run),
-            || Target::new(endpoint, peer.portal, Buffer::full(run), &[], ENTRY),
+            || Target::for_lists(endpoint, peer, run, Buffer::full(run), &[], ENTRY),
         )
     }
 
-    fn check(resources: &Ends, run: &RunOptions, size: u64) -> Result<(), Failure> {
-        let Some(target) = &resources.target else {
-            return Ok(());
-        };
-        lists::check_numbered(&target.buffer, "the target buffer", run, size)
+    fn fill(
+        resources: &Ends,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        match &resources.initiator {
+            Some(lists) => lists::fill(&lists.initiator.buffer, run, size, supervisor),
+            None => Ok(()),
+        }
+    }
+
+    fn check(
+        resources: &Ends,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        match &resources.target {
+            Some(target) => {
+                lists::check(&target.buffer, "the target buffer", run, size, supervisor)
+            }
+            None => Ok(0),
+        }
     }
 
     fn close(resources: Ends) -> Result<(), Failure> {
@@ -105,7 +125,7 @@ fn initiator(
 ) -> Result<ListInitiator, Failure> {
     let list_size = run.lists()?.list_size.into();
     let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
-    memory::fill_numbered(&lists.initiator.buffer, peer.supervisor)?;
+    Numbering::of(run, run.min_size).fill_all(&lists.initiator.buffer, peer.supervisor)?;
     if endpoint.hrp(run).is_on() {
         lists.allow_high_rate(endpoint)?;
     }
@@ -128,6 +148,10 @@ impl Bandwidth for Bench {
         Part::by_direction(run, side)
     }
 
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
+    }
+
     fn measure<R: RepeatLists>(
         pairs: &mut [Ends],
         run: &RunOptions,
@@ -140,7 +164,9 @@ impl Bandwidth for Bench {
         }
         match PutKind::of(run, size) {
             PutKind::Immediate => {
-                let put = |lists: &ListInitiator| ImmediatePut::new(&lists.initiator, size);
+                let numbering = Numbering::of(run, size);
+                let put =
+                    |lists: &ListInitiator| ImmediatePut::new(&lists.initiator, size, numbering);
                 lists::measure(pairs, walk, put, repeat)
             }
             PutKind::Restricted => {
@@ -160,7 +186,7 @@ mod tests {
     use std::slice;
 
     use super::*;
-    use crate::bench::testing::{TimesLists, both_ends, endpoint, plan};
+    use crate::bench::testing::{Alone, TimesLists, both_ends, endpoint, plan};
 
     /// The software NIC refuses High Rate Puts of more than 2048 bytes.
     #[test]
@@ -172,8 +198,10 @@ mod tests {
             let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
+                Bench::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
                 Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                Bench::check(&server, &plan.run, size).unwrap();
+                let checked = Bench::check(&server, &plan.run, size, &Alone);
+                assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();
             lists.select_profile(2048).unwrap();

@@ -7,11 +7,12 @@ use cxi::{EventType, idc_put_words};
 
 use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, OneEnd, PutKind, Reports,
-    Target, defaults, measure, memory,
+    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, OneEnd, PutKind,
+    Reports, Target, defaults, measure,
 };
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{RunOptions, Side};
 use crate::tool::{FullBuffers, Opt, Tool};
@@ -79,11 +80,31 @@ impl Benchmark for Bench {
         })
     }
 
-    fn check(resources: &OneEnd, _: &RunOptions, size: u64) -> Result<(), Failure> {
+    fn fill(
+        resources: &OneEnd,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
         match resources {
-            OneEnd::Initiator(_) => Ok(()),
+            OneEnd::Initiator(initiator) => {
+                Numbering::of(run, size).fill(&initiator.buffer, size, supervisor)
+            }
+            OneEnd::Target(_) => Ok(()),
+        }
+    }
+
+    fn check(
+        resources: &OneEnd,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        match resources {
+            OneEnd::Initiator(_) => Ok(0),
             OneEnd::Target(target) => {
-                memory::is_numbered(&target.buffer, "the target buffer", 0, size)
+                let numbering = Numbering::of(run, size);
+                numbering.check(&target.buffer, "the target buffer", 0, size, supervisor)
             }
         }
     }
@@ -105,7 +126,7 @@ const ENTRY: Entry = Entry {
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
     let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
-    memory::fill_numbered(&initiator.buffer, peer.supervisor)?;
+    Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
     if run.use_idc {
         initiator.set_idc_context(IdcContext {
             restricted: !run.unrestricted,
@@ -157,7 +178,7 @@ fn measure_immediate<const WORDS: usize, R: RepeatTransaction>(
     size: u64,
     repeat: R,
 ) -> Result<R::Output, Failure> {
-    let payload: Vec<u8> = (0..size).map(memory::numbered).collect();
+    let payload = Numbering::of(run, size).bytes(size);
     let transmit = &initiator.transmit;
     let put = transmit.prepare_idc_put::<WORDS>(&initiator.idc_header(), &payload);
     measure(

@@ -14,12 +14,15 @@ use super::values::{
 };
 use crate::atomic::{self, Atomic};
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
+use crate::extensions::MAX_PAIRS;
 use crate::gpu;
 use crate::measure::{ClockChoice, Until};
-use crate::number::{percent, within};
+use crate::number::{percent, time, within};
 use crate::plan::expect;
+use crate::plan::outputs::INTERVALS;
 use crate::plan::typed::Typed;
 use crate::plan::{DEFAULT_CONNECT_LIMIT, DEFAULT_PORT, DEFAULT_SVC_ID, DEFAULT_UNTIL_DURATION_S};
+use crate::rate::RATES;
 use crate::run_options::{MAX_ALIGNMENT, MAX_GAP_US, MAX_LIST_SIZE, MAX_SIZE, SIZES, SyncPoint};
 use crate::tool::{Opt, Tool};
 
@@ -78,7 +81,7 @@ impl OptionDef {
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// All options.
-pub static OPTIONS: [OptionDef; 44] = [
+pub static OPTIONS: [OptionDef; 51] = [
     OptionDef {
         id: Opt::Device,
         short: Some('d'),
@@ -561,6 +564,144 @@ pub static OPTIONS: [OptionDef; 44] = [
         },
     },
     OptionDef {
+        id: Opt::Pairs,
+        short: Some('P'),
+        long: "pairs",
+        value: Some(Value::new("PAIRS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            format!(
+                "Pairs of queues that work side by side, each with\n\
+                 its own list and buffers (default: 1); at most {MAX_PAIRS}"
+            )
+        },
+        manual: |_| {
+            "The number of pairs of queues, 1 to 64. Each pair has its own command queues, list, \
+             buffers and portal, and all work side by side: a pair issues its next list as soon as \
+             its last one is complete. Iterations, list size and buffer size are those of one pair; \
+             the results are those of all pairs together, and a line after the table names the \
+             slowest one. Pairs are numbered from 0. The peer must be cxidiag. Not with `--rdzv`."
+        },
+        set: |typed, value| {
+            typed.run.extensions.pairs = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Threads,
+        short: None,
+        long: "threads",
+        value: Some(Value::new("THREADS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Threads that drive the pairs, on CPUs near the NIC\n\
+             (default: 1); without --pairs, one pair each"
+                .into()
+        },
+        manual: |_| {
+            "The number of threads that drive the pairs, at most one for each pair; without \
+             `--pairs`, each thread drives one pair. Each thread has a CPU of its own near the NIC, \
+             or of those that `--cpu` lists, as long as there are enough. The peer must be cxidiag."
+        },
+        set: |typed, value| {
+            typed.run.extensions.threads = within(text(value)?, 1..=MAX_PAIRS.into())? as u16;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Reverse,
+        short: None,
+        long: "reverse",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "The server issues the operations, not the client".into(),
+        manual: |_| {
+            "Let the server issue the operations, with the client as their target. Both sides print \
+             the results as usual. The peer must be cxidiag. Not with `--bidirectional`."
+        },
+        set: |typed, _| {
+            typed.run.extensions.reverse = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::BothEnds,
+        short: None,
+        long: "both-ends",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Show each side's own view after the table".into(),
+        manual: |_| {
+            "Show, in one table after the results, what each side has seen itself: operations issued \
+             and arrived, time, bandwidths in both directions, and the CPU time of its first measuring \
+             thread. Arrived operations are counted by the NIC of the target, in `send-bw` by its \
+             software. The peer must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.both_ends = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Rate,
+        short: None,
+        long: "rate",
+        value: Some(Value::new("RATE", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Issue at this rate: operations (1000, 20kop/s) or\nbytes (500MB/s, 16Gb/s) per second"
+                .into()
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Start each list at its intended time, so that a side issues this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second, all pairs together. A list that is late is issued at once. A line \
+                 after the table names each size whose rate was not reached."
+            } else {
+                "Start each measured operation at its intended time, so that this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second are issued, and count the latency from there: an operation that waits \
+                 behind a slow one shows this wait. The warm-up has no intended times. A line after \
+                 the table names each size whose rate was not reached. Excludes `--latency-gap`."
+            }
+        },
+        set: |typed, value| {
+            typed.run.extensions.rate = Some(text(value)?.parse().map_err(|()| RATES)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Verify,
+        short: None,
+        long: "verify",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Check the received data after each size".into(),
+        manual: |_| {
+            "Number the data by place and size, and check after each size that the receiving side \
+             has got the data of its last operations. A wrong byte ends the run with exit status 1 \
+             and one line that names size, place, found and expected bytes. The check is not part \
+             of the measurement. Both sides must be cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.verify = true;
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::Until,
         short: None,
         long: "until",
@@ -674,6 +815,44 @@ pub static OPTIONS: [OptionDef; 44] = [
         },
         set: |typed, _| {
             typed.outputs.percentiles = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Interval,
+        short: None,
+        long: "interval",
+        value: Some(Value::new("TIME", Completion::Nothing)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |tool| {
+            let figures = if tool.measures_bandwidth() {
+                "bandwidth and packet rate"
+            } else {
+                "mean and p99"
+            };
+            format!(
+                "Print {figures} of each interval of\nTIME while a size is measured, such as 100ms or 1s"
+            )
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Print one row for each interval of *TIME* while a size is measured: operations, \
+                 bandwidth and packet rate of this side. Minimum, 5th percentile and maximum of \
+                 the intervals follow. *TIME* is a number with one of the units ns, us, ms, s \
+                 and m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+                 intervals as well."
+            } else {
+                "Print one row for each interval of *TIME* while a size is measured: operations, \
+                 mean and 99th percentile of their latencies. Minimum, 5th percentile and maximum \
+                 of the intervals follow. *TIME* is a number with one of the units ns, us, ms, s \
+                 and m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+                 intervals as well."
+            }
+        },
+        set: |typed, value| {
+            typed.outputs.interval = Some(time(text(value)?, INTERVALS)?);
             Ok(())
         },
     },

@@ -49,13 +49,16 @@ impl std::fmt::Display for Cpus {
     }
 }
 
-/// The chosen CPUs of the measuring thread.
+/// The chosen CPUs of the measuring threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The CPUs, in order; empty for any CPU.
     pub cpus: Vec<u32>,
     /// Their NUMA node, for the memory, if all CPUs have the same one and it has memory.
     pub node: Option<u32>,
+    /// The CPUs that several threads share out among themselves, the best first: the listed ones, or
+    /// those near the NIC.
+    pub for_threads: Vec<u32>,
 }
 
 impl Placement {
@@ -71,13 +74,22 @@ impl Placement {
         machine: &Machine,
         second: bool,
     ) -> Result<Self, Failure> {
-        let cpus = match cpus {
-            Cpus::Any => return Ok(Self::default()),
+        let by_preference = || {
+            let allowed = thread::cpus().explain(ASK)?;
+            let node = machine.node_of_device(&device.to_string());
+            let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
+            Ok::<_, Failure>(by_preference(&near, &allowed))
+        };
+        let (cpus, for_threads) = match cpus {
+            Cpus::Any => {
+                return Ok(Self {
+                    for_threads: by_preference()?,
+                    ..Self::default()
+                });
+            }
             Cpus::Auto => {
-                let allowed = thread::cpus().explain(ASK)?;
-                let node = machine.node_of_device(&device.to_string());
-                let near = node.map_or(Vec::new(), |node| machine.cpus_of_node(node));
-                vec![best(&near, &allowed, second)]
+                let choice = by_preference()?;
+                (vec![best(&choice, second)], choice)
             }
             Cpus::List(list) => {
                 let online = machine.online_cpus();
@@ -87,7 +99,7 @@ impl Placement {
                     let rule = invalid("cpu", cpus, allowed);
                     return Err(Failure::usage(rule.to_string()));
                 }
-                list.clone()
+                (list.clone(), list.clone())
             }
         };
         let mut nodes = cpus.iter().map(|cpu| machine.node_of_cpu(*cpu));
@@ -97,7 +109,16 @@ impl Placement {
                 .filter(|_| nodes.all(|node| node == first))
                 .filter(|node| machine.has_memory(*node)),
             cpus,
+            for_threads,
         })
+    }
+
+    /// Returns a CPU for each of `count` threads. Threads share CPUs if there are too few. The
+    /// `second` of two processes of a loopback run begins with the CPUs that the first has left.
+    pub fn of_threads(&self, count: usize, second: bool) -> Vec<u32> {
+        let first = if second { count } else { 0 };
+        let choice = self.for_threads.iter().cycle().skip(first);
+        choice.take(count).copied().collect()
     }
 
     /// Moves the calling thread to the CPUs and its memory to their node.
@@ -150,9 +171,14 @@ impl Placement {
 /// Begins the message of a failed query.
 const ASK: &str = "cannot read the CPUs that this process may use";
 
-/// Returns the best CPU: one of those `near` the NIC, if any is allowed; CPU 0 only as the last
-/// choice.
-fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
+/// Returns the CPU of a single thread from `choice`, the best first.
+fn best(choice: &[u32], second: bool) -> u32 {
+    let place = if second && choice.len() > 1 { 1 } else { 0 };
+    choice.get(place).copied().unwrap_or(0)
+}
+
+/// Returns the CPUs `near` the NIC that are allowed, or else all that are allowed; CPU 0 last.
+fn by_preference(near: &[u32], allowed: &[u32]) -> Vec<u32> {
     let usable: Vec<u32> = near
         .iter()
         .copied()
@@ -164,8 +190,7 @@ fn best(near: &[u32], allowed: &[u32], second: bool) -> u32 {
         usable
     };
     choice.sort_unstable_by_key(|cpu| (*cpu == 0, *cpu));
-    let place = if second && choice.len() > 1 { 1 } else { 0 };
-    choice.get(place).copied().unwrap_or(0)
+    choice
 }
 
 /// CPUs and memory node in use. Dropping it restores the previous ones.
@@ -221,20 +246,28 @@ mod tests {
     #[test]
     fn auto_prefers_cpu_near_nic_other_than_0() {
         let all: Vec<u32> = (0..8).collect();
-        assert_eq!(best(&[0, 1, 2, 3], &all, false), 1);
-        assert_eq!(best(&[4, 5], &all, false), 4);
-        assert_eq!(best(&[0], &all, false), 0, "no choice");
-        assert_eq!(best(&[], &all, false), 1, "a NIC without a node");
-        assert_eq!(best(&[4, 5], &[0, 1, 5], false), 5);
-        assert_eq!(best(&[4, 5], &[0, 1], false), 1, "none near is allowed");
+        assert_eq!(best(&by_preference(&[0, 1, 2, 3], &all), false), 1);
+        assert_eq!(best(&by_preference(&[4, 5], &all), false), 4);
+        assert_eq!(best(&by_preference(&[0], &all), false), 0, "no choice");
+        assert_eq!(
+            best(&by_preference(&[], &all), false),
+            1,
+            "a NIC without a node"
+        );
+        assert_eq!(best(&by_preference(&[4, 5], &[0, 1, 5]), false), 5);
+        assert_eq!(
+            best(&by_preference(&[4, 5], &[0, 1]), false),
+            1,
+            "none near is allowed"
+        );
     }
 
     #[test]
     fn second_process_gets_another_cpu() {
         let all: Vec<u32> = (0..8).collect();
-        assert_eq!(best(&[0, 1, 2], &all, true), 2);
-        assert_eq!(best(&[0, 1], &all, true), 0);
-        assert_eq!(best(&[5], &all, true), 5, "no choice");
+        assert_eq!(best(&by_preference(&[0, 1, 2], &all), true), 2);
+        assert_eq!(best(&by_preference(&[0, 1], &all), true), 0);
+        assert_eq!(best(&by_preference(&[5], &all), true), 5, "no choice");
     }
 
     fn two_nodes() -> MadeUp {
@@ -258,20 +291,27 @@ mod tests {
 
     #[test]
     fn memory_follows_common_node_of_cpus() {
-        let place = |cpus: &[u32], node| Placement {
-            cpus: cpus.into(),
-            node,
+        let chosen = |arguments: &[&str]| {
+            let Placement { cpus, node, .. } = chosen(arguments).unwrap();
+            (cpus, node)
         };
-        let chosen = |arguments: &[&str]| chosen(arguments).unwrap();
-        assert_eq!(chosen(&[]), Placement::default());
-        assert_eq!(chosen(&["--cpu=2-3"]), place(&[2, 3], Some(0)));
-        assert_eq!(chosen(&["--cpu=0,5"]), place(&[0, 5], Some(1)));
-        assert_eq!(chosen(&["--cpu=3-4"]), place(&[3, 4], None));
+        assert_eq!(chosen(&[]), (vec![], None));
+        assert_eq!(chosen(&["--cpu=2-3"]), (vec![2, 3], Some(0)));
+        assert_eq!(chosen(&["--cpu=0,5"]), (vec![0, 5], Some(1)));
+        assert_eq!(chosen(&["--cpu=3-4"]), (vec![3, 4], None));
         assert_eq!(
             chosen(&["--cpu=8"]),
-            place(&[8], None),
+            (vec![8], None),
             "a node without memory"
         );
+    }
+
+    #[test]
+    fn threads_share_out_the_listed_cpus() {
+        let placement = chosen(&["--cpu=5-7"]).unwrap();
+        assert_eq!(placement.of_threads(2, false), [5, 6]);
+        assert_eq!(placement.of_threads(2, true), [7, 5]);
+        assert_eq!(placement.of_threads(4, false), [5, 6, 7, 5]);
     }
 
     #[test]

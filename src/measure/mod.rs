@@ -4,22 +4,26 @@
 mod clock;
 mod crowding;
 mod gauge;
+mod live_histogram;
 mod own_error;
 mod percentile;
 mod rates;
 mod recorder;
 mod run_clock;
+mod side_view;
 mod stability;
 mod stats;
 pub mod wait_policy;
 
 pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
 pub use gauge::Gauge;
+pub use live_histogram::LatencyCounts;
 pub use own_error::{Distribution, OwnError};
 pub use percentile::Percentile;
 pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;
 pub use run_clock::{ClockChoice, ClockFacts, RunClock};
+pub use side_view::{SideView, ViewTimer};
 pub use stability::{StabilityCheck, Until};
 pub use stats::Statistics;
 pub use wait_policy::{PollTimer, Supervisor, WaitPolicy};

@@ -19,6 +19,10 @@ pub struct Percentile(u64);
 impl Percentile {
     /// The median.
     pub const MEDIAN: Self = Self(50 * PARTS);
+    /// The 5th percentile.
+    pub const P5: Self = Self(5 * PARTS);
+    /// The 99th percentile.
+    pub const P99: Self = Self(99 * PARTS);
     /// The maximum.
     pub const MAX: Self = Self(WHOLE);
 
@@ -26,7 +30,7 @@ impl Percentile {
     pub const STANDARD: [Self; 6] = [
         Self::MEDIAN,
         Self(90 * PARTS),
-        Self(99 * PARTS),
+        Self::P99,
         Self(99 * PARTS + 9 * PARTS / 10),
         Self(99 * PARTS + 99 * PARTS / 100),
         Self::MAX,

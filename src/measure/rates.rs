@@ -43,10 +43,14 @@ impl Rates {
             .map(|side| side.count as f64 / side.elapsed_us as f64)
             .sum();
         let factor = if doubled { 2.0 } else { 1.0 };
-        let packets = size.div_ceil(MTU) as f64;
+        Self::of_operations(size, factor * operations_per_us)
+    }
+
+    /// Returns the rates of this many operations of `size` bytes in a microsecond.
+    pub fn of_operations(size: u64, per_us: f64) -> Self {
         Self {
-            megabytes: factor * operations_per_us * size as f64,
-            megapackets: factor * operations_per_us * packets,
+            megabytes: per_us * size as f64,
+            megapackets: per_us * size.div_ceil(MTU) as f64,
         }
     }
 }

@@ -45,6 +45,14 @@ impl Recorder {
         })
     }
 
+    /// Returns a recorder whose gauge has the distribution of the samples.
+    pub fn with_live_latencies(self) -> Self {
+        Self {
+            gauge: Arc::new(Gauge::with_latencies()),
+            ..self
+        }
+    }
+
     /// Records one sample (ns). Neither allocates nor formats.
     #[inline]
     pub fn record(&mut self, sample: u64) {
@@ -55,7 +63,9 @@ impl Recorder {
         {
             samples.push(sample);
         }
-        self.set_gauge();
+        let statistics = &self.statistics;
+        self.gauge.record(sample);
+        self.gauge.set(statistics.count(), statistics.sum() as u64);
     }
 
     /// Removes all samples, for the next size.
@@ -68,12 +78,7 @@ impl Recorder {
         if let Some(samples) = &mut self.samples {
             samples.clear();
         }
-        self.set_gauge();
-    }
-
-    fn set_gauge(&self) {
-        let statistics = &self.statistics;
-        self.gauge.set(statistics.count(), statistics.sum() as u64);
+        self.gauge.clear();
     }
 
     /// Returns the progress, for another thread.
@@ -161,9 +166,15 @@ mod tests {
         );
         assert_eq!(recorder.histogram().len(), 3);
         assert_eq!(recorder.gauge().get(), (3, 6027));
+        recorder.gauge().begin(1);
+        recorder.gauge().end(2);
         recorder.clear();
         assert_eq!(recorder.samples(), Some(&[][..]));
-        assert_eq!(recorder.gauge().get(), (0, 0));
+        let gauge = recorder.gauge();
+        assert_eq!(
+            (gauge.get(), gauge.begun(), gauge.ended()),
+            ((0, 0), None, None)
+        );
         assert_eq!(
             (recorder.statistics().count(), recorder.histogram().len()),
             (0, 0)

@@ -68,7 +68,13 @@ impl<'a> WaitPolicy<'a> {
         Self { pause, ..self }.allow(pause)
     }
 
-    fn allow(self, more: u64) -> Self {
+    /// Returns the time in addition to the limit of all waits, in nanoseconds.
+    pub fn allowance(&self) -> u64 {
+        self.allowance
+    }
+
+    /// Adds `more` nanoseconds to the limit.
+    pub fn allow(self, more: u64) -> Self {
         Self {
             allowance: self.allowance.saturating_add(more),
             ..self

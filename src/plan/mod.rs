@@ -155,6 +155,8 @@ impl Plan {
             Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
             _ => {
                 typed.limit_until()?;
+                typed.extend()?;
+                typed.replace_gap()?;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;

@@ -1,6 +1,8 @@
 //! The outputs beside the text: formats, files, expectations.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::plan::expect::{Expectation, Metric};
 use crate::tool::Tool;
@@ -13,6 +15,10 @@ pub enum Place {
     /// A file.
     File(PathBuf),
 }
+
+/// Bounds of `--interval`.
+pub const INTERVALS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(3600);
 
 impl Place {
     /// Returns the file, if the destination is one.
@@ -31,6 +37,8 @@ pub struct Outputs {
     pub show_error: bool,
     /// A block of percentiles after the table.
     pub percentiles: bool,
+    /// A row for each interval of this length while a size is measured.
+    pub interval: Option<Duration>,
     /// A JSON document.
     pub json: Option<Place>,
     /// A table of comma-separated values.

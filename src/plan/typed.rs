@@ -99,6 +99,47 @@ impl Typed {
         Ok(())
     }
 
+    /// Gives each thread a pair unless `--pairs` is given.
+    ///
+    /// # Errors
+    ///
+    /// Options that exclude `--reverse`.
+    pub fn extend(&mut self) -> Result<(), Failure> {
+        let extensions = &mut self.run.extensions;
+        if !self.run_given.contains(&"pairs") {
+            extensions.pairs = extensions.threads;
+        }
+        if extensions.reverse && self.run.lists.is_some_and(|lists| lists.bidirectional) {
+            return Err(Failure::usage(
+                "--reverse and --bidirectional exclude each other: both sides issue operations already",
+            ));
+        }
+        if extensions.reverse && self.outputs.interval.is_some() {
+            return Err(Failure::usage(
+                "--reverse and --interval exclude each other: intervals show what the client issues",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Leaves out the pause after each iteration if a rate determines the starts.
+    ///
+    /// # Errors
+    ///
+    /// Both a rate and a pause.
+    pub fn replace_gap(&mut self) -> Result<(), Failure> {
+        if self.run.extensions.rate.is_none() {
+            return Ok(());
+        }
+        if self.run_given.contains(&"latency-gap") {
+            return Err(Failure::usage(
+                "--rate and --latency-gap exclude each other: the rate determines when operations start",
+            ));
+        }
+        self.run.gap_us = 0;
+        Ok(())
+    }
+
     /// Returns the message about a typed option that does not apply to this role, if there is one.
     pub fn misplaced(&self, role: &Role) -> Option<String> {
         let serves = *role == Role::Server;

@@ -2,7 +2,8 @@
 //!
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
-use super::outcome::{Outcome, PercentileValue, SizeResult};
+use super::intervals::{Figures, Interval};
+use super::outcome::{Outcome, PercentileValue, SizeResult, Verdict};
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
 use crate::tool::Tool;
@@ -17,13 +18,17 @@ pub struct Column {
     /// Whether `compare` shows it for every size.
     pub compared: bool,
     text: Option<TextForm>,
+    /// Whether the table of intervals has it as well, in the same form.
+    of_intervals: bool,
 }
 
 /// What a column shows.
 #[derive(Clone, Copy)]
 pub enum Value {
     /// A fact about the run or the size, in CSV only.
-    Fact(fn(&Outcome, &SizeResult) -> String),
+    Fact(fn(&Outcome, &CsvRow) -> String),
+    /// A fact about an interval, in CSV only.
+    IntervalFact(fn(&Interval) -> f64),
     /// The number of operations that count.
     Count,
     /// A metric.
@@ -37,7 +42,12 @@ pub enum Table {
     Results,
     /// The block of percentiles after it.
     Percentiles,
+    /// The intervals of a size.
+    Intervals,
 }
+
+/// Titles of the first two columns of [`Table::Intervals`], whose rows have the times or a label.
+const TIMES: &str = "  Start[s]      End[s]";
 
 /// The form of a column in a table of the text.
 #[derive(Clone, Copy)]
@@ -46,6 +56,15 @@ struct TextForm {
     title: &'static str,
     width: usize,
     decimals: usize,
+}
+
+/// What a row of CSV shows.
+#[derive(Clone, Copy)]
+pub struct CsvRow<'a> {
+    /// The size.
+    pub result: &'a SizeResult,
+    /// An interval of the size; `None` in the row of the whole size.
+    pub interval: Option<&'a Interval>,
 }
 
 /// All columns, in the order of every output.
@@ -61,10 +80,16 @@ pub static COLUMNS: &[Column] = &[
     Column::fact("started_unix_ms", |run, _| run.started_unix_ms.to_string()),
     Column::fact("status", |run, _| name(run.status)),
     Column::fact("size_bytes", |_, of| {
-        text(Some(of.size_bytes).filter(|size| *size > 0))
+        text(Some(of.result.size_bytes).filter(|size| *size > 0))
     }),
-    Column::fact("extent", |_, of| name(of.extent)),
-    Column::of(Value::Count).csv("count").results("", 10, 0),
+    Column::fact("extent", |_, of| match of.interval {
+        Some(_) => "interval".into(),
+        None => name(of.result.extent),
+    }),
+    Column::of(Value::Count)
+        .csv("count")
+        .results("", 10, 0)
+        .of_intervals(),
     Column::metric(Metric::Min)
         .csv("min_ns")
         .results("Min[us]", 10, 2)
@@ -76,24 +101,30 @@ pub static COLUMNS: &[Column] = &[
     Column::metric(Metric::Mean)
         .csv("mean_ns")
         .results("Mean[us]", 10, 2)
-        .compared(),
+        .compared()
+        .of_intervals(),
     Column::metric(Metric::Deviation)
         .csv("standard_deviation_ns")
         .results("StdDev[us]", 10, 2),
     Column::percentile(0, "p50[us]").csv("p50_ns").compared(),
     Column::percentile(1, "p90[us]").csv("p90_ns"),
-    Column::percentile(2, "p99[us]").csv("p99_ns").compared(),
+    Column::percentile(2, "p99[us]")
+        .csv("p99_ns")
+        .compared()
+        .of_intervals(),
     Column::percentile(3, "p99.9[us]").csv("p99.9_ns"),
     Column::percentile(4, "p99.99[us]").csv("p99.99_ns"),
     Column::percentile(5, "Max[us]"),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
         .results("BW[MB/s]", 8, 2)
-        .compared(),
+        .compared()
+        .of_intervals(),
     Column::metric(Metric::PacketRate)
         .csv("packet_rate_packets_per_s")
         .results("", 15, 6)
-        .compared(),
+        .compared()
+        .of_intervals(),
     Column::fact("expectations_met", expectations_met),
     Column::fact("error", |run, _| {
         text(run.error.as_ref().map(|of| &of.message))
@@ -101,6 +132,8 @@ pub static COLUMNS: &[Column] = &[
     Column::fact("hint", |run, _| {
         text(run.error.as_ref().and_then(|of| of.hint.as_ref()))
     }),
+    Column::of(Value::IntervalFact(|interval| interval.start_s)).csv("interval_start_s"),
+    Column::of(Value::IntervalFact(|interval| interval.end_s)).csv("interval_end_s"),
 ];
 
 impl Column {
@@ -110,10 +143,11 @@ impl Column {
             csv: None,
             compared: false,
             text: None,
+            of_intervals: false,
         }
     }
 
-    const fn fact(csv: &'static str, fact: fn(&Outcome, &SizeResult) -> String) -> Self {
+    const fn fact(csv: &'static str, fact: fn(&Outcome, &CsvRow) -> String) -> Self {
         Self::of(Value::Fact(fact)).csv(csv)
     }
 
@@ -134,6 +168,11 @@ impl Column {
 
     const fn compared(mut self) -> Self {
         self.compared = true;
+        self
+    }
+
+    const fn of_intervals(mut self) -> Self {
+        self.of_intervals = true;
         self
     }
 
@@ -161,23 +200,40 @@ impl Column {
     pub fn shown_metric(&self) -> Option<Metric> {
         match self.value {
             Value::Metric(metric) => Some(metric),
-            Value::Fact(_) | Value::Count => None,
+            Value::Fact(_) | Value::IntervalFact(_) | Value::Count => None,
         }
     }
 
+    /// Returns whether CSV has the column, `with_intervals` or without.
+    pub fn is_in_csv(&self, with_intervals: bool) -> bool {
+        let is_of_row = !matches!(self.value, Value::IntervalFact(_));
+        self.csv.is_some() && (is_of_row || with_intervals)
+    }
+
     /// Returns the field of a CSV row: a metric in its base unit, and nothing if it does not apply.
-    pub fn field(&self, run: &Outcome, result: &SizeResult) -> String {
+    pub fn field(&self, run: &Outcome, row: &CsvRow) -> String {
+        let figures = row.interval.map(|interval| interval.figures);
         match self.value {
-            Value::Fact(fact) => fact(run, result),
-            Value::Count => result.count.to_string(),
-            Value::Metric(metric) => text(result.figure(metric)),
+            Value::Fact(fact) => fact(run, row),
+            Value::IntervalFact(fact) => text(row.interval.map(fact)),
+            Value::Count => figures
+                .map_or(row.result.count, |figures| figures.count)
+                .to_string(),
+            Value::Metric(metric) => text(match figures {
+                Some(figures) => figures.figure(metric),
+                None => row.result.figure(metric),
+            }),
         }
     }
 }
 
 /// Returns the header of a table of `tool`.
 pub fn header(tool: &Tool, table: Table) -> String {
-    of_table(tool, table).fold(tool.size_column.to_owned(), |header, (column, form)| {
+    let first = match table {
+        Table::Intervals => TIMES,
+        Table::Results | Table::Percentiles => tool.size_column,
+    };
+    of_table(tool, table).fold(first.to_owned(), |header, (column, form)| {
         let title = match column.value {
             Value::Count => tool.operations,
             Value::Metric(Metric::PacketRate) => tool.rate_column(),
@@ -205,15 +261,7 @@ pub fn row(
         width = tool.size_column.len()
     );
     let row = of_table(tool, table).fold(size, |row, (column, form)| {
-        let cell = match column.value {
-            Value::Count => count.map(|count| count.to_string()),
-            Value::Metric(metric) => result.figure(metric).map(|figure| {
-                let (_, scale) = metric.unit().readable();
-                format!("{:.*}", form.decimals, figure / scale)
-            }),
-            Value::Fact(_) => None,
-        };
-        let cell = cell.unwrap_or_else(|| "-".into());
+        let cell = cell(column, form, count, |metric| result.figure(metric));
         let mark = match marked(column, table, result) {
             Some(value) if value.too_few_samples => FEW_SAMPLES,
             Some(value) if own_spread && value.within_own_spread == Some(true) => OWN_SPREAD,
@@ -225,6 +273,34 @@ pub fn row(
     row.trim_end().to_owned()
 }
 
+/// Returns a row of the table of intervals. `times` are start and end, or a label.
+pub fn interval_row(tool: &Tool, times: &str, figures: &Figures) -> String {
+    let first = format!("{times:width$}", width = TIMES.len());
+    of_table(tool, Table::Intervals).fold(first, |row, (column, form)| {
+        let count = Some(figures.count);
+        let cell = cell(column, form, count, |metric| figures.figure(metric));
+        format!("{row}  {cell:>width$}", width = form.width)
+    })
+}
+
+/// Returns the text of a cell.
+fn cell(
+    column: &Column,
+    form: TextForm,
+    count: Option<u64>,
+    figure: impl Fn(Metric) -> Option<f64>,
+) -> String {
+    let cell = match column.value {
+        Value::Count => count.map(|count| count.to_string()),
+        Value::Metric(metric) => figure(metric).map(|figure| {
+            let (_, scale) = metric.unit().readable();
+            format!("{:.*}", form.decimals, figure / scale)
+        }),
+        Value::Fact(_) | Value::IntervalFact(_) => None,
+    };
+    cell.unwrap_or_else(|| "-".into())
+}
+
 /// Marks a percentile of too few samples.
 pub const FEW_SAMPLES: &str = "*";
 
@@ -234,7 +310,7 @@ pub const OWN_SPREAD: &str = "~";
 /// The width of the marks behind each cell.
 fn marks(table: Table) -> usize {
     match table {
-        Table::Results => 0,
+        Table::Results | Table::Intervals => 0,
         Table::Percentiles => FEW_SAMPLES.len(),
     }
 }
@@ -261,7 +337,10 @@ fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column,
             metric.is_none_or(|metric| metric.belongs_to(tool))
         })
         .filter_map(|column| Some((column, column.text?)))
-        .filter(move |(_, form)| form.table == table)
+        .filter(move |(column, form)| match table {
+            Table::Intervals => column.of_intervals,
+            Table::Results | Table::Percentiles => form.table == table,
+        })
 }
 
 /// Returns a value as text, or nothing if it does not apply.
@@ -277,13 +356,11 @@ fn name(value: impl serde::Serialize) -> String {
     }
 }
 
-/// Returns whether the size meets all expectations; nothing if there are none.
-fn expectations_met(run: &Outcome, result: &SizeResult) -> String {
-    let mut of_size = run
-        .expectations
-        .iter()
-        .filter(|verdict| verdict.size_bytes == result.size_bytes)
-        .peekable();
+/// Returns whether the size meets all expectations; nothing if there are none, and for an interval.
+fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
+    let of_row =
+        |verdict: &&Verdict| row.interval.is_none() && verdict.size_bytes == row.result.size_bytes;
+    let mut of_size = run.expectations.iter().filter(of_row).peekable();
     match of_size.peek() {
         None => String::new(),
         Some(_) => of_size.all(|verdict| verdict.met).to_string(),

@@ -1,11 +1,14 @@
-//! Outcome -> comma-separated values (RFC 4180): a header, and a row for each size of the run.
+//! Outcome -> comma-separated values (RFC 4180): a header, and a row for each size of the run. With
+//! `--interval`, a row for each interval follows that of its size.
 //!
 //! Every row repeats the facts about the run. A run that failed before its sizes were known has one
 //! row without metrics.
 
+use std::iter;
+
 use super::Outcome;
-use super::columns::COLUMNS;
-use super::outcome::SizeResult;
+use super::columns::{COLUMNS, CsvRow};
+use super::outcome::{Options, SizeResult};
 use crate::error::{Context, Failure};
 
 /// Returns the table.
@@ -21,12 +24,22 @@ pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
     let what = "cannot write CSV";
-    let columns = || COLUMNS.iter().filter(|column| column.csv.is_some());
+    let has_intervals = |options: &Options| options.interval_s.is_some();
+    let with_intervals = outcome.options.as_ref().is_some_and(has_intervals);
+    let columns = || {
+        COLUMNS
+            .iter()
+            .filter(|column| column.is_in_csv(with_intervals))
+    };
     let titles = columns().filter_map(|column| column.csv);
     writer.write_record(titles).environment(what)?;
     for result in results {
-        let fields = columns().map(|column| column.field(outcome, result));
-        writer.write_record(fields).environment(what)?;
+        let intervals = result.intervals.iter().flat_map(|of| &of.rows);
+        for interval in iter::once(None).chain(intervals.map(Some)) {
+            let row = CsvRow { result, interval };
+            let fields = columns().map(|column| column.field(outcome, &row));
+            writer.write_record(fields).environment(what)?;
+        }
     }
     writer
         .into_inner()

@@ -1,12 +1,49 @@
-//! Blocks of text after the documented table, on request: percentiles and verdicts.
+//! Text after the documented table, on request: checked data, percentiles and verdicts.
 
 use std::io::{self, Write};
 
 use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
-use super::outcome::{Clock, Distribution, MeasurementError, SizeResult, Verdict};
+use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
+use crate::run_options::Side;
 use crate::tool::Tool;
+
+/// Writes a line for each size whose rate was not reached.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(rate) = result.rate.filter(|rate| !rate.is_reached) else {
+            continue;
+        };
+        writeln!(
+            out,
+            "Rate not reached at {} bytes: {:.0} of {:.0} op/s, {:.1} % of starts late",
+            result.size_bytes,
+            rate.reached_operations_per_s.unwrap_or(0.0),
+            rate.requested_operations_per_s,
+            rate.late_starts as f64 * 100.0 / rate.starts as f64
+        )?;
+    }
+    out.flush()
+}
+
+/// Writes of how many sizes the data was checked, if of any.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
+    match sizes {
+        0 => Ok(()),
+        1 => writeln!(out, "Verified: 1 size, all bytes as sent"),
+        _ => writeln!(out, "Verified: {sizes} sizes, all bytes as sent"),
+    }?;
+    out.flush()
+}
 
 /// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
 ///
@@ -77,6 +114,105 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
     let rows = results.iter().filter_map(row);
     let rows = std::iter::once(titles.map(String::from)).chain(rows);
     let lines = table::lines(rows.map(Vec::from), &[Align::Right; 4]);
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
+}
+
+/// Writes the slowest pair of queues of each size, if there are several.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+    let titles = [
+        tool.size_column,
+        "Pairs",
+        "Slowest pair",
+        "BW[MB/s]",
+        "Mean of pairs[MB/s]",
+    ];
+    let rows: Vec<_> = results
+        .iter()
+        .filter_map(|result| {
+            let pairs = result.bandwidth.as_ref()?.pairs.as_ref()?;
+            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s / 1e6;
+            let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+            let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
+            Some(vec![
+                result.size_bytes.to_string(),
+                pairs.len().to_string(),
+                slowest.pair.to_string(),
+                format!("{:.2}", rate(slowest)),
+                format!("{mean:.2}"),
+            ])
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let lines = table::lines(rows, &[Align::Right; 5]);
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", "-".repeat(lines[0].len()))
+}
+
+/// Writes each side's own view of each size, if the sides have exchanged them; `side` writes.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn both_ends(
+    out: &mut impl Write,
+    tool: &Tool,
+    side: Side,
+    results: &[SizeResult],
+) -> io::Result<()> {
+    let titles = [
+        tool.size_column,
+        "Side",
+        "Issued",
+        "Arrived",
+        "Time[s]",
+        "Out[MB/s]",
+        "In[MB/s]",
+        "CPU[%]",
+    ];
+    let names = match side {
+        Side::Client => ["client", "server"],
+        Side::Server => ["server", "client"],
+    };
+    let mut rows = Vec::new();
+    for result in results {
+        let Some(bandwidth) = &result.bandwidth else {
+            continue;
+        };
+        let views = [bandwidth.own_view, bandwidth.peer_view];
+        for (name, view) in names.iter().zip(views) {
+            let Some(view) = view else { continue };
+            let elapsed = view.elapsed_us.max(1) as f64;
+            let size = result.size_bytes as f64;
+            let rate = |count: u64| format!("{:.2}", count as f64 * size / elapsed);
+            rows.push(vec![
+                result.size_bytes.to_string(),
+                (*name).to_owned(),
+                view.issued.to_string(),
+                view.arrived.map_or("-".into(), |count| count.to_string()),
+                format!("{:.3}", elapsed / 1e6),
+                rate(view.issued),
+                view.arrived.map_or("-".into(), rate),
+                format!("{:.1}", 100.0 * view.cpu_us as f64 / elapsed),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let lines = table::lines(rows, &[Align::Right; 8]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }

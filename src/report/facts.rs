@@ -98,6 +98,8 @@ fn options(plan: &Plan) -> Options {
         use_hp: run.huge_page.map(|size| size.to_string()),
         cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
         report_all: takes(Opt::ReportAll).then_some(run.report_all),
+        rate: run.extensions.rate.map(|rate| rate.to_string()),
+        verify: takes(Opt::Verify).then_some(run.extensions.verify),
         atomic: run.atomic.map(|atomic| AtomicOptions {
             op: atomic.op.to_string(),
             cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
@@ -110,7 +112,12 @@ fn options(plan: &Plan) -> Options {
             bidirectional: lists.bidirectional,
             buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
             buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
+            pairs: run.extensions.pairs,
+            threads: run.extensions.threads,
+            reverse: run.extensions.reverse,
+            both_ends: run.extensions.both_ends,
         }),
+        interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
         expect: plan
             .outputs
             .expectations

@@ -9,6 +9,7 @@
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `progress`: the progress of a size, on a terminal.
+//! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
 pub mod calibration;
@@ -20,10 +21,12 @@ pub mod devices;
 mod extra;
 mod facts;
 mod hdr_log;
+pub mod intervals;
 pub mod json;
 pub mod outcome;
 mod progress;
 mod reporter;
+mod sampler;
 #[cfg(test)]
 mod schema;
 mod stream;

@@ -5,13 +5,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::intervals::Intervals;
 use crate::error::Failure;
-use crate::measure::{self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, Until};
+use crate::measure::{
+    self, ClockFacts, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
+};
 use crate::plan::expect::{Expectation, Metric};
+use crate::rate::{Kept, Rate};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// The part of a requested rate that counts as reached: a late last start alone is no failure.
+const REACHED: f64 = 0.99;
 
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
 /// apply is null. Later releases may add fields.
@@ -202,10 +209,17 @@ pub struct Options {
     pub cpu: Option<String>,
     /// --report-all: whether each sample was printed.
     pub report_all: Option<bool>,
+    /// --rate: operations or bytes per second that each issuing side issues, such as "1000 op/s" or
+    /// "500000000 B/s"; null without.
+    pub rate: Option<String>,
+    /// --verify: whether the side that receives data checks it after each size.
+    pub verify: Option<bool>,
     /// The operation of an atomic tool.
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
+    /// --interval: length of the intervals, in seconds; null without.
+    pub interval_s: Option<f64>,
     /// --expect: one entry for each bound, as given.
     pub expect: Vec<String>,
 }
@@ -239,6 +253,23 @@ pub struct ListOptions {
     pub buf_sz_bytes: Option<u64>,
     /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
     pub buf_align_bytes: Option<u64>,
+    /// --pairs: pairs of queues that work side by side.
+    #[serde(default = "one")]
+    pub pairs: u16,
+    /// --threads: threads that drive them.
+    #[serde(default = "one")]
+    pub threads: u16,
+    /// --reverse: whether the server issues the operations.
+    #[serde(default)]
+    pub reverse: bool,
+    /// --both-ends: whether each side's own view is shown.
+    #[serde(default)]
+    pub both_ends: bool,
+}
+
+/// Returns the number of pairs and threads in documents that do not have them.
+fn one() -> u16 {
+    1
 }
 
 /// The clock that measured.
@@ -345,6 +376,30 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
+    /// --verify: number of bytes that both sides have compared with what was sent after the size; null
+    /// without, and in a partial result.
+    pub verified_bytes: Option<u64>,
+    /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
+    /// partial result.
+    pub rate: Option<RateResult>,
+    /// What was measured in each interval; null without --interval, and if the size was not measured.
+    pub intervals: Option<Intervals>,
+}
+
+/// How a side kept the schedule of --rate.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RateResult {
+    /// Requested operations per second.
+    pub requested_operations_per_s: f64,
+    /// Operations per second from the first start to the last one; null if there was only one.
+    pub reached_operations_per_s: Option<f64>,
+    /// Whether the reached rate is at least 99 % of the requested one.
+    pub is_reached: bool,
+    /// Number of starts: iterations of a latency tool, lists of a bandwidth tool.
+    pub starts: u64,
+    /// Starts whose intended time had passed when the operation or list before had ended.
+    pub late_starts: u64,
 }
 
 /// How much of a size was measured.
@@ -370,6 +425,9 @@ pub struct LatencyResult {
     pub max_ns: u64,
     /// Arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
+    /// Where a latency begins with --rate: "intended_start", so that it contains the delay of its start;
+    /// null without.
+    pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
     /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum.
@@ -401,7 +459,7 @@ pub struct PercentileValue {
 }
 
 /// Bandwidth of one size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthResult {
     /// Bytes per second, both directions added.
@@ -414,6 +472,75 @@ pub struct BandwidthResult {
     pub peer_count: u64,
     /// Time that the peer took, in microseconds.
     pub peer_elapsed_us: u64,
+    /// The results of each pair of queues; null without --pairs.
+    #[serde(default)]
+    pub pairs: Option<Vec<PairResult>>,
+    /// This side's own view; null without --both-ends.
+    #[serde(default)]
+    pub own_view: Option<ViewResult>,
+    /// The peer's own view; null without --both-ends.
+    #[serde(default)]
+    pub peer_view: Option<ViewResult>,
+}
+
+/// One side's own view of a size.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ViewResult {
+    /// Number of operations that the side issued.
+    pub issued: u64,
+    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted them;
+    /// null on a side that is no target.
+    pub arrived: Option<u64>,
+    /// Time from the first barrier to the end of the side's part, in microseconds. A side without a
+    /// part of its own waits for the peer's.
+    pub elapsed_us: u64,
+    /// CPU time of the first measuring thread in this time, in microseconds.
+    pub cpu_us: u64,
+}
+
+impl From<SideView> for ViewResult {
+    fn from(view: SideView) -> Self {
+        Self {
+            issued: view.issued,
+            arrived: view.arrived,
+            elapsed_us: view.elapsed_us,
+            cpu_us: view.cpu_us,
+        }
+    }
+}
+
+/// The result of one pair of queues.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairResult {
+    /// Number of the pair, from 0.
+    pub pair: u16,
+    /// Bytes per second, both directions added.
+    pub bandwidth_bytes_per_s: f64,
+    /// Number of operations that this side issued.
+    pub count: u64,
+    /// Time that this side took, in microseconds.
+    pub elapsed_us: u64,
+    /// Number of operations that the peer issued.
+    pub peer_count: u64,
+    /// Time that the peer took, in microseconds.
+    pub peer_elapsed_us: u64,
+}
+
+impl PairResult {
+    /// Returns the results of pairs from the counts of both sides, this side first, and their rates.
+    pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {
+        let result = |(pair, (sides, rates)): (usize, &([SideResult; 2], Rates))| Self {
+            pair: pair as u16,
+            bandwidth_bytes_per_s: rates.megabytes * 1e6,
+            count: sides[0].count,
+            elapsed_us: sides[0].elapsed_us,
+            peer_count: sides[1].count,
+            peer_elapsed_us: sides[1].elapsed_us,
+        };
+        pairs.iter().enumerate().map(result).collect()
+    }
 }
 
 /// Whether a size meets an expectation.
@@ -443,6 +570,9 @@ impl SizeResult {
             count: 0,
             latency: None,
             bandwidth: None,
+            verified_bytes: None,
+            rate: None,
+            intervals: None,
         }
     }
 
@@ -478,6 +608,7 @@ impl SizeResult {
                 min_ns: statistics.min(),
                 max_ns: statistics.max(),
                 mean_ns: statistics.mean(),
+                latency_from: None,
                 standard_deviation_ns: statistics.standard_deviation(),
                 percentiles: Percentile::STANDARD.into_iter().filter_map(value).collect(),
                 median_low_ns: interval.map(|(low, _)| low),
@@ -487,6 +618,9 @@ impl SizeResult {
                     .map(|until| until.is_met_by(recorder)),
             }),
             bandwidth: None,
+            verified_bytes: None,
+            rate: None,
+            intervals: None,
         }
     }
 
@@ -504,8 +638,31 @@ impl SizeResult {
                 elapsed_us: own.elapsed_us,
                 peer_count: peer.count,
                 peer_elapsed_us: peer.elapsed_us,
+                pairs: None,
+                own_view: None,
+                peer_view: None,
             }),
+            verified_bytes: None,
+            rate: None,
+            intervals: None,
         }
+    }
+
+    /// Adds how the schedule of a rate was kept, with `operations` in each start.
+    pub fn with_rate(mut self, rate: Rate, operations: u64, kept: Kept) -> Self {
+        let requested = rate.operations(self.size_bytes);
+        let reached = kept.per_second().map(|starts| starts * operations as f64);
+        self.rate = Some(RateResult {
+            requested_operations_per_s: requested,
+            reached_operations_per_s: reached,
+            is_reached: reached.is_none_or(|reached| reached >= requested * REACHED),
+            starts: kept.starts,
+            late_starts: kept.late,
+        });
+        if let Some(latency) = &mut self.latency {
+            latency.latency_from = Some("intended_start".into());
+        }
+        self
     }
 
     /// Returns a metric in its base unit, if this result has it.

@@ -7,42 +7,60 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::destination::Destination;
 use super::hdr_log::HdrLog;
+use super::intervals::Intervals;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Outcome, Problem, SizeResult, Status, Verdict,
+    Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
+    Verdict,
 };
 use super::progress::{Current, Progress};
-use super::stream::{BestEffort, Stream};
+use super::sampler::{Sampled, Sampler};
+use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
 use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, Until};
+use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
+use crate::rate::{Kept, Rate};
+use crate::run_options::Side;
 use crate::tool::Tool;
 
 /// The text and the documents of one run.
 pub struct Reporter {
     tool: &'static Tool,
+    side: Side,
     program: String,
     outputs: Outputs,
     /// The limit of the medians.
     until: Option<Until>,
     /// Sizes of the run, in bytes.
     sizes: Vec<u64>,
-    out: Box<dyn Write>,
+    out: SharedOutput,
+    /// Both sides issue operations.
+    bidirectional: bool,
+    /// Prints the intervals of each size, with [`Outputs::interval`].
+    sampler: Option<Sampler>,
     progress: Option<Progress>,
     documents: Documents,
     outcome: Outcome,
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// Bytes of the current size that were checked.
+    verified_bytes: Option<u64>,
+    /// Number of sizes whose bytes were checked.
+    verified_sizes: usize,
+    /// The rate to keep, and the operations in each start.
+    rate: Option<(Rate, u64)>,
+    /// How the rate was kept with the current size.
+    kept: Option<Kept>,
 }
 
 /// What a bandwidth tool measured with one size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MeasuredBandwidth {
     /// The size in bytes.
     pub size: u64,
@@ -50,15 +68,28 @@ pub struct MeasuredBandwidth {
     pub sides: [SideResult; 2],
     /// Bandwidth and packet rate of both sides together.
     pub rates: Rates,
-    /// Whether this side issues operations.
-    pub sends: bool,
+    /// The counts of both sides with each pair, this side first, and its rates.
+    pub pairs: Vec<([SideResult; 2], Rates)>,
+    /// Each side's own view, this side first, with `--both-ends`.
+    pub views: Option<[SideView; 2]>,
+    /// The operations that the text shows; none on a server that issues none.
+    pub count: Option<u64>,
     /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
 }
 
 impl MeasuredBandwidth {
     fn result(&self, extent: Extent) -> SizeResult {
-        SizeResult::of_lists(self.size, self.sides, self.rates, extent)
+        let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
+        result.count = self.count.unwrap_or(self.sides[0].count);
+        if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
+            bandwidth.pairs = Some(PairResult::of(&self.pairs));
+        }
+        if let (Some(bandwidth), Some(views)) = (&mut result.bandwidth, self.views) {
+            bandwidth.own_view = Some(views[0].into());
+            bandwidth.peer_view = Some(views[1].into());
+        }
+        result
     }
 }
 
@@ -72,10 +103,16 @@ struct Documents {
 
 impl Reporter {
     /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
-    pub fn new(plan: &Plan, out: Box<dyn Write>) -> Self {
+    pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
         let outputs = plan.outputs.clone();
+        // The rows of intervals show the progress as well.
+        let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
             tool: plan.tool,
+            side: match plan.role {
+                Role::Server => Side::Server,
+                _ => Side::Client,
+            },
             program: plan.program.clone(),
             outputs,
             until: plan.until,
@@ -83,8 +120,10 @@ impl Reporter {
                 Role::Server => Vec::new(),
                 _ => plan.run.sizes().collect(),
             },
-            out,
-            progress: match (&plan.role, plan.outputs.quiet) {
+            out: SharedOutput::new(out),
+            bidirectional: plan.run.lists.is_some_and(|lists| lists.bidirectional),
+            sampler: None,
+            progress: match (&plan.role, no_progress) {
                 (Role::Server, _) | (_, true) => None,
                 _ => Progress::start(plan.run),
             },
@@ -92,14 +131,19 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            verified_bytes: None,
+            verified_sizes: 0,
+            rate: None,
+            kept: None,
         }
     }
 
-    /// Checks that all documents of the plan can be written.
+    /// Checks that all documents of the plan can be written, and starts the thread that the plan
+    /// asks for.
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or two documents have the same file.
+    /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
         // Standard output first: it gets its document even if the others fail.
         let stdout = |place: &&Place| place.file().is_none();
@@ -117,6 +161,12 @@ impl Reporter {
             let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
             let log = HdrLog::begin(SystemTime::now(), &comment)?;
             self.documents.hdr_log = Some((Destination::file(path)?, log));
+        }
+        if let Some(length) = self.outputs.interval {
+            let out = self.out.clone();
+            // Before this thread moves to its CPUs, which the other one would inherit.
+            let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
+            self.sampler = Some(sampler);
         }
         let Documents { json, csv, hdr_log } = &self.documents;
         let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
@@ -156,6 +206,10 @@ impl Reporter {
             server_ip: server.ip().to_string(),
             server_port: server.port(),
         });
+        self.rate = summary.run.extensions.rate.map(|rate| {
+            let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
+            (rate, list_size.into())
+        });
         self.outcome.device = Some(Device {
             name: summary.device.to_string(),
             is_software: Some(summary.simulated),
@@ -191,7 +245,8 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
-        text::begin(&mut self.out, self.tool, report_all).map_err(interrupt::output_failed)
+        let each_has_titles = report_all || self.sampler.is_some();
+        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
@@ -200,7 +255,8 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        text::begin(&mut self.out, self.tool, false).map_err(interrupt::output_failed)
+        let each_has_titles = self.sampler.is_some();
+        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Sets the facts about the clock.
@@ -218,6 +274,29 @@ impl Reporter {
         self.outcome.measurement_error = Some(error.into());
     }
 
+    /// Sets the number of bytes of the current size that were checked, if they were.
+    pub fn set_verified(&mut self, bytes: Option<u64>) {
+        self.verified_bytes = bytes;
+        self.verified_sizes += usize::from(bytes.is_some());
+    }
+
+    /// Sets how the rate was kept with the current size, if there is one.
+    pub fn set_kept(&mut self, kept: Option<Kept>) {
+        self.kept = kept;
+    }
+
+    /// Returns the result of a size with what was set about it.
+    fn complete(&mut self, result: SizeResult) -> SizeResult {
+        let result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            ..result
+        };
+        match (self.rate, self.kept.take()) {
+            (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
+            _ => result,
+        }
+    }
+
     /// Prints a warning on standard error. The run continues if it cannot be written.
     pub fn warn(&mut self, warning: &str) {
         self.hide_progress();
@@ -227,6 +306,9 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.begin(size, gauge);
+        }
         if let Some(progress) = &mut self.progress {
             progress.show(Current {
                 size,
@@ -235,6 +317,12 @@ impl Reporter {
                 started: Instant::now(),
             });
         }
+    }
+
+    /// Ends the intervals of a size, in which this side has counted this number of operations.
+    fn end_intervals(&mut self, count: u64) -> Sampled {
+        let sampled = self.sampler.as_mut().and_then(|sampler| sampler.end(count));
+        sampled.unwrap_or_default()
     }
 
     /// Erases the progress line, because text follows.
@@ -250,8 +338,10 @@ impl Reporter {
     ///
     /// The text or the histogram log cannot be written.
     pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
-        self.keep_latencies(size, recorder, Extent::Complete)?;
-        self.row_of_latencies(size, recorder)
+        let Sampled { intervals, written } = self.end_intervals(recorder.statistics().count());
+        self.keep_latencies(size, recorder, intervals, Extent::Complete)?;
+        written
+            .and_then(|()| self.row_of_latencies(size, recorder))
             .map_err(interrupt::output_failed)
     }
 
@@ -259,8 +349,9 @@ impl Reporter {
     /// ignored, because the failure is more important.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
         self.hide_progress();
+        let sampled = self.end_intervals(recorder.statistics().count());
         if !self.has(size) {
-            let _ = self.keep_latencies(size, recorder, Extent::Partial);
+            let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
         let row = match recorder.statistics().count() {
             0 => Ok(()),
@@ -274,8 +365,18 @@ impl Reporter {
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
         let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
+        let samples = recorder.samples();
+        self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
-        text::result(out, self.tool, &result, count, recorder.samples())
+        text::result(out, self.tool, &result, count, samples)
+    }
+
+    /// Prints the titles of the results after the intervals of a size, unless `others` do.
+    fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
+        if self.sampler.is_some() && !others {
+            text::titles(&mut self.out, self.tool)?;
+        }
+        Ok(())
     }
 
     /// Returns whether there is a result of `size`.
@@ -290,10 +391,15 @@ impl Reporter {
         &mut self,
         size: u64,
         recorder: &Recorder,
+        intervals: Option<Intervals>,
         extent: Extent,
     ) -> Result<(), Failure> {
         let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
-        let result = SizeResult::of_latencies(size, recorder, extent, spread, self.until);
+        let result = SizeResult {
+            intervals,
+            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+        };
+        let result = self.complete(result);
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
@@ -319,19 +425,22 @@ impl Reporter {
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn bandwidth(&mut self, measured: MeasuredBandwidth) -> Result<(), Failure> {
-        self.keep_bandwidth(measured, Extent::Complete);
-        self.row_of_bandwidth(measured)
+    pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
+        let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
+        self.keep_bandwidth(measured, intervals, Extent::Complete);
+        written
+            .and_then(|()| self.row_of_bandwidth(measured))
             .map_err(interrupt::output_failed)
     }
 
     /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
     /// ignored, because the failure is more important.
-    pub fn bandwidth_cut_short(&mut self, measured: MeasuredBandwidth, failure: &Failure) {
+    pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
         let is_something = measured.sides[0].count > 0;
+        let sampled = self.end_intervals(measured.sides[0].count);
         if is_something && !self.has(measured.size) {
-            self.keep_bandwidth(measured, Extent::Partial);
+            self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
         let row = if is_something {
             self.row_of_bandwidth(measured)
@@ -348,8 +457,17 @@ impl Reporter {
             .and_then(|()| self.extra());
     }
 
-    fn keep_bandwidth(&mut self, measured: MeasuredBandwidth, extent: Extent) {
-        let result = measured.result(extent);
+    fn keep_bandwidth(
+        &mut self,
+        measured: &MeasuredBandwidth,
+        intervals: Option<Intervals>,
+        extent: Extent,
+    ) {
+        let result = SizeResult {
+            intervals,
+            ..measured.result(extent)
+        };
+        let result = self.complete(result);
         let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
             result.figure(metric)
         });
@@ -357,11 +475,11 @@ impl Reporter {
         self.outcome.results.push(result);
     }
 
-    fn row_of_bandwidth(&mut self, measured: MeasuredBandwidth) -> io::Result<()> {
+    fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
         self.hide_progress();
-        let count = measured.sends.then_some(measured.sides[0].count);
         let result = measured.result(Extent::Complete);
-        text::result(&mut self.out, self.tool, &result, count, None)
+        self.titles_after_intervals(false)?;
+        text::result(&mut self.out, self.tool, &result, measured.count, None)
     }
 
     /// Prints what a latency server prints for each size.
@@ -379,7 +497,9 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool).map_err(interrupt::output_failed)
+        text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
+            .map_err(interrupt::output_failed)
     }
 
     /// Prints what follows the table of results.
@@ -389,6 +509,8 @@ impl Reporter {
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.tool)
+            .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
     }
@@ -400,6 +522,8 @@ impl Reporter {
         if self.until.is_some() {
             extra::medians(out, self.tool, &self.outcome.results)?;
         }
+        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
+        extra::both_ends(out, self.tool, self.side, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {
@@ -424,7 +548,7 @@ impl Reporter {
     /// The failure of the run, an expectation that is not met, or a document that cannot be
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
-        self.progress = None;
+        (self.progress, self.sampler) = (None, None);
         self.add_unmeasured_sizes();
         let result = result
             .and_then(|()| all_met(&self.outcome.expectations))
@@ -467,7 +591,7 @@ impl Reporter {
 
 /// Returns the writer of the text of a run with these `outputs`: standard output, or standard error
 /// if a document goes to standard output.
-pub fn text_output(outputs: &Outputs) -> Box<dyn Write> {
+pub fn text_output(outputs: &Outputs) -> Box<dyn Write + Send> {
     match (outputs.take_stdout(), outputs.quiet) {
         (false, _) => Box::new(Stream::to(io::stdout())),
         (true, false) => Box::new(BestEffort(Stream::to(io::stderr()))),

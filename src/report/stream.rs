@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, LineWriter, Write};
 use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::interrupt;
 
@@ -65,5 +66,31 @@ impl<W: Write> Write for BestEffort<W> {
     fn flush(&mut self) -> io::Result<()> {
         let _ = self.0.flush();
         Ok(())
+    }
+}
+
+/// An output that two threads have, of which one waits while the other writes.
+#[derive(Clone)]
+pub struct SharedOutput(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl SharedOutput {
+    /// Returns a writer to `out`.
+    pub fn new(out: Box<dyn Write + Send>) -> Self {
+        Self(Arc::new(Mutex::new(out)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
+        // A panic of another thread leaves at most an incomplete line.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for SharedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().flush()
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use super::text::separator;
 use crate::device::{DeviceName, FabricAddress};
 use crate::endpoint::LocalAddress;
+use crate::extensions::Extensions;
 use crate::gpu::{OnGpus, Use};
 use crate::plan::buffers::Need;
 use crate::run_options::{ListOptions, RunOptions, Setting, Side};
@@ -87,6 +88,14 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         let gap = format_args!("{} microseconds", run.gap_us);
         block.line("Inter-Iter Gap", gap)?;
     }
+    if let Some(rate) = run.extensions.rate {
+        let from = if tool.measures_bandwidth() {
+            ""
+        } else {
+            " (latency from intended start)"
+        };
+        block.line("Rate", format_args!("{rate}{from}"))?;
+    }
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching {
             "FETCHING"
@@ -130,6 +139,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if let Some(lists) = run.lists {
         direction_and_buffers(block, tool, lists, need.allocated())?;
+        extensions(block, &run.extensions)?;
     }
     if has_buffers {
         match need.huge_pages() {
@@ -180,6 +190,20 @@ fn direction_and_buffers(
     block.line("RDMA Buf Align", lists.alignment)
 }
 
+/// Writes the options that the legacy tools lack, if they are in use.
+fn extensions(block: &mut Block<impl Write>, extensions: &Extensions) -> io::Result<()> {
+    let Extensions { pairs, threads, .. } = extensions;
+    match threads {
+        1 if *pairs == 1 => {}
+        1 => block.line("Pairs", pairs)?,
+        _ => block.line("Pairs", format_args!("{pairs} ({threads} threads)"))?,
+    }
+    if extensions.reverse {
+        block.line("Reverse", "Enabled (the server issues)")?;
+    }
+    Ok(())
+}
+
 /// The memory of a buffer: of the system, or of the GPU with this index.
 struct Memory(Option<u8>);
 
@@ -194,20 +218,17 @@ impl fmt::Display for Memory {
 
 /// Writes in which memory both sides have the buffers that the run uses (tools.md 9.1).
 fn buffers(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
-    let lists = summary.run.lists;
-    let both = lists.is_some_and(|lists| lists.bidirectional);
     let (client, server) = match summary.side {
         Side::Client => (summary.own.gpus, summary.peer_gpus),
         Side::Server => (summary.peer_gpus, summary.own.gpus),
     };
-    let (client_uses, server_uses): (&[Use], &[Use]) = if both {
-        let uses = &[Use::Transmit, Use::Receive];
-        (uses, uses)
-    } else {
-        (&[Use::Transmit], &[Use::Receive])
+    let uses = |side| {
+        let transmit = summary.run.issues(side).then_some(Use::Transmit);
+        let receive = summary.run.is_target(side).then_some(Use::Receive);
+        transmit.into_iter().chain(receive).collect::<Vec<_>>()
     };
-    host(block, "Client", client, client_uses)?;
-    host(block, "Server", server, server_uses)
+    host(block, "Client", client, &uses(Side::Client))?;
+    host(block, "Server", server, &uses(Side::Server))
 }
 
 fn host(block: &mut Block<impl Write>, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {

@@ -6,6 +6,7 @@
 use std::io::{self, BufWriter, Write};
 
 use super::columns::{self, Table};
+use super::intervals::{Interval, Intervals};
 use super::outcome::SizeResult;
 use crate::error::{Failure, Kind};
 use crate::tool::Tool;
@@ -13,13 +14,13 @@ use crate::tool::Tool;
 /// Bytes of lines that are written together.
 const LINES: usize = 1 << 16;
 
-/// Writes what precedes the first size. With `report_all`, each size has titles of its own.
+/// Writes what precedes the first size, unless each size has titles of its own.
 ///
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn begin(out: &mut impl Write, tool: &Tool, report_all: bool) -> io::Result<()> {
-    if !report_all {
+pub fn begin(out: &mut impl Write, tool: &Tool, each_has_titles: bool) -> io::Result<()> {
+    if !each_has_titles {
         titles(out, tool)?;
     }
     out.flush()
@@ -71,9 +72,47 @@ pub fn end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     out.flush()
 }
 
-fn titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+/// Writes the titles of the table of results.
+pub(super) fn titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
     separator(out, tool)?;
     writeln!(out, "{}", columns::header(tool, Table::Results))
+}
+
+/// Writes the titles of the table of intervals.
+pub(super) fn interval_titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+    separator(out, tool)?;
+    writeln!(out, "{}", columns::header(tool, Table::Intervals))
+}
+
+/// Writes the row of an interval.
+pub(super) fn interval(out: &mut impl Write, tool: &Tool, interval: &Interval) -> io::Result<()> {
+    let times = format!("{:10.3}  {:10.3}", interval.start_s, interval.end_s);
+    let row = columns::interval_row(tool, &times, &interval.figures);
+    writeln!(out, "{row}")?;
+    out.flush()
+}
+
+/// Writes minimum, 5th percentile and maximum of the intervals. `one_of_two` is whether the peer's
+/// part of the run is missing.
+pub(super) fn interval_summary(
+    out: &mut impl Write,
+    tool: &Tool,
+    intervals: &Intervals,
+    one_of_two: bool,
+) -> io::Result<()> {
+    for (label, figures) in [
+        ("Minimum", &intervals.min),
+        ("5th percentile", &intervals.p5),
+        ("Maximum", &intervals.max),
+    ] {
+        if let Some(figures) = figures {
+            writeln!(out, "{}", columns::interval_row(tool, label, figures))?;
+        }
+    }
+    if one_of_two {
+        writeln!(out, "(intervals: operations of this side alone)")?;
+    }
+    out.flush()
 }
 
 /// Writes what a latency server prints for each size.

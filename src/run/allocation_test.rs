@@ -11,7 +11,7 @@ use crate::bench::{atomic_bw, atomic_lat, read_bw, read_lat, write_bw, write_lat
 use crate::error::Failure;
 use crate::measure::{MonotonicRaw, Recorder, WaitPolicy};
 
-/// Counts the allocations of the loop, warm-up included, while samples are kept.
+/// Counts the allocations of the loop, warm-up included, while samples are kept and published.
 struct Counted;
 
 impl RepeatTransaction for Counted {
@@ -22,26 +22,28 @@ impl RepeatTransaction for Counted {
             limit: Limit::Iterations(100),
             warmup: 3,
             gap: 1_000,
+            period: None,
         };
         let mut policy = WaitPolicy::new(&Alone);
-        let mut recorder = Recorder::new(Some(100))?;
+        let mut recorder = Recorder::new(Some(100))?.with_live_latencies();
         // The software NIC allocates its path to the peer with the first packet.
         transaction.iterate(&MonotonicRaw, &mut policy)?;
-        let mut result = Ok(());
+        let mut record = |sample| {
+            recorder.record(sample);
+            false
+        };
+        let mut result = Ok(None);
         let info = allocation_counter::measure(|| {
             result = repeat(
                 transaction,
                 &MonotonicRaw,
                 schedule,
                 &mut policy,
-                |sample| {
-                    recorder.record(sample);
-                    false
-                },
+                &mut record,
             );
         });
         assert_eq!(recorder.samples().map(<[u64]>::len), Some(100));
-        result.map(|()| info)
+        result.map(|_| info)
     }
 }
 

@@ -7,11 +7,13 @@ use super::driver::Context;
 use super::pairs::{End, Pair, drive, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
+use super::threads::Measurement;
 use crate::advice::{Situation, remedy};
 use crate::bench::api::{Bandwidth, Lists, RepeatLists};
 use crate::error::Failure;
-use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, WaitPolicy};
+use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::rate::{Kept, Period};
 use crate::run_options::RunOptions;
 use crate::session::Session;
 
@@ -34,17 +36,14 @@ pub fn measure<B: Bandwidth>(
 ) -> Result<(), Failure> {
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
-    // All pairs share the link.
-    let list_bytes = size
-        .saturating_mul(list_size)
-        .saturating_mul(pairs.len() as u64);
     let control = Connected {
         session: context.session,
-        limit: longest_size(run, list_bytes),
+        limit: longest_size(run, size),
     };
-    let part = B::part(run, context.side);
+    let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
-        return wait_for_peer(&control, pairs.len(), results);
+        wait_for_peer(&control, pairs.len(), results)?;
+        return exchange_views::<B>(context, pairs, results);
     }
     let measuring = Loop {
         control: &control,
@@ -53,10 +52,42 @@ pub fn measure<B: Bandwidth>(
         ends_with_peer: !part.issues(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
-        policy: WaitPolicy::new(context.watchdog).for_bytes(list_bytes),
-        results,
+        // All pairs share the link.
+        policy: WaitPolicy::new(context.watchdog)
+            .for_bytes(run.bytes(size))
+            .for_pause(period.map_or(0, Period::nanoseconds)),
+        cpus: context.cpus,
+        // A side that only answers follows the peer.
+        period: period.filter(|_| part.issues()),
+        results: &mut *results,
     };
-    B::measure(pairs, run, size, measuring)
+    B::measure(pairs, run, size, measuring)?;
+    exchange_views::<B>(context, pairs, results)
+}
+
+/// Exchanges each side's own view of the size, with `--both-ends`.
+fn exchange_views<B: Bandwidth>(
+    context: &Context<'_>,
+    pairs: &mut [B::Resources],
+    results: &mut BandwidthResults,
+) -> Result<(), Failure> {
+    if !context.run.extensions.both_ends {
+        return Ok(());
+    }
+    let mut arrived = None;
+    for pair in pairs {
+        if let Some(of_pair) = B::arrived(pair, context.run)? {
+            arrived = Some(arrived.unwrap_or(0) + of_pair);
+        }
+    }
+    let own = SideView {
+        issued: SideResult::of_pairs(&results.own).count,
+        arrived: arrived.map(|arrived| arrived - results.arrived_before),
+        ..results.timed
+    };
+    results.arrived_before = arrived.unwrap_or(0);
+    results.views = Some([own, context.session.views(own)?]);
+    Ok(())
 }
 
 /// Waits while the peer measures: this side issues and answers nothing.
@@ -68,7 +99,9 @@ fn wait_for_peer(
     enter(Phase::PreRun);
     control.barrier(PRE_RUN)?;
     enter(Phase::Measuring);
+    let timer = ViewTimer::start();
     control.barrier(POST_RUN)?;
+    results.timed = timer.view();
     enter(Phase::Results);
     for _ in 0..pairs {
         results.own.push(SideResult::default());
@@ -132,6 +165,10 @@ struct Loop<'a> {
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
     policy: WaitPolicy<'a>,
+    /// A CPU for each thread; empty for one thread.
+    cpus: &'a [u32],
+    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    period: Option<Period>,
     /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
 }
@@ -142,31 +179,51 @@ impl RepeatLists for Loop<'_> {
     fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
         let (control, clock, run) = (self.control, &MonotonicRaw, self.run);
         let results = &mut *self.results;
-        let mut pairs: Vec<_> = lists
-            .iter_mut()
-            .map(|lists| Pair::new(lists, self.policy))
-            .collect();
-        enter(Phase::PreRun);
-        control.barrier(PRE_RUN)?;
-        enter(Phase::Measuring);
-        let start = clock.now();
-        let peer_waits = || control.peer_waits();
-        let end = match run.duration_s {
-            None => End::Iterations(run.iters),
-            Some(_) if self.ends_with_peer => End::Peer(&peer_waits),
-            Some(seconds) => End::Duration(u64::from(seconds) * 1_000_000_000),
+        let measurement = Measurement {
+            clock,
+            end: match run.duration_s {
+                None => End::Iterations(run.iters),
+                Some(_) if self.ends_with_peer => End::Peer,
+                Some(seconds) => End::Duration(u64::from(seconds) * 1_000_000_000),
+            },
+            gauge: &results.gauge,
+            list_size: self.list_size,
+            cpus: self.cpus,
+            period: self.period,
         };
-        let counted = (&*results.gauge, self.list_size);
-        let measured = drive(&mut pairs, clock, start, end, counted);
-        let until_failure = measured.is_err().then(|| clock.now() - start);
-        results.own = pairs
+        let mut timer = ViewTimer::start();
+        let begin = || {
+            enter(Phase::PreRun);
+            control.barrier(PRE_RUN)?;
+            enter(Phase::Measuring);
+            timer = ViewTimer::start();
+            Ok(())
+        };
+        let peer_waits = || control.peer_waits();
+        let measured = measurement.run(lists, self.policy, begin, &peer_waits);
+        results.timed = timer.view();
+        let until_failure =
+            (measured.result.is_err() && measured.start > 0).then(|| clock.now() - measured.start);
+        results.own = measured
+            .progress
             .iter()
-            .map(|pair| SideResult {
-                elapsed_us: (until_failure.unwrap_or(pair.elapsed) + 500) / 1000,
-                count: pair.lists.issued() * self.list_size,
+            .zip(&*lists)
+            .map(|(progress, lists)| SideResult {
+                elapsed_us: (until_failure.unwrap_or(progress.elapsed) + 500) / 1000,
+                count: lists.issued() * self.list_size,
             })
             .collect();
-        measured?;
+        results.kept = measured
+            .progress
+            .iter()
+            .filter_map(|progress| progress.kept)
+            .reduce(Kept::and);
+        if let Some(longest) = measured.progress.iter().map(|of| of.elapsed).max() {
+            results
+                .gauge
+                .end(measured.start + until_failure.unwrap_or(longest));
+        }
+        measured.result?;
         enter(Phase::PostRun);
         control.barrier(POST_RUN)?;
         enter(Phase::Results);
@@ -174,23 +231,29 @@ impl RepeatLists for Loop<'_> {
             results.peer.push(control.results(*own)?);
         }
         if self.answers {
-            for (pair, peer) in pairs.iter().zip(&results.peer) {
-                check(*peer, pair.completed, self.list_size)?;
+            for (progress, peer) in measured.progress.iter().zip(&results.peer) {
+                check(*peer, progress.completed, self.list_size)?;
             }
         }
         enter(Phase::Settling);
-        if self.answers && self.peer_ends_in_step {
-            for (pair, sides) in pairs.iter_mut().zip(results.own.iter().zip(&results.peer)) {
-                let begun = sides.0.count.max(sides.1.count) / self.list_size;
-                let unmeasured = (&Gauge::default(), 0);
-                let pair = slice::from_mut(pair);
-                drive(pair, clock, start, End::Iterations(begun), unmeasured)?;
+        for (at, lists) in lists.iter_mut().enumerate() {
+            let mut pair = Pair::new(lists, measured.progress[at], self.policy);
+            if self.answers && self.peer_ends_in_step {
+                let begun = results.own[at].count.max(results.peer[at].count) / self.list_size;
+                drive(
+                    slice::from_mut(&mut pair),
+                    clock,
+                    measured.start,
+                    End::Iterations(begun),
+                    &peer_waits,
+                    (&Gauge::default(), 0),
+                )?;
+            }
+            if cleans_up(run) {
+                settle(&mut pair, clock, peer_waits)?;
             }
         }
         if cleans_up(run) {
-            for pair in &mut pairs {
-                settle(pair, clock, peer_waits)?;
-            }
             control.barrier(CLEANUP)?;
         }
         Ok(())
@@ -220,28 +283,30 @@ fn cleans_up(run: &RunOptions) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
     use crate::bench::api::{Part, Step};
     use crate::bench::testing::{Alone, plan};
+    use crate::run_options::Side;
 
     /// A peer with a result of `lists` lists of 4 operations.
     struct ScriptedPeer {
         lists: u64,
         /// Waits at the next barrier.
         waits: bool,
-        barriers: Cell<u64>,
+        barriers: AtomicU64,
     }
 
     impl ControlConnection for ScriptedPeer {
         fn barrier(&self, _: &str) -> Result<(), Failure> {
-            self.barriers.set(self.barriers.get() + 1);
+            self.barriers.fetch_add(1, Relaxed);
             Ok(())
         }
 
         fn results(&self, _: SideResult) -> Result<SideResult, Failure> {
-            assert_eq!(self.barriers.get(), 2);
+            assert_eq!(self.barriers.load(Relaxed), 2);
             Ok(SideResult {
                 elapsed_us: 1,
                 count: self.lists * 4,
@@ -257,7 +322,7 @@ mod tests {
         ScriptedPeer {
             lists,
             waits,
-            barriers: Cell::new(0),
+            barriers: AtomicU64::new(0),
         }
     }
 
@@ -315,7 +380,7 @@ mod tests {
 
     impl Lists for Stuck<'_> {
         fn step(&mut self) -> Result<Step, Failure> {
-            if self.scripted.issued == 2 && self.peer.barriers.get() < 2 {
+            if self.scripted.issued == 2 && self.peer.barriers.load(Relaxed) < 2 {
                 return Ok(Step::Waiting);
             }
             self.scripted.step()
@@ -331,7 +396,7 @@ mod tests {
     }
 
     fn no_results() -> BandwidthResults {
-        BandwidthResults::new(Part::Active, false, false)
+        BandwidthResults::new(Part::Active, Side::Client, false, false)
     }
 
     /// The loop of an active side against a cxidiag peer.
@@ -348,6 +413,8 @@ mod tests {
             answers: true,
             peer_ends_in_step: true,
             policy: WaitPolicy::new(&Alone),
+            cpus: &[],
+            period: None,
             results,
         }
     }
@@ -460,7 +527,7 @@ mod tests {
     fn passive_side_waits_and_takes_result_of_peer() {
         let (peer, mut results) = (peer(3, false), no_results());
         wait_for_peer(&peer, 1, &mut results).unwrap();
-        assert_eq!(peer.barriers.get(), 2);
+        assert_eq!(peer.barriers.load(Relaxed), 2);
         assert_eq!(results.peer[0].count, 12);
     }
 }

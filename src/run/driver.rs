@@ -1,10 +1,11 @@
 //! The session driver: takes one side of a run through set-up, barriers, sizes, results, release.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::watchdog::{MID_RUN, Watchdog};
-use super::{bandwidth, one_sided, round_trip};
+use super::{bandwidth, loopback, one_sided, round_trip, verify};
 use crate::backend;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
 use crate::bench::common::PORTAL_INDEX;
@@ -145,13 +146,20 @@ pub struct Context<'a> {
     pub peer_is_cxidiag: bool,
     /// Watches the peer while this side waits for the NIC.
     pub watchdog: &'a Watchdog<'a>,
+    /// A CPU for each measuring thread; empty for one thread.
+    pub cpus: &'a [u32],
 }
 
 fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     let run = &client.agreed.run;
     let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
     let bidirectional = run.lists()?.bidirectional;
-    let results = BandwidthResults::new(B::part(run, client.side), bidirectional, one_nic);
+    let results = BandwidthResults::new(
+        B::part(run, client.side),
+        client.side,
+        bidirectional,
+        one_nic,
+    );
     drive::<B, _>(client, results, bandwidth::measure::<B>)
 }
 
@@ -172,6 +180,19 @@ fn drive<B: Benchmark, R: Results>(
         reporter,
     } = client;
     let run = &agreed.run;
+    let cpus = match run.extensions.threads {
+        1 => Vec::new(),
+        count => {
+            let second = loopback::is_second();
+            plan.placement.of_threads(count.into(), second)
+        }
+    };
+    let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
+    if distinct < cpus.len() {
+        let threads = cpus.len();
+        let plural = if distinct == 1 { "" } else { "s" };
+        reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
+    }
     let watchdog = Watchdog::new(&session, &endpoint, plan);
     // A latency tool has one pair.
     let set_up = |pair: u16| {
@@ -194,6 +215,7 @@ fn drive<B: Benchmark, R: Results>(
         run,
         peer_is_cxidiag: agreed.is_cxidiag,
         watchdog: &watchdog,
+        cpus: &cpus,
     };
     let mut current = run.min_size;
     let measured = run.sizes().try_for_each(|size| {
@@ -202,13 +224,9 @@ fn drive<B: Benchmark, R: Results>(
         // The NIC may report an error because the peer has ended.
         measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
-        // The contents of the buffers are checked only with a cxidiag peer: a legacy peer sends
-        // others.
-        if cfg!(debug_assertions) && agreed.is_cxidiag {
-            for resources in &pairs {
-                B::check(resources, run, size)?;
-            }
-        }
+        let iterations = results.iterations(run)?;
+        let verified = verify::after_size::<B>(&context, &pairs, size, &iterations)?;
+        reporter.set_verified(verified);
         enter(Phase::Reporting);
         results.report(reporter, size)
     });

@@ -4,11 +4,12 @@
 use super::driver::Context;
 use super::results::Samples;
 use super::round_trip::{POST_RUN, SYNC};
-use super::size_loop::{Limit, Schedule, longest_iteration, pause};
+use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::error::Failure;
 use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use crate::phase::{Phase, enter};
+use crate::rate::{Pacer, Period};
 use crate::run_options::Side;
 use crate::session::{ANSWER_LIMIT, Look};
 
@@ -25,14 +26,17 @@ pub fn measure<B: RoundTripLatency>(
     samples: Option<Samples<'_>>,
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
+    let schedule = Schedule::of(context.run, size);
     let measuring = Loop {
         sync: &|look| {
             enter(Phase::Sync);
             context.session.barrier_while(SYNC, limit, look)
         },
-        schedule: Schedule::of(context.run),
+        schedule,
         side: context.side,
-        policy: WaitPolicy::new(context.watchdog).for_bytes(size),
+        policy: WaitPolicy::new(context.watchdog)
+            .for_bytes(size)
+            .for_pause(schedule.period.map_or(0, Period::nanoseconds)),
         samples,
     };
     B::measure(resources, context.run, size, measuring)?;
@@ -57,33 +61,46 @@ struct Loop<'a> {
 impl RepeatRoundTrip for Loop<'_> {
     type Output = ();
 
-    fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         // The loop is compiled for each clock and does not branch on it.
-        match self.samples.as_ref().map(|samples| samples.clock) {
+        let result = match self.samples.as_ref().map(|samples| samples.clock) {
             Some(ChosenClock::Counter(clock)) => self.repeat(&clock, round_trip),
             Some(ChosenClock::MonotonicRaw(_)) | None => self.repeat(&MonotonicRaw, round_trip),
+        };
+        if let Some(samples) = &self.samples {
+            samples.end();
         }
+        result
     }
 }
 
 impl Loop<'_> {
     fn repeat<C: Clock>(
-        mut self,
+        &mut self,
         clock: &C,
         round_trip: &mut impl RoundTrip,
     ) -> Result<(), Failure> {
         enter(Phase::WarmUp);
         for _ in 0..self.schedule.warmup {
-            self.once(clock, round_trip)?;
+            self.once(clock, round_trip, None)?;
             pause(clock, self.schedule.gap, &mut self.policy)?;
         }
         enter(Phase::Measuring);
+        if let Some(samples) = &mut self.samples {
+            samples.begin();
+        }
         let started = clock.now();
         let mut count = 0;
+        // The client keeps the schedule; the server answers.
+        let period = self.schedule.period.filter(|_| self.samples.is_some());
+        let mut pacer = period.map(|period| Pacer::new(period, started));
         loop {
-            let (latency, message) = self.once(clock, round_trip)?;
+            let (latency, message) = self.once(clock, round_trip, pacer.as_mut())?;
             if message == Message::Last {
                 return Ok(());
+            }
+            if let (Some(pacer), Some(samples)) = (&pacer, &mut self.samples) {
+                *samples.kept = Some(pacer.kept());
             }
             let is_enough = |samples: &mut Samples<'_>| samples.record(latency);
             if self.samples.as_mut().is_some_and(is_enough) {
@@ -93,8 +110,9 @@ impl Loop<'_> {
             match self.schedule.limit {
                 Limit::Iterations(iterations) if count >= iterations => return Ok(()),
                 Limit::Duration(duration) => {
-                    let next = (clock.now() - started).saturating_add(self.schedule.gap);
-                    if next >= duration {
+                    let next = clock.now().saturating_add(self.schedule.gap);
+                    let due = pacer.as_ref().map_or(0, Pacer::due);
+                    if next.max(due) - started >= duration {
                         break;
                     }
                 }
@@ -103,20 +121,26 @@ impl Loop<'_> {
             pause(clock, self.schedule.gap, &mut self.policy)?;
         }
         round_trip.announce(Message::Last)?;
-        self.once(clock, round_trip)?;
+        self.once(clock, round_trip, None)?;
         round_trip.announce(Message::Ordinary)
     }
 
-    /// Makes one round trip. Returns half of its time (ns) and the kind of the peer's message.
+    /// Makes one round trip, at its intended time if there is a `pacer`. Returns the latency (ns), half of
+    /// the time of the round trip after the delay of its start, and the kind of the peer's message.
     // One copy for all messages of the loop. The call is outside the timed part.
     #[inline(never)]
     fn once<C: Clock>(
         &mut self,
         clock: &C,
         round_trip: &mut impl RoundTrip,
+        mut pacer: Option<&mut Pacer>,
     ) -> Result<(u64, Message), Failure> {
         (self.sync)(&mut || round_trip.look())?;
         let policy = &mut self.policy;
+        if let Some(pacer) = &mut pacer {
+            pacer.ready(clock.now());
+            wait_until(clock, pacer.due(), policy)?;
+        }
         let start = clock.now();
         let message = match self.side {
             Side::Client => {
@@ -131,7 +155,8 @@ impl Loop<'_> {
         };
         let end = clock.now();
         round_trip.acknowledge();
-        Ok((end.saturating_sub(start) / 2, message))
+        let delay = pacer.map_or(0, |pacer| pacer.start(start));
+        Ok((delay + end.saturating_sub(start) / 2, message))
     }
 }
 
@@ -153,19 +178,22 @@ mod tests {
             syncs.set(syncs.get() + 1);
             Ok(())
         };
-        let mut recorder = Recorder::new(None).unwrap();
+        let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let measurement = Loop {
             sync: &sync,
             schedule: Schedule {
                 limit,
                 warmup: 2,
                 gap: 0,
+                period: None,
             },
             side,
             policy: WaitPolicy::new(&Alone),
-            samples: Some(Samples::new(CLOCK, &mut recorder, None)),
+            samples: Some(Samples::new(CLOCK, &mut recorder, None, &mut kept)),
         };
         measurement.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         (recorder.statistics().count(), syncs.get())
     }
 
@@ -215,7 +243,7 @@ mod tests {
     #[test]
     fn enough_samples_end_loop_in_one_more_round_trip() {
         let mut scripted = Scripted::default();
-        let mut recorder = Recorder::new(None).unwrap();
+        let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let until = Until { percent: 50.0 };
         let measurement = Loop {
             sync: &|_| Ok(()),
@@ -223,10 +251,11 @@ mod tests {
                 limit: Limit::Duration(1_000_000_000),
                 warmup: 0,
                 gap: 0,
+                period: None,
             },
             side: Side::Client,
             policy: WaitPolicy::new(&Alone),
-            samples: Some(Samples::new(CLOCK, &mut recorder, Some(until))),
+            samples: Some(Samples::new(CLOCK, &mut recorder, Some(until), &mut kept)),
         };
         measurement.run(&mut scripted).unwrap();
         // The least number of samples at which a median counts as known.
@@ -237,19 +266,20 @@ mod tests {
 
     #[test]
     fn latency_is_half_of_round_trip() {
-        let mut recorder = Recorder::new(None).unwrap();
+        let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let mut measurement = Loop {
             sync: &|_| Ok(()),
             schedule: Schedule {
                 limit: Limit::Iterations(1),
                 warmup: 0,
                 gap: 0,
+                period: None,
             },
             side: Side::Client,
             policy: WaitPolicy::new(&Alone),
-            samples: Some(Samples::new(CLOCK, &mut recorder, None)),
+            samples: Some(Samples::new(CLOCK, &mut recorder, None, &mut kept)),
         };
-        let once = measurement.once(&Ticking::default(), &mut Scripted::default());
+        let once = measurement.once(&Ticking::default(), &mut Scripted::default(), None);
         assert_eq!(once.unwrap(), (5, Message::Ordinary));
     }
 }

@@ -5,10 +5,12 @@
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
+//! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
 
@@ -26,6 +28,8 @@ mod round_trip;
 mod scripted;
 mod serve;
 mod size_loop;
+mod threads;
+mod verify;
 mod watchdog;
 
 use crate::error::Failure;

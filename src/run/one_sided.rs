@@ -35,7 +35,7 @@ pub fn measure<B: OneSidedLatency>(
     samples: Samples<'_>,
 ) -> Result<(), Failure> {
     let measuring = Loop {
-        schedule: Schedule::of(context.run),
+        schedule: Schedule::of(context.run, size),
         supervisor: context.watchdog,
         samples,
     };
@@ -62,13 +62,17 @@ impl RepeatTransaction for Loop<'_> {
         } = self;
         let policy = &mut WaitPolicy::new(supervisor);
         let clock = samples.clock;
-        let record = |latency| samples.record(latency);
         // The loop is compiled for each clock and does not branch on it.
-        match clock {
+        let kept = match clock {
             ChosenClock::MonotonicRaw(clock) => {
-                repeat(transaction, &clock, schedule, policy, record)
+                repeat(transaction, &clock, schedule, policy, &mut samples)
             }
-            ChosenClock::Counter(clock) => repeat(transaction, &clock, schedule, policy, record),
-        }
+            ChosenClock::Counter(clock) => {
+                repeat(transaction, &clock, schedule, policy, &mut samples)
+            }
+        };
+        samples.end();
+        *samples.kept = kept?;
+        Ok(())
     }
 }

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use super::size_loop::Record;
 use crate::bench::api::Part;
 use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
-    ChosenClock, Gauge, OwnError, Rates, Recorder, RunClock, SideResult, StabilityCheck, Until,
+    ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
+    SideView, StabilityCheck, Until,
 };
 use crate::plan::Plan;
+use crate::rate::Kept;
 use crate::report::{MeasuredBandwidth, Reporter};
-use crate::run_options::RunOptions;
+use crate::run_options::{RunOptions, Side};
 
 /// The results of a run on one side, size by size.
 pub trait Results {
@@ -19,6 +22,9 @@ pub trait Results {
 
     /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
+
+    /// Returns the number of iterations that each pair of this side has issued, warm-up included.
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure>;
 
     /// Reports the results of `size`.
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
@@ -36,12 +42,16 @@ pub struct Latencies {
     recorder: Recorder,
     clock: RunClock,
     until: Option<Until>,
+    /// How the intended start times of one size were kept.
+    kept: Option<Kept>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
 pub struct Samples<'a> {
     /// The clock to read.
     pub clock: ChosenClock,
+    /// How the intended start times were kept, if there are any.
+    pub kept: &'a mut Option<Kept>,
     recorder: &'a mut Recorder,
     stability: StabilityCheck,
 }
@@ -49,17 +59,33 @@ pub struct Samples<'a> {
 impl<'a> Samples<'a> {
     /// Creates the samples of one size. They are enough when the median is known to the limit
     /// `until`, if there is one.
-    pub fn new(clock: ChosenClock, recorder: &'a mut Recorder, until: Option<Until>) -> Self {
+    pub fn new(
+        clock: ChosenClock,
+        recorder: &'a mut Recorder,
+        until: Option<Until>,
+        kept: &'a mut Option<Kept>,
+    ) -> Self {
         Self {
             clock,
+            kept,
             recorder,
             stability: StabilityCheck::new(until),
         }
     }
 
-    /// Records a latency (ns). Returns whether the samples are enough.
+    /// Sets the end of the measured part.
+    pub fn end(&self) {
+        self.recorder.gauge().end(MonotonicRaw.now());
+    }
+}
+
+impl Record for Samples<'_> {
+    fn begin(&mut self) {
+        self.recorder.gauge().begin(MonotonicRaw.now());
+    }
+
     #[inline]
-    pub fn record(&mut self, latency: u64) -> bool {
+    fn record(&mut self, latency: u64) -> bool {
         self.recorder.record(latency);
         self.stability.ends(self.recorder)
     }
@@ -76,15 +102,20 @@ impl Latencies {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
         let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
         Ok(Self {
-            recorder,
+            recorder: match plan.outputs.interval {
+                Some(_) => recorder.with_live_latencies(),
+                None => recorder,
+            },
             clock,
             until: plan.until,
+            kept: None,
         })
     }
 
     /// Returns the samples of the next size.
     pub fn samples(&mut self) -> Samples<'_> {
-        Samples::new(self.clock.clock(), &mut self.recorder, self.until)
+        let (clock, kept) = (self.clock.clock(), &mut self.kept);
+        Samples::new(clock, &mut self.recorder, self.until, kept)
     }
 }
 
@@ -102,12 +133,18 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+        self.kept = None;
         self.recorder.clear();
         reporter.begin_size(size, self.recorder.gauge());
     }
 
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
+        Ok(vec![self.recorder.statistics().count() + run.warmup])
+    }
+
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
+        reporter.set_kept(self.kept);
         reporter.latencies(size, &self.recorder)
     }
 
@@ -135,6 +172,10 @@ impl Results for ServerResults {
 
     fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
 
+    fn iterations(&self, _: &RunOptions) -> Result<Vec<u64>, Failure> {
+        Ok(vec![0])
+    }
+
     fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
         reporter.server_result()
     }
@@ -152,22 +193,36 @@ pub struct BandwidthResults {
     pub own: Vec<SideResult>,
     /// The peer's result with each pair; empty before the exchange of results.
     pub peer: Vec<SideResult>,
-    /// Operations of complete iterations, for the progress line.
+    /// Operations of complete iterations, for the progress line and the intervals.
     pub gauge: Arc<Gauge>,
+    /// How the intended start times of the lists were kept, if there are any.
+    pub kept: Option<Kept>,
+    /// This side's times of the size, after its part.
+    pub timed: SideView,
+    /// This side's view and the peer's, with `--both-ends`.
+    pub views: Option<[SideView; 2]>,
+    /// Operations that had arrived before this size.
+    pub arrived_before: u64,
     part: Part,
+    side: Side,
     bidirectional: bool,
     /// Both sides use the same NIC.
     one_nic: bool,
 }
 
 impl BandwidthResults {
-    /// Creates empty results of a side that plays `part`.
-    pub fn new(part: Part, bidirectional: bool, one_nic: bool) -> Self {
+    /// Creates empty results of `side`, which plays `part`.
+    pub fn new(part: Part, side: Side, bidirectional: bool, one_nic: bool) -> Self {
         Self {
             own: Vec::new(),
             peer: Vec::new(),
             gauge: Arc::default(),
+            kept: None,
+            timed: SideView::default(),
+            views: None,
+            arrived_before: 0,
             part,
+            side,
             bidirectional,
             one_nic,
         }
@@ -178,11 +233,24 @@ impl BandwidthResults {
             SideResult::of_pairs(&self.own),
             SideResult::of_pairs(&self.peer),
         ];
+        let doubled = self.one_nic && self.bidirectional;
+        let pairs = self.own.iter().enumerate().map(|(pair, own)| {
+            let peer = self.peer.get(pair).copied().unwrap_or_default();
+            let sides = [*own, peer];
+            (sides, Rates::of(size, sides, doubled))
+        });
         MeasuredBandwidth {
             size,
             sides,
-            rates: Rates::of(size, sides, self.one_nic && self.bidirectional),
-            sends: self.part.issues(),
+            rates: Rates::of(size, sides, doubled),
+            pairs: pairs.collect(),
+            views: self.views,
+            // A client whose server issues the operations shows the server's.
+            count: match self.side {
+                _ if self.part.issues() => Some(sides[0].count),
+                Side::Client => Some(sides[1].count),
+                Side::Server => None,
+            },
             one_sided: self.bidirectional && self.peer.is_empty(),
         }
     }
@@ -196,16 +264,24 @@ impl Results for BandwidthResults {
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
         self.own.clear();
         self.peer.clear();
-        self.gauge.set(0, 0);
+        self.kept = None;
+        self.views = None;
+        self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }
 
+    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        Ok(self.own.iter().map(|pair| pair.count / list_size).collect())
+    }
+
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
-        reporter.bandwidth(self.measured(size))
+        reporter.set_kept(self.kept);
+        reporter.bandwidth(&self.measured(size))
     }
 
     fn report_cut_short(&mut self, reporter: &mut Reporter, size: u64, failure: &Failure) {
-        reporter.bandwidth_cut_short(self.measured(size), failure);
+        reporter.bandwidth_cut_short(&self.measured(size), failure);
     }
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {

@@ -9,7 +9,9 @@ use super::driver::Context;
 use super::legacy_sync;
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_iteration, repeat};
-use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Transaction};
+use crate::bench::api::{
+    Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Timed, Transaction,
+};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
@@ -39,7 +41,7 @@ pub fn measure<B: RoundTripLatency>(
     enter(Phase::Sync);
     session.barrier(SYNC, longest_iteration(run, size))?;
     let asking = Asking {
-        schedule: Schedule::of(run),
+        schedule: Schedule::of(run, size),
         policy: WaitPolicy::new(context.watchdog).for_bytes(size),
         samples,
     };
@@ -67,7 +69,7 @@ pub fn serve<B: RoundTripLatency>(
     session.barrier(SYNC, limit)?;
     let policy = WaitPolicy::new(context.watchdog).for_bytes(size);
     let answering = Answering {
-        policy: policy.for_pause(Schedule::of(run).gap),
+        policy: policy.for_pause(Schedule::of(run, size).pause()),
         // The last answer may still be on its way to the client.
         end: &|look| {
             enter(Phase::PostRun);
@@ -100,9 +102,9 @@ impl Asking<'_> {
     fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let policy = &mut self.policy;
         let mut ping = Ping(round_trip);
-        repeat(&mut ping, clock, self.schedule, policy, |latency| {
-            self.samples.record(latency)
-        })?;
+        let kept = repeat(&mut ping, clock, self.schedule, policy, &mut self.samples);
+        self.samples.end();
+        *self.samples.kept = kept?;
         ping.0.announce(Message::Last)?;
         ping.iterate(clock, policy)?;
         ping.0.announce(Message::Ordinary)
@@ -113,21 +115,24 @@ impl Asking<'_> {
 struct Ping<'a, R>(&'a mut R);
 
 impl<R: RoundTrip> Transaction for Ping<'_, R> {
-    /// Makes the round trip. Returns half of its time (ns).
+    /// Makes the round trip. Its latency is half of its time.
     // One copy for all messages of the loop. The call is outside the timed part.
     #[inline(never)]
     fn iterate<C: Clock>(
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Timed, Failure> {
         let Self(round_trip) = self;
         let start = clock.now();
         round_trip.send(clock, policy)?;
         round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(end.saturating_sub(start) / 2)
+        Ok(Timed {
+            start,
+            latency: end.saturating_sub(start) / 2,
+        })
     }
 }
 
@@ -167,20 +172,25 @@ mod tests {
     use crate::bench::testing::Alone;
     use crate::measure::Recorder;
 
+    const CLOCK: ChosenClock = ChosenClock::MonotonicRaw(MonotonicRaw);
+
     /// Runs the client's loop with two unmeasured round trips. Returns the number of recorded
     /// latencies.
     fn ask(scripted: &mut Scripted, limit: Limit) -> u64 {
-        let mut recorder = Recorder::new(None).unwrap();
+        let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let asking = Asking {
             schedule: Schedule {
                 limit,
                 warmup: 2,
                 gap: 0,
+                period: None,
             },
             policy: WaitPolicy::new(&Alone),
-            samples: Samples::new(ChosenClock::MonotonicRaw(MonotonicRaw), &mut recorder, None),
+            samples: Samples::new(CLOCK, &mut recorder, None, &mut kept),
         };
         asking.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
         recorder.statistics().count()
     }
 
@@ -238,6 +248,6 @@ mod tests {
         let mut policy = WaitPolicy::new(&Alone);
         let clock = super::super::scripted::Ticking::default();
         let latency = Ping(&mut scripted).iterate(&clock, &mut policy);
-        assert_eq!(latency.unwrap(), 5);
+        assert_eq!(latency.unwrap().latency, 5);
     }
 }

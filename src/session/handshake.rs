@@ -249,7 +249,7 @@ impl<'a> Handshake<'a> {
         }
         self.about = PeerFacts::read(theirs);
         if let Some(run) = &self.us.run {
-            self.about.takes_part_in(&run.extensions, peer)?;
+            self.about.takes_part_in(&run.needed_of_server(), peer)?;
         }
         match self.about.vni {
             Some(other) if other != vni => Err(Failure::environment(format!(
@@ -542,6 +542,98 @@ mod tests {
         handshake.learn_tool(&other);
         assert_eq!(handshake.mine(), wire::string(TOOLS[0].legacy_name));
         assert!(matches!(handshake.accept(&other), Err(Refusal::Failed(_))));
+    }
+
+    fn local() -> LocalAddress {
+        LocalAddress {
+            address: FabricAddress { nic: 0x12, pid: 0 },
+            vni: 10,
+            simulated: false,
+            gpus: OnGpus::NONE,
+        }
+    }
+
+    /// Passes the first messages of a peer with this version to a handshake of `write-bw`.
+    fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Failure> {
+        let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
+        for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
+            match handshake.accept(&payload) {
+                Ok(_) => {}
+                Err(Refusal::Failed(failure)) => return Err(failure),
+                Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
+            }
+        }
+        Ok(handshake)
+    }
+
+    #[test]
+    fn client_refuses_server_that_lacks_an_option_in_use() {
+        let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", extensions::all_names());
+        for (options, version, refused) in [
+            (
+                &["-P", "2"][..],
+                "2.4.0",
+                Some("--pairs: the server (127.0.0.1:1) is a legacy tool"),
+            ),
+            (&["--verify"], "2.4.0", Some("--verify: the server")),
+            (
+                &["--reverse"],
+                "2.4.0 cxidiag/0.1.0 vni=10",
+                Some("is an older cxidiag"),
+            ),
+            (
+                &["--both-ends"],
+                "2.4.0 cxidiag/1 vni=10 can=pairs",
+                Some("--both-ends: "),
+            ),
+            (&["-P", "2"], "2.4.0 cxidiag/1 vni=10 can=pairs", None),
+            (&["-P", "2", "--verify"], &cxidiag, None),
+            (&[], "2.4.0", None),
+        ] {
+            let plan = crate::bench::testing::plan("write-bw", options);
+            let us = Introduction::new(&plan, local(), 1, "here".into());
+            match (greeted(&us, version), refused) {
+                (Ok(_), None) => {}
+                (Err(failure), Some(text)) => {
+                    assert!(failure.message().contains(text), "{}", failure.message());
+                }
+                (result, _) => panic!("{options:?} {version}: {:?}", result.map(drop)),
+            }
+        }
+    }
+
+    #[test]
+    fn server_takes_the_options_that_the_client_announces() {
+        let plan = crate::bench::testing::plan("write-bw", &["-P", "4", "--threads=2", "--verify"]);
+        let client = Introduction::new(&plan, local(), 1, "here".into());
+        let announced = announcement(&client, plan.tool);
+        let us = Introduction {
+            run: None,
+            ..client.clone()
+        };
+        let options: Vec<u8> = terms::to_block(&plan.run, &us.host).encode().into();
+        let agreed = |version: &str| {
+            let mut handshake = greeted(&us, version).unwrap();
+            assert!(handshake.accept(&options).unwrap().is_none());
+            let theirs = FabricAddress { nic: 0x13, pid: 0 };
+            handshake.accept(&wire::encode_address(theirs))
+        };
+        let run = agreed(&announced).unwrap().unwrap().run;
+        assert_eq!(run.extensions, plan.run.extensions);
+        // A legacy client asks for none; other words are refused.
+        let run = agreed("2.4.0").unwrap().unwrap().run;
+        assert_eq!(run.extensions, Extensions::NONE);
+        for word in ["pairs:4,quick", "pairs:0", "pairs:2,threads:3", "pairs:65"] {
+            let refused = agreed(&format!("2.4.0 cxidiag/9 vni=10 run={word}"));
+            let Err(Refusal::Failed(failure)) = refused else {
+                panic!("{word}");
+            };
+            let message = failure.message();
+            assert!(
+                message.contains("the client (127.0.0.1:1) sent invalid options"),
+                "{message}"
+            );
+        }
     }
 
     fn vni(version: &str) -> Option<u32> {

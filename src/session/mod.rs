@@ -38,7 +38,7 @@ use crate::endpoint::LocalAddress;
 use crate::error::{Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
-use crate::measure::SideResult;
+use crate::measure::{SideResult, SideView};
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::run_options::RunOptions;
@@ -49,7 +49,7 @@ use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
 use refusal_log::RefusalLog;
-use wire::{MAX_PAYLOAD, REFUSAL, RESULT_SIZE};
+use wire::{MAX_PAYLOAD, REFUSAL};
 
 /// Time limit for a message of a peer that has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -259,14 +259,7 @@ impl Session {
                 // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
                 // version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
-                let error = match error {
-                    LinkError::TooLong { length, .. }
-                        if length == REFUSAL && self.owes_interrupt_notice.get() =>
-                    {
-                        self.connection.refusal()
-                    }
-                    other => other,
-                };
+                let error = self.with_reason(error);
                 let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
                 Err(if is_unreleased {
                     failure.with_hint(handshake::release(Some((2, 3))))
@@ -274,6 +267,18 @@ impl Session {
                     failure
                 })
             }
+        }
+    }
+
+    /// Returns the error of an exchange. A cxidiag that refuses sends its reason next.
+    fn with_reason(&self, error: LinkError) -> LinkError {
+        match error {
+            LinkError::TooLong { length, .. }
+                if length == REFUSAL && self.owes_interrupt_notice.get() =>
+            {
+                self.connection.refusal()
+            }
+            other => other,
         }
     }
 
@@ -293,17 +298,64 @@ impl Session {
     ///
     /// A peer that has ended, does not answer or sends something else, and an interruption.
     pub fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
-        let doing = "during the exchange of results";
-        let exchanged =
-            self.connection
-                .exchange(&wire::encode_result(own), RESULT_SIZE, ANSWER_LIMIT);
-        let payload = exchanged.map_err(|error| error.into_failure(self.peer(), doing))?;
-        match payload[..].try_into() {
-            Ok(bytes) => Ok(wire::decode_result(bytes)),
-            Err(_) => Err(Failure::peer(format!(
-                "the peer ({}) sent a result of {} bytes (expected {RESULT_SIZE})",
+        let payload = self.exchange_fixed(&wire::encode_result(own), "result")?;
+        Ok(wire::decode_result(&payload))
+    }
+
+    /// Sends this side's view of one size, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::results`].
+    pub fn views(&self, own: SideView) -> Result<SideView, Failure> {
+        let payload = self.exchange_fixed(&wire::encode_view(own), "view")?;
+        Ok(wire::decode_view(&payload))
+    }
+
+    /// Exchanges payloads of the same length.
+    fn exchange_fixed<const LENGTH: usize>(
+        &self,
+        own: &[u8; LENGTH],
+        what: &str,
+    ) -> Result<[u8; LENGTH], Failure> {
+        let exchanged = self.connection.exchange(own, LENGTH, ANSWER_LIMIT);
+        let payload = exchanged.map_err(|error| {
+            let doing = format!("during the exchange of {what}s");
+            error.into_failure(self.peer(), &doing)
+        })?;
+        payload[..].try_into().map_err(|_| {
+            Failure::peer(format!(
+                "the peer ({}) sent a {what} of {} bytes (expected {LENGTH})",
                 self.peer(),
                 payload.len()
+            ))
+        })
+    }
+
+    /// Exchanges a number with the peer at the barrier for the check of the data, and returns the peer's.
+    /// `limit` ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`]; a peer whose data is wrong refuses.
+    pub fn verify(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
+        let doing = "at the Verify barrier";
+        let mine = own.to_le_bytes();
+        let exchanged = self.connection.exchange(&mine, mine.len(), limit);
+        let payload = exchanged.map_err(|error| match self.with_reason(error) {
+            LinkError::Refusal(reason) => Failure::peer(format!(
+                "the peer ({}) ended the run: {reason}",
+                self.peer()
+            )),
+            other => other.into_failure(self.peer(), doing),
+        })?;
+        match payload[..].try_into() {
+            Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+            Err(_) => Err(Failure::peer(format!(
+                "the peer ({}) sent {} bytes {doing} (expected {})",
+                self.peer(),
+                payload.len(),
+                mine.len()
             ))),
         }
     }

@@ -2,7 +2,7 @@
 //! Bytes <-> records, no sockets.
 
 use crate::device::FabricAddress;
-use crate::measure::SideResult;
+use crate::measure::{SideResult, SideView};
 
 /// Size of an address, in bytes.
 pub const ADDRESS_SIZE: usize = 8;
@@ -158,6 +158,34 @@ pub fn decode_result(bytes: &[u8; RESULT_SIZE]) -> SideResult {
     SideResult {
         elapsed_us: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
         count: u64::from_le_bytes([i, j, k, l, m, n, o, p]),
+    }
+}
+
+/// Size of a view as payload.
+pub const VIEW_SIZE: usize = 32;
+
+/// Stands for operations that are not counted.
+const NOT_COUNTED: u64 = u64::MAX;
+
+/// Returns `view` as payload: two cxidiag exchange it with `--both-ends`.
+pub fn encode_view(view: SideView) -> [u8; VIEW_SIZE] {
+    let mut bytes = [0; VIEW_SIZE];
+    let arrived = view.arrived.unwrap_or(NOT_COUNTED);
+    let fields = [view.issued, arrived, view.elapsed_us, view.cpu_us];
+    for (place, field) in bytes.as_chunks_mut().0.iter_mut().zip(fields) {
+        *place = field.to_le_bytes();
+    }
+    bytes
+}
+
+/// Returns the view in a payload.
+pub fn decode_view(bytes: &[u8; VIEW_SIZE]) -> SideView {
+    let field = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
+    SideView {
+        issued: field(0),
+        arrived: Some(field(1)).filter(|arrived| *arrived != NOT_COUNTED),
+        elapsed_us: field(2),
+        cpu_us: field(3),
     }
 }
 

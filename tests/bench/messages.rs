@@ -12,10 +12,14 @@ const LATENCIES: [(&str, &[&str]); 4] = [
     ("8 B, rendezvous", &["send-lat", "--rdzv"]),
     ("4 KiB", &["send-lat", "-s", "4096"]),
 ];
-const BANDWIDTHS: [(&str, &[&str]); 10] = [
+const BANDWIDTHS: [(&str, &[&str]); 11] = [
     ("send 64 KiB", &["send-bw"]),
     ("write 64 KiB", &["write-bw"]),
     ("read 64 KiB", &["read-bw"]),
+    (
+        "send 64 KiB, intervals of 10 ms",
+        &["send-bw", "--interval=10ms"],
+    ),
     ("send 64 KiB, both directions", &["send-bw", "-b"]),
     ("send 64 KiB, rendezvous", &["send-bw", "--rdzv"]),
     ("send 8 B, IDC", &["send-bw", "-s", "8"]),

@@ -5,7 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
+
+use cxidiag::run_options::Side;
 
 use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay};
 
@@ -244,6 +247,11 @@ pub fn replay_client(server: Server, peer: Peer, then: impl Fn(&Server)) -> Repl
     }
 }
 
+/// Ends the wait for a client that has ended without connecting.
+fn stop_accepting(port: u16) {
+    drop(TcpStream::connect(("127.0.0.1", port)));
+}
+
 fn listen() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -275,6 +283,7 @@ impl Fabric {
                 peer.play(&mut stream, false, port)
             });
             let cxidiag = self.bounded_client(tool, port, options);
+            stop_accepting(port);
             let received = playing.join().expect("messages");
             Replayed {
                 cxidiag,
@@ -314,11 +323,27 @@ impl Fabric {
         self.bounded(script, &args)
     }
 
+    /// Runs one side of cxidiag against the other side of the legacy tool. The client has the options:
+    /// typed, or as fields of its option block. The peer deviates at one of its messages.
+    pub fn against_legacy(
+        &self,
+        side: Side,
+        tool: &str,
+        (options, fields): (&str, &str),
+        deviation: Deviation,
+    ) -> Run {
+        match side {
+            Side::Client => self.against_server(tool, options, deviation),
+            Side::Server => self.against_client(tool, fields, deviation),
+        }
+    }
+
     /// Runs a client of cxidiag against a legacy server, with a deviation at one of its messages.
     pub fn against_server(&self, tool: &str, options: &str, deviation: Deviation) -> Run {
         let server = Server::start(self.python(tool, 0, "", None));
         let (port, messages) = carry_messages(&server.port, false, deviation);
         let cxidiag = self.bounded_client(tool, port, options);
+        stop_accepting(port);
         Run {
             cxidiag,
             peer: server.finish(),
@@ -331,6 +356,7 @@ impl Fabric {
         let server = self.bounded_server(tool);
         let (port, messages) = carry_messages(&server.port, false, None);
         let cxidiag = self.bounded_client(tool, port, options);
+        stop_accepting(port);
         Run {
             cxidiag,
             peer: server.finish(),
@@ -343,6 +369,7 @@ impl Fabric {
         let server = self.bounded_server(tool);
         let (port, messages) = carry_messages(&server.port, true, deviation);
         let peer = finish(self.python(tool, 1, fields, Some(port)));
+        stop_accepting(port);
         Run {
             cxidiag: server.finish(),
             peer,
@@ -367,6 +394,10 @@ fn carry_messages(
     let carrying = thread::spawn(move || {
         let (client, _) = listener.accept().expect("a client");
         let server = TcpStream::connect(server).expect("a server");
+        // Otherwise the second piece of each message waits 40 ms for the receipt of the first.
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).expect("a socket");
+        }
         let (peer, cxidiag) = if peer_is_client {
             (client, server)
         } else {
@@ -402,14 +433,23 @@ fn carry(
     })
 }
 
-/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting.
+/// Cases that [`all`] runs at the same time: their processes share the machine, and each must answer
+/// within the time limits of the legacy tools.
+const AT_ONCE: usize = 16;
+
+/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting. Cases
+/// that wait for a time limit come first, so that they do not prolong the whole.
 pub fn all<T: Sync>(cases: &[T], run: impl Fn(&Fabric, &T) + Sync) {
+    let remaining = Mutex::new(cases.iter());
+    let next = || remaining.lock().expect("no panic here").next();
     thread::scope(|scope| {
-        for case in cases {
+        for _ in 0..AT_ONCE.min(cases.len()) {
             scope.spawn(|| {
-                let fabric = Fabric::new();
-                run(&fabric, case);
-                fabric.assert_nothing_left();
+                while let Some(case) = next() {
+                    let fabric = Fabric::new();
+                    run(&fabric, case);
+                    fabric.assert_nothing_left();
+                }
             });
         }
     });

@@ -14,6 +14,7 @@ PIN_READ_WRITE = 0xD
 EC_DISABLE = 0x40
 IS_TX, WITH_TRIGGERS = 2, 8
 BEST_EFFORT = 3
+DEFAULT, HRP = 0, 1
 ANY_PID = 511
 SERVICE = 1
 
@@ -21,6 +22,7 @@ SERVICE = 1
 IDC, DMA, CT, CQ = range(4)
 PUT, GET, RENDEZVOUS_PUT, ATOMIC, FETCHING_ATOMIC = 1, 2, 3, 4, 5
 NOMATCH_PUT, NOMATCH_GET, CSTATE = 8, 9, 10
+LCID = 2
 TRIG_EVENT = 8
 APPEND, SETSTATE = 8, 12
 ENABLED = 2
@@ -39,9 +41,11 @@ STATE_INDEX_EXT = (64, 5)
 # Atomic operations: immediate, small and large [3.7], and DMA [3.10]
 SMALL_OP, SMALL_TYPE, SMALL_OPERAND = (128, 4), (136, 4), (192, 64)
 LARGE_OP, LARGE_TYPE, LARGE_CSWAP = (192, 4), (200, 4), (208, 3)
-LARGE_OPERAND, LARGE_OPERAND_2 = (256, 64), (384, 64)
+LARGE_OPERAND, LARGE_OPERAND_2 = (256, 128), (384, 128)
 AMO_RESULT, AMO_OP, AMO_TYPE, AMO_CSWAP = (512, 57), (576, 4), (584, 4), (592, 3)
-AMO_RESULT_LAC, AMO_OPERAND_2 = (608, 3), (640, 64)
+AMO_RESULT_LAC, AMO_OPERAND_2 = (608, 3), (640, 128)
+# Of the command that selects a communication profile [3.11]
+PROFILE = (32, 4)
 # Counters [3.12]
 WATCHED, CT_EQ, THRESHOLD = (32, 11), (48, 11), (128, 48)
 # Target commands [3.13]
@@ -197,10 +201,10 @@ class Nic:
         nid, pid = address
         return nid << 12 | ((index >> 5 << self.pid_bits) + pid) & 0xFFF
 
-    def profile(self):
+    def profile(self, type=DEFAULT):
         """Allocates a communication profile and returns its LCID."""
         cp = self.allocated(
-            "alloc_cp", "destroy_cp", lambda out: (self.lni, self.vni, BEST_EFFORT, 0, out)
+            "alloc_cp", "destroy_cp", lambda out: (self.lni, self.vni, BEST_EFFORT, type, out)
         )
         return words(cp, 4)[3]
 
@@ -222,6 +226,9 @@ class Buffer:
 
     def iova(self, offset=0):
         return self.md.iova + self.memory.address - self.md.va + offset
+
+    def write(self, offset, data):
+        self.memory.bytes[offset : offset + len(data)] = data
 
     def fill(self, byte):
         self.memory.bytes[:] = bytes([byte]) * self.length
@@ -299,8 +306,7 @@ class Events:
 
 
 class Commands:
-    """A command queue with a doorbell [2]. Each command takes whole slots of 64 bytes. There is always
-    space: commands are sent after the answer to those before."""
+    """A command queue with a doorbell [2]. Each command takes whole slots of 64 bytes."""
 
     def __init__(self, nic, count, flags, lcid=0, events=None):
         options = CqOptions(count, 0, 0, flags, lcid, 0)
@@ -320,10 +326,11 @@ class Commands:
             self.put(command[at : at + 64])
 
     def put(self, slot):
+        following = self.slot + 1 if self.slot + 1 < self.cq.size else 4
+        fetched = ctypes.c_uint16.from_address(self.cq.commands).value
+        assert following != fetched, "No space left on device"
         ctypes.memmove(self.cq.commands + 64 * self.slot, slot, 64)
-        self.slot += 1
-        if self.slot == self.cq.size:
-            self.slot = 4
+        self.slot = following
 
     def ring(self):
         store(self.cq.wp_addr, self.slot)
@@ -331,6 +338,10 @@ class Commands:
     def send(self, command):
         self.emit(command)
         self.ring()
+
+    def select_profile(self, lcid):
+        """Switches the profile of the next commands, with which this one is rung [3.11]."""
+        self.emit(command(CQ, LCID, 64, PROFILE, lcid) + command(CQ, 0, 64))
 
 
 class Counter:

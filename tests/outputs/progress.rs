@@ -77,15 +77,17 @@ fn shows_progress_on_a_terminal_until_the_run_ends() {
 }
 
 #[test]
-fn shows_no_progress_with_quiet_or_in_a_pipe() {
+fn shows_no_progress_with_quiet_or_intervals_or_in_a_pipe() {
     let options = ["write-lat", "--loopback", "-d", "soft0", "-D", "1"];
-    let (mut ours, device) = terminal();
     let fabric = Fabric::new();
-    let mut command = fabric.command(&[&options[..], &["--quiet"]].concat());
-    let child = command.stderr(Stdio::from(device)).spawn().unwrap();
-    drop(command);
-    let text = std::thread::spawn(move || shown(&mut ours, |_| false));
-    assert!(finish_or_kill(child).status.success());
-    assert!(!text.join().unwrap().contains('%'));
+    for without in ["--quiet", "--interval=0.2"] {
+        let (mut ours, device) = terminal();
+        let mut command = fabric.command(&[&options[..], &[without]].concat());
+        let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+        drop(command);
+        let text = std::thread::spawn(move || shown(&mut ours, |_| false));
+        assert!(finish_or_kill(child).status.success());
+        assert!(!text.join().unwrap().contains('%'));
+    }
     assert!(!stderr(&fabric.run(&options)).contains('%'));
 }

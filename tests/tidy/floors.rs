@@ -34,6 +34,7 @@ const PROGRAM: House = House {
             "limit",
             "number",
             "phase",
+            "rate",
         ],
         &["advice", "backend", "gpu", "machine", "measure"],
         &["bench/api", "endpoint", "run_options", "tool"],

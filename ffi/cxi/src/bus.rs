@@ -49,6 +49,10 @@ pub(crate) struct MappedQueue {
     ll_128_unaligned: NonNull<u64>,
 }
 
+// SAFETY: the pointers are those of mappings of the process, valid in all its threads; whoever owns
+// the value is the only one that stores through them.
+unsafe impl Send for MappedQueue {}
+
 impl MappedQueue {
     /// Takes the pointers of a new queue and initialises its status block, as software must do
     /// before the first command (nic.md 2.2). Returns `None` if a pointer is null or the size is

@@ -1,7 +1,7 @@
 //! Counters, which count operations instead of or beside reporting their events (nic.md 9).
 
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::cxi_ct;
 use cxi_sys::records::CtWriteback;
@@ -29,8 +29,12 @@ pub const MAX_FAILURES: u8 = 0x7f;
 pub struct Counter {
     doorbells: NonNull<u64>,
     progress: Progress,
-    handle: Rc<CounterHandle>,
+    handle: Arc<CounterHandle>,
 }
+
+// SAFETY: the doorbell page belongs to the process; a store to it is one volatile access of the NIC,
+// which orders the stores of several threads.
+unsafe impl Send for Counter {}
 
 /// The counts of a counter at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,11 +89,11 @@ impl Counter {
         Ok(Self {
             doorbells: NonNull::new(ct.doorbell).ok_or(Error::new(CALL, libc::EFAULT))?,
             progress: lni.progress(),
-            handle: Rc::new(CounterHandle {
+            handle: Arc::new(CounterHandle {
                 object,
                 word,
                 number: ct.ctn as u16,
-                lni: Rc::clone(lni),
+                lni: Arc::clone(lni),
             }),
         })
     }
@@ -155,7 +159,7 @@ impl Counter {
         self.progress.run();
     }
 
-    pub(crate) fn handle(&self) -> &Rc<CounterHandle> {
+    pub(crate) fn handle(&self) -> &Arc<CounterHandle> {
         &self.handle
     }
 }
@@ -165,11 +169,11 @@ pub(crate) struct CounterHandle {
     object: Owned<cxi_ct>,
     word: Option<Pages>,
     number: u16,
-    lni: Rc<LniHandle>,
+    lni: Arc<LniHandle>,
 }
 
 impl CounterHandle {
-    pub(crate) fn lni(&self) -> &Rc<LniHandle> {
+    pub(crate) fn lni(&self) -> &Arc<LniHandle> {
         &self.lni
     }
 }

@@ -1,8 +1,9 @@
 //! NICs and their device information.
 
 use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::{cxil_dev, cxil_device_list, cxil_devinfo};
 
@@ -139,8 +140,10 @@ pub fn devices(library: &Library) -> Result<Vec<DeviceInfo>, Error> {
 
 /// An open NIC.
 pub struct Device {
-    handle: Rc<DeviceHandle>,
+    handle: Arc<DeviceHandle>,
     info: DeviceInfo,
+    /// Not `Send`, not `Sync`: the library has no locks.
+    _one_thread: PhantomData<*const ()>,
 }
 
 impl Device {
@@ -157,7 +160,7 @@ impl Device {
         check(CALL, unsafe {
             (library.api().cxil_open_device)(id, &raw mut device)
         })?;
-        let handle = Rc::new(DeviceHandle {
+        let handle = Arc::new(DeviceHandle {
             device: Some(NonNull::new(device).ok_or(Error::new(CALL, libc::EFAULT))?),
             library: library.share(),
         });
@@ -165,7 +168,11 @@ impl Device {
         // later.
         let info = unsafe { &(*handle.as_ptr()).info };
         let info = DeviceInfo::from_c(info);
-        Ok(Self { handle, info })
+        Ok(Self {
+            handle,
+            info,
+            _one_thread: PhantomData,
+        })
     }
 
     /// Returns the device information as of the moment of opening.
@@ -182,7 +189,7 @@ impl Device {
         close(self.handle)
     }
 
-    pub(crate) fn handle(&self) -> &Rc<DeviceHandle> {
+    pub(crate) fn handle(&self) -> &Arc<DeviceHandle> {
         &self.handle
     }
 }
@@ -192,6 +199,12 @@ pub(crate) struct DeviceHandle {
     device: Option<NonNull<cxil_dev>>,
     library: Library,
 }
+
+// SAFETY: the library only reads the device after it was opened, and closes it through `&mut self`
+// (libcxi.md 1: no locks; each call changes only the object that it is about).
+unsafe impl Send for DeviceHandle {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for DeviceHandle {}
 
 impl DeviceHandle {
     pub(crate) fn as_ptr(&self) -> *mut cxil_dev {

@@ -1,10 +1,9 @@
 //! Event queues: rings of events in host memory, written by the NIC (nic.md 5).
 
-use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use cxi_sys::records::{CStateCmd, DmaAmoCmd, EqSwState, FullDmaCmd, NomatchDmaCmd};
 use cxi_sys::*;
@@ -29,7 +28,7 @@ pub struct EventQueue {
     /// Events of counted operations that were polled since the last acknowledgement.
     completed: u32,
     progress: Progress,
-    handle: Rc<EventQueueHandle>,
+    handle: Arc<EventQueueHandle>,
 }
 
 impl EventQueue {
@@ -89,14 +88,14 @@ impl EventQueue {
             consumer: Consumer::new(memory),
             completed: 0,
             progress: lni.progress(),
-            handle: Rc::new(EventQueueHandle {
+            handle: Arc::new(EventQueueHandle {
                 object,
                 region,
                 number: eq.eqn as u16,
                 capacity: (slots - UNUSABLE_SLOTS) as u32,
-                in_flight: Cell::new(0),
-                failures_only: Cell::new(false),
-                lni: Rc::clone(lni),
+                in_flight: AtomicU32::new(0),
+                failures_only: AtomicBool::new(false),
+                lni: Arc::clone(lni),
             }),
         })
     }
@@ -127,7 +126,7 @@ impl EventQueue {
         };
         self.completed += u32::from(completes_operation(
             &header,
-            self.handle.failures_only.get(),
+            self.handle.failures_only.load(Ordering::Relaxed),
         ));
         let words = self.consumer.memory.words(header.at, header.length);
         Some(Event::new(header, words))
@@ -139,7 +138,10 @@ impl EventQueue {
         self.consumer.acknowledge();
         // A broken device may send more events than operations.
         let in_flight = &self.handle.in_flight;
-        in_flight.set(in_flight.get().saturating_sub(self.completed));
+        let left = in_flight
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.completed);
+        in_flight.store(left, Ordering::Relaxed);
         self.completed = 0;
     }
 
@@ -153,7 +155,7 @@ impl EventQueue {
         close(self.handle)
     }
 
-    pub(crate) fn handle(&self) -> &Rc<EventQueueHandle> {
+    pub(crate) fn handle(&self) -> &Arc<EventQueueHandle> {
         &self.handle
     }
 }
@@ -215,11 +217,13 @@ pub(crate) struct EventQueueHandle {
     region: RegionHandle,
     number: u16,
     capacity: u32,
-    /// Events reserved by committed operations and not yet acknowledged.
-    in_flight: Cell<u32>,
+    /// Events reserved by committed operations and not yet acknowledged. One thread at a time
+    /// drives an event queue and its command queues: two at once could lose a count, but nothing
+    /// worse.
+    in_flight: AtomicU32,
     /// Whether an operation was emitted that reports failures only.
-    failures_only: Cell<bool>,
-    lni: Rc<LniHandle>,
+    failures_only: AtomicBool,
+    lni: Arc<LniHandle>,
 }
 
 impl EventQueueHandle {
@@ -231,14 +235,14 @@ impl EventQueueHandle {
         self.number
     }
 
-    pub(crate) fn lni(&self) -> &Rc<LniHandle> {
+    pub(crate) fn lni(&self) -> &Arc<LniHandle> {
         &self.lni
     }
 
     /// Returns whether the queue has room for `more` events.
     #[inline]
     pub(crate) fn has_room(&self, more: u32) -> bool {
-        self.in_flight.get() + more <= self.capacity
+        self.in_flight.load(Ordering::Relaxed) + more <= self.capacity
     }
 
     /// Returns how many events `command` reserves: its SEND and its success, unless disabled. A
@@ -258,7 +262,7 @@ impl EventQueueHandle {
             return Err(EmitError::OtherEventQueue);
         }
         if command.disables_success() {
-            self.failures_only.set(true);
+            self.failures_only.store(true, Ordering::Relaxed);
         }
         Ok(u32::from(!command.disables_send()) + u32::from(!command.disables_success()))
     }
@@ -266,7 +270,8 @@ impl EventQueueHandle {
     /// Reserves room for `more` events.
     #[inline]
     pub(crate) fn expect(&self, more: u32) {
-        self.in_flight.set(self.in_flight.get() + more);
+        let expected = self.in_flight.load(Ordering::Relaxed) + more;
+        self.in_flight.store(expected, Ordering::Relaxed);
     }
 }
 
@@ -301,6 +306,10 @@ struct MappedEvents {
     bytes: usize,
     sw_state: NonNull<u64>,
 }
+
+// SAFETY: the pointers are those of a mapping of the process, valid in all its threads; the memory is
+// accessed through atomics, and the register through `&mut self`.
+unsafe impl Send for MappedEvents {}
 
 impl MappedEvents {
     #[inline]

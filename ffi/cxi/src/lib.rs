@@ -48,12 +48,29 @@
 //!
 //! # Threads
 //!
-//! libcxi has no locks (libcxi.md 1), so each object belongs to one thread: no type of this package
-//! is `Send` or `Sync`.
+//! libcxi has no locks (libcxi.md 1): one thread at a time uses an object. Queues, counters, portals
+//! and memory may be moved to another thread ([`Send`]); all that allocates them stays in its thread.
+//! No queue can be used by two threads ([`Sync`]).
+//!
+//! ```
+//! fn send<T: Send>() {}
+//! send::<(cxi::TransmitQueue, cxi::TriggerQueue, cxi::TargetQueue, cxi::EventQueue)>();
+//! send::<(cxi::Counter, cxi::PortalTableEntry, cxi::MemoryRegion, cxi::CommunicationProfile)>();
+//! ```
 //!
 //! ```compile_fail,E0277
 //! fn send<T: Send>() {}
-//! send::<cxi::Library>();
+//! send::<cxi::Lni>();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn sync<T: Sync>() {}
+//! sync::<cxi::TransmitQueue>();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn sync<T: Sync>() {}
+//! sync::<cxi::CommunicationProfile>();
 //! ```
 
 pub mod address;

@@ -1,8 +1,8 @@
 //! The table of libcxi functions, from the installed library or from a software NIC.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
-use std::rc::Rc;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 
 use cxi_sys::{Api, LoadError, cxil_dev};
 
@@ -10,12 +10,14 @@ use crate::error::Error;
 
 /// A libcxi, from which all other objects are opened.
 pub struct Library {
-    shared: Rc<Shared>,
+    shared: Arc<Shared>,
+    /// Not `Send`, not `Sync`: the library has no locks.
+    _one_thread: PhantomData<*const ()>,
 }
 
 struct Shared {
     api: Api,
-    failed_release: Cell<Option<Error>>,
+    failed_release: OnceLock<Error>,
 }
 
 impl Library {
@@ -29,24 +31,27 @@ impl Library {
     }
 
     /// Returns the library that `api` stands for. The safety of this package depends on the
-    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say.
+    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say, and several threads
+    /// may call `progress` at the same time.
     pub fn from_api(api: Api) -> Self {
         Self {
-            shared: Rc::new(Shared {
+            shared: Arc::new(Shared {
                 api,
-                failed_release: Cell::new(None),
+                failed_release: OnceLock::new(),
             }),
+            _one_thread: PhantomData,
         }
     }
 
     /// Returns the first failed release of an owner that was dropped instead of closed.
     pub fn failed_release(&self) -> Option<Error> {
-        self.shared.failed_release.get()
+        self.shared.failed_release.get().copied()
     }
 
     pub(crate) fn share(&self) -> Self {
         Self {
-            shared: Rc::clone(&self.shared),
+            shared: Arc::clone(&self.shared),
+            _one_thread: PhantomData,
         }
     }
 
@@ -55,9 +60,8 @@ impl Library {
     }
 
     pub(crate) fn record_failed_release(&self, error: Error) {
-        if self.shared.failed_release.get().is_none() {
-            self.shared.failed_release.set(Some(error));
-        }
+        // Fails if there is one: the first is kept.
+        let _ = self.shared.failed_release.set(error);
     }
 }
 
@@ -69,6 +73,12 @@ pub(crate) struct Progress {
     hook: Option<unsafe extern "C" fn(*mut cxil_dev)>,
     device: *mut cxil_dev,
 }
+
+// SAFETY: the hook may be called from several threads at the same time: this is part of what a
+// provider of the table promises (see [`Library::from_api`]).
+unsafe impl Send for Progress {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for Progress {}
 
 impl Progress {
     pub(crate) fn new(library: &Library, device: *mut cxil_dev) -> Self {

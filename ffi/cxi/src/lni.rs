@@ -1,7 +1,9 @@
 //! Logical network interfaces, and their addresses (domains) and communication profiles.
 
+use std::cell::Cell;
 use std::ffi::c_int;
-use std::rc::Rc;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use cxi_sys::{
     TRIG_LCID, cxi_cp, cxi_traffic_class, cxi_traffic_class_type, cxil_domain, cxil_lni,
@@ -15,7 +17,9 @@ use crate::owned::{Destroy, Owned, Release, close};
 /// A logical network interface (LNI): the access of the process to a NIC, in one service. All
 /// queues, addresses and memory regions belong to one.
 pub struct Lni {
-    handle: Rc<LniHandle>,
+    handle: Arc<LniHandle>,
+    /// Not `Send`, not `Sync`: the library has no locks.
+    _one_thread: PhantomData<*const ()>,
 }
 
 impl Lni {
@@ -38,10 +42,11 @@ impl Lni {
             |lni| unsafe { (api.cxil_alloc_lni)(device.as_ptr(), lni, service) },
         )?;
         Ok(Self {
-            handle: Rc::new(LniHandle {
+            handle: Arc::new(LniHandle {
                 object,
-                device: Rc::clone(device),
+                device: Arc::clone(device),
             }),
+            _one_thread: PhantomData,
         })
     }
 
@@ -59,14 +64,14 @@ impl Lni {
         close(self.handle)
     }
 
-    pub(crate) fn handle(&self) -> &Rc<LniHandle> {
+    pub(crate) fn handle(&self) -> &Arc<LniHandle> {
         &self.handle
     }
 }
 
 pub(crate) struct LniHandle {
     object: Owned<cxil_lni>,
-    device: Rc<DeviceHandle>,
+    device: Arc<DeviceHandle>,
 }
 
 impl LniHandle {
@@ -93,7 +98,9 @@ impl Release for LniHandle {
 
 /// An endpoint address: a PID on a VNI of one NIC.
 pub struct Domain {
-    handle: Rc<DomainHandle>,
+    handle: Arc<DomainHandle>,
+    /// Not `Send`, not `Sync`: the library has no locks.
+    _one_thread: PhantomData<*const ()>,
 }
 
 impl Domain {
@@ -116,10 +123,11 @@ impl Domain {
             |domain| unsafe { (api.cxil_alloc_domain)(lni.as_ptr(), vni, pid, domain) },
         )?;
         Ok(Self {
-            handle: Rc::new(DomainHandle {
+            handle: Arc::new(DomainHandle {
                 object,
-                _lni: Rc::clone(lni),
+                _lni: Arc::clone(lni),
             }),
+            _one_thread: PhantomData,
         })
     }
 
@@ -142,14 +150,14 @@ impl Domain {
         close(self.handle)
     }
 
-    pub(crate) fn handle(&self) -> &Rc<DomainHandle> {
+    pub(crate) fn handle(&self) -> &Arc<DomainHandle> {
         &self.handle
     }
 }
 
 pub(crate) struct DomainHandle {
     object: Owned<cxil_domain>,
-    _lni: Rc<LniHandle>,
+    _lni: Arc<LniHandle>,
 }
 
 impl DomainHandle {
@@ -168,7 +176,9 @@ impl Release for DomainHandle {
 
 /// A communication profile: the VNI and traffic class of a transmit queue.
 pub struct CommunicationProfile {
-    handle: Rc<ProfileHandle>,
+    handle: Arc<ProfileHandle>,
+    /// `Send`, not `Sync`: the library has no locks.
+    _one_thread_at_a_time: PhantomData<Cell<()>>,
 }
 
 impl CommunicationProfile {
@@ -214,7 +224,7 @@ impl CommunicationProfile {
     }
 
     fn allocate(
-        lni: &Rc<LniHandle>,
+        lni: &Arc<LniHandle>,
         call: &'static str,
         allocate: impl FnOnce(*mut *mut cxi_cp) -> c_int,
     ) -> Result<Self, Error> {
@@ -225,10 +235,11 @@ impl CommunicationProfile {
         };
         let object = Owned::allocate(lni.library(), call, destroy, allocate)?;
         Ok(Self {
-            handle: Rc::new(ProfileHandle {
+            handle: Arc::new(ProfileHandle {
                 object,
-                lni: Rc::clone(lni),
+                lni: Arc::clone(lni),
             }),
+            _one_thread_at_a_time: PhantomData,
         })
     }
 
@@ -248,14 +259,14 @@ impl CommunicationProfile {
         close(self.handle)
     }
 
-    pub(crate) fn handle(&self) -> &Rc<ProfileHandle> {
+    pub(crate) fn handle(&self) -> &Arc<ProfileHandle> {
         &self.handle
     }
 }
 
 pub(crate) struct ProfileHandle {
     object: Owned<cxi_cp>,
-    lni: Rc<LniHandle>,
+    lni: Arc<LniHandle>,
 }
 
 impl ProfileHandle {
@@ -263,7 +274,7 @@ impl ProfileHandle {
         self.object.read().lcid
     }
 
-    pub(crate) fn lni(&self) -> &Rc<LniHandle> {
+    pub(crate) fn lni(&self) -> &Arc<LniHandle> {
         &self.lni
     }
 }

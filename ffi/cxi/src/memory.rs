@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::ptr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::cxi_md;
 
@@ -13,7 +13,7 @@ use crate::owned::{Destroy, Owned, Release, close};
 
 /// Memory mapped for the NIC, with the mapping.
 pub struct MemoryRegion {
-    handle: Rc<RegionHandle>,
+    handle: Arc<RegionHandle>,
 }
 
 impl MemoryRegion {
@@ -25,7 +25,7 @@ impl MemoryRegion {
     /// See libcxi.md 7.4.
     pub fn map(lni: &Lni, memory: impl Into<Backing>, flags: u32) -> Result<Self, Error> {
         Ok(Self {
-            handle: Rc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?),
+            handle: Arc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?),
         })
     }
 
@@ -109,7 +109,7 @@ impl MemoryRegion {
         );
     }
 
-    pub(crate) fn handle(&self) -> &Rc<RegionHandle> {
+    pub(crate) fn handle(&self) -> &Arc<RegionHandle> {
         &self.handle
     }
 }
@@ -122,11 +122,11 @@ pub(crate) struct RegionHandle {
     /// The NIC's address of the first byte.
     iova: u64,
     lac: u8,
-    _lni: Rc<LniHandle>,
+    _lni: Arc<LniHandle>,
 }
 
 impl RegionHandle {
-    pub(crate) fn map(lni: &Rc<LniHandle>, memory: Backing, flags: u32) -> Result<Self, Error> {
+    pub(crate) fn map(lni: &Arc<LniHandle>, memory: Backing, flags: u32) -> Result<Self, Error> {
         let api = lni.library().api();
         let va = memory.address();
         let flags = flags | memory.map_flags();
@@ -154,7 +154,7 @@ impl RegionHandle {
             iova: md.iova.wrapping_add((va as u64).wrapping_sub(md.va)),
             lac: md.lac,
             memory: Some(memory),
-            _lni: Rc::clone(lni),
+            _lni: Arc::clone(lni),
         })
     }
 

@@ -1,12 +1,12 @@
 //! Ownership of libcxi objects, and the closing of owners.
 //!
-//! Every owner type holds an `Rc` of a handle; a handle holds its object first and the handles of
+//! Every owner type holds an `Arc` of a handle; a handle holds its object first and the handles of
 //! the object's parents after it. Fields are dropped in that order, so an object is always released
 //! before its parents, in whatever order the owners are dropped (libcxi.md 10).
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::error::{Error, check};
 use crate::library::Library;
@@ -24,6 +24,13 @@ pub(crate) struct Owned<T> {
     released: bool,
     library: Library,
 }
+
+// SAFETY: an object of libcxi belongs to the process and not to a thread, but its functions take no
+// locks (libcxi.md 1). `&Owned` allows only to read the pointer and the constant public part; the
+// function that releases the object needs `&mut Owned`.
+unsafe impl<T> Send for Owned<T> {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     /// Runs `allocate`, which stores the object through its argument.
@@ -95,8 +102,8 @@ pub(crate) trait Release {
 
 /// Closes an owner. Returns EBUSY, as libcxi would, if other objects depend on it; it is then
 /// released after the last of them.
-pub(crate) fn close<H: Release>(handle: Rc<H>) -> Result<(), Error> {
-    match Rc::try_unwrap(handle) {
+pub(crate) fn close<H: Release>(handle: Arc<H>) -> Result<(), Error> {
+    match Arc::try_unwrap(handle) {
         Ok(mut handle) => handle.release(),
         Err(_) => Err(Error::new(H::CALL, libc::EBUSY)),
     }

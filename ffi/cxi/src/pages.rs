@@ -21,6 +21,11 @@ pub struct Pages {
     len: usize,
 }
 
+// SAFETY: the mapping belongs to the process, and its bytes are accessed through atomics only.
+unsafe impl Send for Pages {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for Pages {}
+
 impl Pages {
     /// Allocates `len` bytes, rounded up to whole pages.
     ///

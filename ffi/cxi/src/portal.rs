@@ -1,6 +1,6 @@
 //! Portals table entries and their mappings.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::*;
 
@@ -20,16 +20,16 @@ pub struct PortalTableEntry {
     // 10).
     mappings: Vec<Mapping>,
     object: Owned<cxil_pte>,
-    kept_mapped: Vec<Rc<RegionHandle>>,
-    kept_counters: Vec<Rc<CounterHandle>>,
-    _events: Rc<EventQueueHandle>,
-    _lni: Rc<LniHandle>,
+    kept_mapped: Vec<Arc<RegionHandle>>,
+    kept_counters: Vec<Arc<CounterHandle>>,
+    _events: Arc<EventQueueHandle>,
+    _lni: Arc<LniHandle>,
 }
 
 /// The mapping of an entry at one index of a domain.
 struct Mapping {
     object: Owned<cxil_pte_map>,
-    _domain: Rc<DomainHandle>,
+    _domain: Arc<DomainHandle>,
 }
 
 impl PortalTableEntry {
@@ -66,8 +66,8 @@ impl PortalTableEntry {
             object,
             kept_mapped: Vec::new(),
             kept_counters: Vec::new(),
-            _events: Rc::clone(events),
-            _lni: Rc::clone(lni),
+            _events: Arc::clone(events),
+            _lni: Arc::clone(lni),
         })
     }
 
@@ -102,19 +102,19 @@ impl PortalTableEntry {
         )?;
         self.mappings.push(Mapping {
             object,
-            _domain: Rc::clone(domain),
+            _domain: Arc::clone(domain),
         });
         Ok(())
     }
 
     /// Keeps `region`, which list entries of this entry name, mapped until the entry is destroyed.
     pub fn keep_mapped(&mut self, region: &MemoryRegion) {
-        self.kept_mapped.push(Rc::clone(region.handle()));
+        self.kept_mapped.push(Arc::clone(region.handle()));
     }
 
     /// Keeps `counter`, on which list entries of this entry count, until the entry is destroyed.
     pub fn keep_counter(&mut self, counter: &Counter) {
-        self.kept_counters.push(Rc::clone(counter.handle()));
+        self.kept_counters.push(Arc::clone(counter.handle()));
     }
 
     /// Removes the mappings and destroys the entry with its list entries, even after a failure.

@@ -5,7 +5,7 @@
 //! pointer where it was.
 
 use std::ptr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::records::{CmdHeader, CqStatus};
 use cxi_sys::{CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts};
@@ -28,22 +28,22 @@ pub(crate) struct CommandQueue {
     producer: Producer<MappedQueue>,
     progress: Progress,
     object: Owned<cxi_cq>,
-    regions: Vec<Rc<RegionHandle>>,
-    counters: Vec<Rc<CounterHandle>>,
+    regions: Vec<Arc<RegionHandle>>,
+    counters: Vec<Arc<CounterHandle>>,
     /// The profile of the allocation and those that LCID commands name.
-    profiles: Vec<Rc<ProfileHandle>>,
-    _failures: Option<Rc<EventQueueHandle>>,
-    _lni: Rc<LniHandle>,
+    profiles: Vec<Arc<ProfileHandle>>,
+    _failures: Option<Arc<EventQueueHandle>>,
+    _lni: Arc<LniHandle>,
 }
 
 impl CommandQueue {
     /// Allocates a queue of at least `slots` slots with `flags` `CXI_CQ_*`. The NIC reports refused
     /// commands to `failures`.
     pub(crate) fn allocate(
-        lni: &Rc<LniHandle>,
+        lni: &Arc<LniHandle>,
         slots: u32,
         flags: u32,
-        profile: Option<&Rc<ProfileHandle>>,
+        profile: Option<&Arc<ProfileHandle>>,
         failures: Option<&EventQueue>,
     ) -> Result<Self, Error> {
         let api = lni.library().api();
@@ -82,9 +82,9 @@ impl CommandQueue {
             object,
             regions: Vec::new(),
             counters: Vec::new(),
-            profiles: profile.map(Rc::clone).into_iter().collect(),
-            _failures: failures.map(Rc::clone),
-            _lni: Rc::clone(lni),
+            profiles: profile.map(Arc::clone).into_iter().collect(),
+            _failures: failures.map(Arc::clone),
+            _lni: Arc::clone(lni),
         })
     }
 
@@ -104,16 +104,16 @@ impl CommandQueue {
     }
 
     pub(crate) fn keep_mapped(&mut self, region: &MemoryRegion) {
-        self.regions.push(Rc::clone(region.handle()));
+        self.regions.push(Arc::clone(region.handle()));
     }
 
     pub(crate) fn keep_counter(&mut self, counter: &Counter) {
-        self.counters.push(Rc::clone(counter.handle()));
+        self.counters.push(Arc::clone(counter.handle()));
     }
 
-    pub(crate) fn keep_profile(&mut self, profile: &Rc<ProfileHandle>) {
-        if !self.profiles.iter().any(|kept| Rc::ptr_eq(kept, profile)) {
-            self.profiles.push(Rc::clone(profile));
+    pub(crate) fn keep_profile(&mut self, profile: &Arc<ProfileHandle>) {
+        if !self.profiles.iter().any(|kept| Arc::ptr_eq(kept, profile)) {
+            self.profiles.push(Arc::clone(profile));
         }
     }
 

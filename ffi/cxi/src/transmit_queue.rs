@@ -1,6 +1,6 @@
 //! Transmit queues: initiator commands (nic.md 3.2).
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::*;
@@ -46,7 +46,7 @@ use crate::queue::{ALLOCATE, CommandQueue};
 pub struct TransmitQueue {
     // Released before the event queue that its operations report to (libcxi.md 10).
     commands: CommandQueue,
-    completions: Rc<EventQueueHandle>,
+    completions: Arc<EventQueueHandle>,
     context: Context,
 }
 
@@ -109,12 +109,12 @@ impl TransmitQueue {
     ) -> Result<Self, Error> {
         let profile = profile.handle();
         let lni = profile.lni();
-        if !Rc::ptr_eq(lni, completions.handle().lni()) {
+        if !Arc::ptr_eq(lni, completions.handle().lni()) {
             return Err(Error::new(ALLOCATE, libc::EINVAL));
         }
         Ok(Self {
             commands: CommandQueue::allocate(lni, slots, CXI_CQ_IS_TX, Some(profile), failures)?,
-            completions: Rc::clone(completions.handle()),
+            completions: Arc::clone(completions.handle()),
             context: Context {
                 c_state: None,
                 stamp: Stamp::new(),
@@ -327,7 +327,7 @@ impl TransmitBatch<'_> {
     /// [`EmitError::OtherInterface`], or see [`TransmitBatch`].
     pub fn emit_lcid(&mut self, profile: &CommunicationProfile) -> Result<(), EmitError> {
         let profile = profile.handle();
-        if !Rc::ptr_eq(profile.lni(), self.queue.completions.lni()) {
+        if !Arc::ptr_eq(profile.lni(), self.queue.completions.lni()) {
             return Err(EmitError::OtherInterface);
         }
         // The LCID command and the NOOP after it form an aligned pair.

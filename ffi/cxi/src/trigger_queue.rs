@@ -1,6 +1,6 @@
 //! Trigger queues: commands to counters, and commands that wait for counters (nic.md 3.12, 9.3).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cxi_sys::records::*;
 use cxi_sys::*;
@@ -23,7 +23,7 @@ use crate::queue::{ALLOCATE, CommandQueue};
 pub struct TriggerQueue {
     // Released before the event queue that its commands report to (libcxi.md 10).
     commands: CommandQueue,
-    events: Rc<EventQueueHandle>,
+    events: Arc<EventQueueHandle>,
 }
 
 impl TriggerQueue {
@@ -45,7 +45,7 @@ impl TriggerQueue {
     ) -> Result<Self, Error> {
         let profile = profile.handle();
         let lni = profile.lni();
-        if !Rc::ptr_eq(lni, events.handle().lni()) {
+        if !Arc::ptr_eq(lni, events.handle().lni()) {
             return Err(Error::new(ALLOCATE, libc::EINVAL));
         }
         let flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS;
@@ -53,7 +53,7 @@ impl TriggerQueue {
         commands.pad_with(encode::counter_noop());
         Ok(Self {
             commands,
-            events: Rc::clone(events.handle()),
+            events: Arc::clone(events.handle()),
         })
     }
 
@@ -304,7 +304,7 @@ impl TriggerBatch<'_> {
 
     #[inline]
     fn number(&self, counter: &Counter) -> Result<u16, EmitError> {
-        if !Rc::ptr_eq(counter.handle().lni(), self.queue.events.lni()) {
+        if !Arc::ptr_eq(counter.handle().lni(), self.queue.events.lni()) {
             return Err(EmitError::OtherInterface);
         }
         Ok(counter.number())

@@ -3,6 +3,7 @@
 use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
+use super::atomic_model::Model;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match, Reports};
 use super::{IdcContext, Initiator, Target};
@@ -11,11 +12,16 @@ use crate::atomic::Atomic;
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
 
 /// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one value.
 pub const ELEMENT: u64 = 64;
+
+/// Number of operations that the check of a value computes between two checks of the peer, some
+/// milliseconds.
+const OPERATIONS_PER_LOOK: u64 = 1 << 20;
 
 /// Match bits of operations and entry (tools.md 3.4).
 const MATCH_BITS: u64 = 1;
@@ -29,9 +35,10 @@ const MATCH_BITS: u64 = 1;
 pub fn target(
     endpoint: &Endpoint,
     peer: Peer<'_>,
-    atomic: Atomic,
+    run: &RunOptions,
     elements: u64,
 ) -> Result<Target, Failure> {
+    let atomic = run.atomic()?;
     let matching = atomic.matching.then_some(Match {
         initiator: 0,
         bits: MATCH_BITS,
@@ -50,7 +57,7 @@ pub fn target(
     element[..value.len()].copy_from_slice(&value);
     let contents = element.repeat(elements as usize);
     let buffer = Buffer::small(ELEMENT * elements);
-    Target::new(endpoint, peer.portal, buffer, &contents, entry)
+    Target::for_lists(endpoint, peer, run, buffer, &contents, entry)
 }
 
 /// Returns the buffer of an initiator: operand 1 of `elements` elements and, if operations fetch,
@@ -160,6 +167,88 @@ pub fn set_first_operand(
             .explain("cannot set the operand")?;
     }
     Ok(())
+}
+
+/// The iterations of a run that have changed values.
+#[derive(Clone, Copy)]
+pub struct Changed<'a> {
+    /// The operation.
+    pub atomic: Atomic,
+    /// Values that each iteration changes.
+    pub elements: u64,
+    /// Iterations.
+    pub count: u64,
+    /// Checks whether the peer still runs, during a long check.
+    pub supervisor: &'a dyn Supervisor,
+}
+
+impl Changed<'_> {
+    /// Checks the values of `target`. Returns the number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// Another value than that of the model, a peer that has ended, and a copy that fails.
+    pub fn check_target(&self, target: &Target) -> Result<u64, Failure> {
+        let expected = self.value_after(self.count)?;
+        self.check(&target.buffer, 0, expected, "the target buffer")
+    }
+
+    /// Checks the values that the last iteration of `initiator` has fetched, if it fetches. Returns the
+    /// number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::check_target`].
+    pub fn check_fetched(&self, initiator: &Initiator) -> Result<u64, Failure> {
+        let Some(before) = self.count.checked_sub(1).filter(|_| self.atomic.fetching) else {
+            return Ok(0);
+        };
+        let expected = self.value_after(before)?;
+        let offset = ELEMENT * self.elements;
+        self.check(&initiator.buffer, offset, expected, "the fetched values")
+    }
+
+    /// Returns a value after `count` operations.
+    fn value_after(&self, count: u64) -> Result<u128, Failure> {
+        let mut model = Model::new(self.atomic);
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(OPERATIONS_PER_LOOK);
+            model.apply(some);
+            left -= some;
+            self.supervisor.peer_is_there()?;
+        }
+        Ok(model.target)
+    }
+
+    fn check(
+        &self,
+        buffer: &MemoryRegion,
+        start: u64,
+        expected: u128,
+        whose: &str,
+    ) -> Result<u64, Failure> {
+        let size = self.atomic.ty.size();
+        for element in 0..self.elements {
+            let mut bytes = [0; 16];
+            buffer
+                .copy_out(
+                    (start + element * ELEMENT) as usize,
+                    &mut bytes[..size as usize],
+                )
+                .explain("cannot read a buffer")?;
+            let found = u128::from_le_bytes(bytes);
+            if found != expected {
+                let width = 2 + 2 * size as usize;
+                return Err(Failure::nic(format!(
+                    "size {size}: value {element} of {whose} is {found:#0width$x} \
+                     (expected {expected:#0width$x} after {} operations)",
+                    self.count
+                )));
+            }
+        }
+        Ok(size * self.elements)
+    }
 }
 
 /// Returns the two words of a value in a command, the low one first.

@@ -41,6 +41,18 @@ impl Ends {
         self.initiator.as_mut().ok_or_else(none)
     }
 
+    /// Returns the number of operations that have arrived, if they are counted.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    pub fn arrived(&mut self) -> Result<Option<u64>, Failure> {
+        match &mut self.target {
+            Some(target) => target.arrived(),
+            None => Ok(None),
+        }
+    }
+
     /// Releases the resources.
     ///
     /// # Errors

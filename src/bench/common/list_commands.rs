@@ -4,12 +4,11 @@ use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::{EmitError, IDC_MAX_RESTRICTED, MemoryRegion, TransmitBatch};
 
 use super::lists::ListInitiator;
-use super::memory::{PERIOD, numbered};
-use super::{Direction, Initiator};
+use super::{Direction, Initiator, Numbering, PERIOD};
 use crate::error::Failure;
 
 /// A command that is issued once for each operation of a list.
-pub trait ListCommand {
+pub trait ListCommand: Send {
     /// Writes the command of the operation at `offset` of both buffers.
     ///
     /// # Errors
@@ -38,10 +37,10 @@ pub struct ImmediatePut {
 
 impl ImmediatePut {
     /// Creates puts of `size` bytes, at most [`IDC_MAX_RESTRICTED`].
-    pub fn new(initiator: &Initiator, size: u64) -> Self {
+    pub fn new(initiator: &Initiator, size: u64, numbering: Numbering) -> Self {
         Self {
             header: initiator.idc_header(),
-            payload: std::array::from_fn(|at| numbered(at as u64)),
+            payload: std::array::from_fn(|at| numbering.byte(at as u64)),
             length: size as usize,
         }
     }

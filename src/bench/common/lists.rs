@@ -8,11 +8,12 @@ use cxi::{
 };
 
 use super::operation::NotIssued;
-use super::{Ends, Initiator, ListCommand, TriggeredCounter, memory};
+use super::{Ends, Initiator, ListCommand, Numbering, TriggeredCounter, memory};
 use crate::advice::{self, Situation};
 use crate::bench::api::{Lists, Peer, RepeatLists, Step};
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
+use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::{MAX_HRP_SIZE, RunOptions};
 
@@ -261,6 +262,12 @@ impl Walk {
         self.list_size.min(self.places)
     }
 
+    /// Returns the number of bytes from the start of a buffer to the end of the last operation, if each
+    /// has `size` bytes.
+    pub fn length(&self, size: u64) -> u64 {
+        (self.distinct_places() - 1) * self.step + size
+    }
+
     /// Returns to the start of the buffers, where each list begins.
     #[inline(always)]
     pub fn restart(&mut self) {
@@ -279,25 +286,43 @@ impl Walk {
     }
 }
 
-/// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`; `whose`
-/// names it in the message. Then clears the buffer, so that the check after the next size notices
-/// missing bytes.
+/// Numbers the bytes of `buffer` that operations of `size` bytes carry.
 ///
 /// # Errors
 ///
-/// A byte that is not numbered, and a copy that fails.
-pub fn check_numbered(
+/// A peer that ends meanwhile, and a copy that fails.
+pub fn fill(
+    buffer: &MemoryRegion,
+    run: &RunOptions,
+    size: u64,
+    supervisor: &dyn Supervisor,
+) -> Result<(), Failure> {
+    let length = Walk::new(run, size)?.length(size);
+    Numbering::of(run, size).fill(buffer, length, supervisor)
+}
+
+/// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`; `whose`
+/// names it in the message. Returns the number of these bytes.
+///
+/// # Errors
+///
+/// A byte that is not numbered, a peer that ends meanwhile, and a copy that fails.
+pub fn check(
     buffer: &MemoryRegion,
     whose: &str,
     run: &RunOptions,
     size: u64,
-) -> Result<(), Failure> {
-    let mut walk = Walk::new(run, size)?;
+    supervisor: &dyn Supervisor,
+) -> Result<u64, Failure> {
+    let (numbering, mut walk) = (Numbering::of(run, size), Walk::new(run, size)?);
+    let mut checked = 0;
     // All offsets of a list; a list that wraps uses them again.
     for _ in 0..walk.distinct_places() {
-        memory::is_numbered(buffer, whose, walk.next_offset(), size)?;
+        let offset = walk.next_offset();
+        checked += numbering.check(buffer, whose, offset, size, supervisor)?;
     }
-    memory::clear(buffer)
+    memory::clear(buffer, run)?;
+    Ok(checked)
 }
 
 /// Passes lists of `command` to `repeat`, one for each of `pairs`. The peer's software takes no part

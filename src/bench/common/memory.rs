@@ -1,4 +1,4 @@
-//! Buffers of the benchmarks: allocation, mapping, contents.
+//! Buffers of the benchmarks: allocation, mapping, clearing.
 
 use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{MemoryRegion, Pages};
@@ -7,8 +7,8 @@ use crate::advice::{self, Explain, Situation};
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
 use crate::gpu::Use;
-use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
+use crate::run_options::RunOptions;
 
 /// Events that an event queue of a latency benchmark must hold: one operation is outstanding at a
 /// time, and the smallest queue, one page, holds more.
@@ -49,72 +49,15 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
     ))
 }
 
-/// Returns the byte at `offset` of a numbered buffer. It is never zero, the contents of an empty
-/// buffer; the period is prime, so that a byte misplaced by a power of two differs.
-pub const fn numbered(offset: u64) -> u8 {
-    (offset % PERIOD) as u8 + 1
-}
-
-/// Number of 64 KB blocks that are filled between two checks of the peer, some milliseconds.
-const BLOCKS_PER_LOOK: usize = 256;
-
-/// Period of [`numbered`].
-pub const PERIOD: u64 = 251;
-
-/// Numbers all bytes of `buffer`. This may take seconds; a peer that ends stops it.
-///
-/// # Errors
-///
-/// A peer that has ended, and a copy that fails.
-pub fn fill_numbered(buffer: &MemoryRegion, supervisor: &dyn Supervisor) -> Result<(), Failure> {
-    let block: Vec<u8> = (0..PERIOD * 256).map(numbered).collect();
-    for (number, start) in (0..buffer.len()).step_by(block.len()).enumerate() {
-        if number % BLOCKS_PER_LOOK == BLOCKS_PER_LOOK - 1 {
-            supervisor.peer_is_there()?;
-        }
-        let length = block.len().min(buffer.len() - start);
-        buffer
-            .copy_in(start, &block[..length])
-            .explain("cannot fill a buffer")?;
-    }
-    Ok(())
-}
-
-/// Sets all bytes of `buffer` to zero.
+/// Sets all bytes of `buffer` to zero, so that the check after the next size notices missing writes.
+/// Where the numbers of each size differ (`--verify`), old bytes are noticed in any case.
 ///
 /// # Errors
 ///
 /// A copy to a GPU that fails.
-pub fn clear(buffer: &MemoryRegion) -> Result<(), Failure> {
-    buffer.fill(0).explain("cannot clear a buffer")
-}
-
-/// Checks that the bytes from `start` to `start + size` of `buffer` are numbered; `whose` names the
-/// buffer in the message.
-///
-/// # Errors
-///
-/// A byte that is not numbered, and a copy that fails.
-pub fn is_numbered(
-    buffer: &MemoryRegion,
-    whose: &str,
-    start: u64,
-    size: u64,
-) -> Result<(), Failure> {
-    let mut block = [0; 1 << 16];
-    for at in (start..start + size).step_by(block.len()) {
-        let block = &mut block[..(start + size - at).min(1 << 16) as usize];
-        buffer
-            .copy_out(at as usize, block)
-            .explain("cannot read a buffer")?;
-        for (found, offset) in block.iter().zip(at..) {
-            let expected = numbered(offset);
-            if *found != expected {
-                return Err(Failure::nic(format!(
-                    "byte {offset} of {whose} is {found:#04x}, not {expected:#04x}"
-                )));
-            }
-        }
+pub fn clear(buffer: &MemoryRegion, run: &RunOptions) -> Result<(), Failure> {
+    if run.extensions.verify {
+        return Ok(());
     }
-    Ok(())
+    buffer.fill(0).explain("cannot clear a buffer")
 }

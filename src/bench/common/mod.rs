@@ -1,5 +1,7 @@
 //! Parts that several benchmarks share.
 
+mod arrivals;
+mod atomic_model;
 pub mod atomics;
 pub mod defaults;
 mod ends;
@@ -7,6 +9,7 @@ mod initiator;
 mod list_commands;
 pub mod lists;
 pub mod memory;
+mod numbering;
 mod one_end;
 mod operands;
 #[cfg(test)]
@@ -18,9 +21,11 @@ pub mod rendezvous;
 mod target;
 mod triggered_counter;
 
+pub use arrivals::Arrivals;
 pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
+pub use numbering::{Numbering, PERIOD};
 pub use one_end::OneEnd;
 pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};

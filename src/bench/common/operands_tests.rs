@@ -1,6 +1,7 @@
-//! Compares operands with a model of the operations, written from their definition (nic.md 11.2).
+//! Compares operands with the model of the operations.
 
-use super::operands::{Operands, initial_target, is_signed, ones};
+use super::atomic_model::{Model, applied};
+use super::operands::{Operands, initial_target, ones};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 
 /// Returns all valid combinations; the comparison applies to CSWAP only.
@@ -25,111 +26,6 @@ pub(crate) fn combinations() -> Vec<Atomic> {
     found
 }
 
-/// Returns the target after `count` operations.
-pub(crate) fn target_after(atomic: Atomic, count: u64) -> u128 {
-    let mut operands = Operands::new(atomic);
-    let mut target = initial_target(atomic);
-    for _ in 0..count {
-        target = applied(atomic, target, operands.first, operands.second);
-        operands.advance();
-    }
-    target
-}
-
-fn applied(atomic: Atomic, target: u128, first: u128, second: u128) -> u128 {
-    match atomic.ty {
-        AtomicType::Float => {
-            let float = |bits: u128| f64::from(f32::from_bits(bits as u32));
-            let result = real(atomic, float(target), float(first), float(second));
-            (result as f32).to_bits().into()
-        }
-        AtomicType::Double => {
-            let double = |bits: u128| f64::from_bits(bits as u64);
-            let result = real(atomic, double(target), double(first), double(second));
-            result.to_bits().into()
-        }
-        AtomicType::FloatComplex => {
-            let parts =
-                |bits: u128| [0, 32].map(|shift| f64::from(f32::from_bits((bits >> shift) as u32)));
-            let result = complex(atomic, parts(target), parts(first), parts(second));
-            let [re, im] = result.map(|part| u128::from((part as f32).to_bits()));
-            im << 32 | re
-        }
-        AtomicType::DoubleComplex => {
-            let parts = |bits: u128| [0, 64].map(|shift| f64::from_bits((bits >> shift) as u64));
-            let result = complex(atomic, parts(target), parts(first), parts(second));
-            let [re, im] = result.map(|part| u128::from(part.to_bits()));
-            im << 64 | re
-        }
-        AtomicType::Uint128 => {
-            if second == target {
-                first
-            } else {
-                target
-            }
-        }
-        ty => {
-            let bits = 8 * ty.size() as u32;
-            let value = |bits_of: u128| {
-                if is_signed(ty) {
-                    (bits_of as i128) << (128 - bits) >> (128 - bits)
-                } else {
-                    bits_of as i128
-                }
-            };
-            let result = integer(atomic, value(target), value(first), value(second));
-            result as u128 & ones(ty)
-        }
-    }
-}
-
-fn holds<T: PartialOrd>(cswap: CswapOp, second: T, target: T) -> bool {
-    match cswap {
-        CswapOp::Eq => second == target,
-        CswapOp::Ne => second != target,
-        CswapOp::Le => second <= target,
-        CswapOp::Lt => second < target,
-        CswapOp::Ge => second >= target,
-        CswapOp::Gt => second > target,
-    }
-}
-
-fn integer(atomic: Atomic, t: i128, a: i128, b: i128) -> i128 {
-    match atomic.op {
-        AtomicOp::Min => t.min(a),
-        AtomicOp::Max => t.max(a),
-        AtomicOp::Sum => t + a,
-        AtomicOp::Lor => (t != 0 || a != 0).into(),
-        AtomicOp::Land => (t != 0 && a != 0).into(),
-        AtomicOp::Bor => t | a,
-        AtomicOp::Band => t & a,
-        AtomicOp::Lxor => ((t != 0) != (a != 0)).into(),
-        AtomicOp::Bxor => t ^ a,
-        AtomicOp::Swap => a,
-        AtomicOp::Cswap if holds(atomic.cswap, b, t) => a,
-        AtomicOp::Cswap => t,
-        AtomicOp::Axor => (t & !b) ^ a,
-    }
-}
-
-fn real(atomic: Atomic, t: f64, a: f64, b: f64) -> f64 {
-    match atomic.op {
-        AtomicOp::Min => t.min(a),
-        AtomicOp::Max => t.max(a),
-        AtomicOp::Sum => t + a,
-        AtomicOp::Cswap if !holds(atomic.cswap, b, t) => t,
-        _ => a,
-    }
-}
-
-fn complex(atomic: Atomic, t: [f64; 2], a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
-    match atomic.op {
-        AtomicOp::Sum => [t[0] + a[0], t[1] + a[1]],
-        AtomicOp::Cswap if (b == t) != (atomic.cswap == CswapOp::Eq) => t,
-        _ => a,
-    }
-}
-
 /// Returns how many consecutive operations can change the target.
 fn changes_possible(atomic: Atomic) -> u64 {
     let bits = 8 * atomic.ty.size();
@@ -142,6 +38,13 @@ fn changes_possible(atomic: Atomic) -> u64 {
         AtomicOp::Min | AtomicOp::Max if bits == 8 => 255,
         _ => 1000,
     }
+}
+
+/// Returns the target after `count` operations.
+pub(crate) fn target_after(atomic: Atomic, count: u64) -> u128 {
+    let mut model = Model::new(atomic);
+    model.apply(count);
+    model.target
 }
 
 #[test]

@@ -6,7 +6,7 @@ use cxi::{EventQueue, EventType, MemoryRegion, Prepared, ReturnCode, TransmitQue
 
 use super::Initiator;
 use crate::advice;
-use crate::bench::api::{RepeatTransaction, Transaction};
+use crate::bench::api::{RepeatTransaction, Timed, Transaction};
 use crate::error::{Context, Failure};
 use crate::measure::{Clock, WaitPolicy};
 
@@ -113,7 +113,7 @@ impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
         &mut self,
         clock: &K,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Timed, Failure> {
         let start = clock.now();
         let command = self.command.prepared();
         let issued = if LOW_LATENCY {
@@ -133,7 +133,10 @@ impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
         }
         self.events.acknowledge();
         self.command.advance(self.transmit, self.buffer)?;
-        Ok(end.saturating_sub(start))
+        Ok(Timed {
+            start,
+            latency: end.saturating_sub(start),
+        })
     }
 }
 

@@ -85,6 +85,11 @@ pub(super) struct Memory {
     start: CuPointer,
 }
 
+// SAFETY: the driver lets any thread use a context, which each call here makes current.
+unsafe impl Send for Memory {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for Memory {}
+
 impl Memory {
     /// Runs `work` with the context of the GPU as the current one of this thread.
     fn with_context(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {

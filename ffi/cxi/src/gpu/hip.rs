@@ -67,6 +67,11 @@ pub(super) struct Memory {
     start: u64,
 }
 
+// SAFETY: the runtime lets any thread use the memory of the GPU that each call here selects.
+unsafe impl Send for Memory {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for Memory {}
+
 impl Memory {
     /// Makes its GPU the current one of this thread.
     fn select(&self) -> Result<(), Error> {

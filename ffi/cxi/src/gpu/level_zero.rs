@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::Mutex;
 
 use cxi_sys::gpu::level_zero::*;
 
@@ -55,6 +56,7 @@ impl Runtime {
             api,
             context: ptr::null_mut(),
             commands: ptr::null_mut(),
+            using_commands: Mutex::new(()),
             base: ptr::null_mut(),
         };
         let context = ZeContextDesc {
@@ -110,9 +112,17 @@ pub(super) struct Memory {
     context: ZeHandle,
     /// Null before its creation and after `free`.
     commands: ZeHandle,
+    /// Held during a call with `commands`: a command list takes one thread at a time.
+    using_commands: Mutex<()>,
     /// Null before the allocation and after `free`.
     base: *mut c_void,
 }
+
+// SAFETY: the runtime lets any thread use context and memory; `using_commands` keeps two threads from
+// using the command list at the same time.
+unsafe impl Send for Memory {}
+// SAFETY: what makes it `Send` allows shared references in several threads as well.
+unsafe impl Sync for Memory {}
 
 impl Memory {
     fn at(&self, offset: usize) -> *mut c_void {
@@ -121,6 +131,7 @@ impl Memory {
 
     fn copy(&self, to: *mut c_void, from: *const c_void, len: usize) -> Result<(), Error> {
         let (none, append) = (ptr::null_mut(), self.api.zeCommandListAppendMemoryCopy);
+        let _using = self.using_commands.lock();
         // SAFETY: `read` and `write` pass a slice and a range that `DeviceMemory` checked; the
         // command list is synchronous, so they need not outlive the call.
         let result = unsafe { append(self.commands, to, from, len, none, 0, ptr::null_mut()) };
@@ -145,6 +156,7 @@ impl super::Memory for Memory {
         let fill = self.api.zeCommandListAppendMemoryFill;
         let (none, no_events) = (ptr::null_mut(), ptr::null_mut());
         let pattern = (&raw const byte).cast();
+        let _using = self.using_commands.lock();
         // SAFETY: `DeviceMemory` passes its length; the command list is synchronous, so the pattern
         // need not outlive the call.
         let result = unsafe {

@@ -160,7 +160,7 @@ impl Gpus {
 }
 
 /// One allocation of a runtime. The caller checks that ranges lie inside it.
-trait Memory {
+trait Memory: Send + Sync {
     /// Returns its address on the GPU, a multiple of [`PAGE`].
     fn address(&self) -> u64;
 

@@ -45,6 +45,8 @@ pub struct Faults {
     pub retry: Duration,
     /// Probability that a packet is late, and its delay.
     pub delay: Option<(f64, Duration)>,
+    /// Probability that one byte of the data of a packet changes.
+    pub corrupt: f64,
     pub errors: Vec<InjectedError>,
     /// When the link goes down after the device was opened, and for how long; `None` for ever.
     pub down: Option<(Duration, Option<Duration>)>,
@@ -77,6 +79,7 @@ impl Default for Settings {
                 loss: 0.0,
                 retry: Duration::from_millis(1),
                 delay: None,
+                corrupt: 0.0,
                 errors: Vec::new(),
                 down: None,
             },
@@ -91,6 +94,8 @@ pub struct LinkModel {
     /// on the time, so separate streams keep the outcome for a seed the same.
     requests: Random,
     responses: Random,
+    /// Random numbers for changed data.
+    changes: Random,
     /// When the device was opened.
     opened: u64,
     /// When the last packet will have left, in nanoseconds.
@@ -114,6 +119,7 @@ impl LinkModel {
         Some(Box::new(Self {
             requests: Random(seeds.next()),
             responses: Random(seeds.next()),
+            changes: Random(seeds.next()),
             settings,
             opened: now(),
             busy_until: 0,
@@ -141,6 +147,13 @@ impl LinkModel {
     /// due.
     pub fn send(&mut self, packet: &mut Packet) -> u64 {
         self.send_at(packet, now())
+    }
+
+    /// Returns the place of the byte that changes in the data of a packet that is sent, if one does.
+    pub fn changed_byte(&mut self, packet: &Packet) -> Option<usize> {
+        let last = packet.length.checked_sub(1)?;
+        let changes = self.changes.happens(self.settings.faults.corrupt);
+        changes.then(|| self.changes.at_most(last.into()) as usize)
     }
 
     /// Applies the model to a packet that is received: fails it while the link is down.
@@ -462,6 +475,27 @@ mod tests {
         assert_eq!(interrupted[100..], alone[100..]);
         let undeliverable = |(code, _): &(u8, u64)| u32::from(*code) == C_RC_UNDELIVERABLE;
         assert!(interrupted[50..100].iter().all(undeliverable));
+    }
+
+    #[test]
+    fn changes_bytes_of_packets_with_data_only() {
+        let changed = |corrupt, length| {
+            let mut link = link_model(|settings| {
+                settings.faults.corrupt = corrupt;
+                settings.faults.loss = 0.1;
+            });
+            [(); 400].map(|()| link.changed_byte(&put(length)))
+        };
+        assert_eq!(changed(0.0, 2048), [None; 400]);
+        assert_eq!(changed(1.0, 0), [None; 400]);
+        assert_eq!(changed(1.0, 1), [Some(0); 400]);
+        let places = changed(0.5, 8);
+        assert_eq!(changed(0.5, 8), places);
+        assert!((150..250).contains(&places.iter().flatten().count()));
+        for place in 0..8 {
+            assert!(places.contains(&Some(place)), "{place}");
+        }
+        assert!(places.iter().flatten().all(|place| *place < 8));
     }
 
     #[test]

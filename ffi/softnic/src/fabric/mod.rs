@@ -471,6 +471,12 @@ impl Wire for Fabric {
             Some(link) => {
                 let mut packet = *packet;
                 let due = link.send(&mut packet);
+                if let Some(place) = link.changed_byte(&packet) {
+                    let cell = remote.port.cell_payload(remote.lane, remote.head);
+                    // SAFETY: the place is within the payload, which is in the cell unless it is
+                    // inline; the cell belongs to this NIC until it is published.
+                    unsafe { change_byte(&mut packet, cell, place) };
+                }
                 let place = remote.port.cell_due(remote.lane, remote.head);
                 place.store(due, Ordering::Relaxed);
                 let mut words = packet.to_words();
@@ -602,6 +608,24 @@ impl Wire for Fabric {
             wake(&remote.port);
         }
     }
+}
+
+/// Inverts the byte at `place` of the payload, which is in `packet` if it is inline, or else in `cell`.
+///
+/// # Safety
+/// Unless the payload is inline, the byte at `place` of `cell` is valid, and nothing else accesses it.
+#[cold]
+unsafe fn change_byte(packet: &mut Packet, cell: *mut u8, place: usize) {
+    if packet.inline {
+        packet.tail[place / 8] ^= 0xff << (place % 8 * 8);
+        return;
+    }
+    // SAFETY: the caller guarantees that the place is within the cell.
+    let byte = unsafe { cell.add(place) };
+    // SAFETY: the caller guarantees a valid byte that nothing else accesses.
+    let inverted = unsafe { !byte.read() };
+    // SAFETY: the caller guarantees a valid byte; the load before has ended.
+    unsafe { byte.write(inverted) };
 }
 
 /// Returns the lane of `port` that `instance` owns, or a free one.

@@ -10,6 +10,7 @@
 //! | `loss=0.01` | probability that a packet is lost |
 //! | `retry=1ms` | time after which a lost packet is sent again |
 //! | `delay=0.01:50us` | probability that a packet is late, and its delay |
+//! | `corrupt=0.01` | probability that one byte of the data of a packet changes |
 //! | `error=PT_DISABLED@100` | the 100th operation fails with this return code, a name or a number |
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
@@ -44,7 +45,7 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
         (
             "CXIDIAG_FAULTS",
             faults,
-            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE or its number",
+            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, corrupt=PROBABILITY, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE or its number",
             fault_item,
         ),
     ] {
@@ -85,6 +86,7 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
             let (chance, late) = value.split_once(':')?;
             faults.delay = Some((probability(chance)?, time(late)?));
         }
+        "corrupt" => faults.corrupt = probability(value)?,
         "error" => faults.errors.push(error(value)?),
         "down" => {
             faults.down = Some(match value.split_once(':') {
@@ -168,14 +170,14 @@ mod tests {
     fn reads_every_item() {
         let found = settings(
             "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
+            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
         )
         .unwrap();
         assert_eq!(found.latency, Duration::from_micros(2));
         assert_eq!(found.jitter, Duration::from_nanos(500));
         assert_eq!(found.bandwidth, Some(25.5e9));
         let faults = found.faults;
-        assert_eq!((faults.seed, faults.loss), (7, 0.01));
+        assert_eq!((faults.seed, faults.loss, faults.corrupt), (7, 0.01, 0.75));
         assert_eq!(faults.retry, Duration::from_millis(5));
         assert_eq!(faults.delay, Some((0.25, Duration::from_micros(50))));
         let down = (
@@ -228,6 +230,9 @@ mod tests {
             "seed=",
             "delay=0.1",
             "delay=1us:0.1",
+            "corrupt=",
+            "corrupt=1.5",
+            "corrupt=@5",
             "error=NO_SPACE",
             "error=NO_SPACE@0",
             "error=OK@1",

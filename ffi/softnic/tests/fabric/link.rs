@@ -61,6 +61,29 @@ fn injects_return_code_into_numbered_operation() {
     }
 }
 
+/// The payload of the short put is in the header of its packet.
+#[test]
+fn inverts_one_byte_of_each_packet_with_data() {
+    alone!();
+    set("CXIDIAG_FAULTS", "corrupt=1");
+    let (mut rig, source, sink) = Rig::with_target();
+    source.pages.fill(0x5a);
+    for length in [8, 2048, 4096] {
+        sink.pages.fill(0);
+        let put = rig.dma_put(&source, 0, length as u32, |_| {});
+        assert_eq!(rig.code(&put), C_RC_OK);
+        let byte = |at| {
+            sink.pages
+                .byte(at)
+                .load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let inverted = (0..length).filter(|at| byte(*at) == !0x5a).count();
+        let others = (0..length).filter(|at| byte(*at) == 0x5a).count();
+        assert_eq!(inverted, length.div_ceil(2048), "{length} bytes");
+        assert_eq!(inverted + others, length);
+    }
+}
+
 /// Packets under way take no cells: the queue is empty long before the first packet arrives.
 #[test]
 fn long_latency_does_not_block_sender() {
