@@ -321,11 +321,14 @@ impl RunOptions {
     }
 
     /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
-    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3).
+    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3). A switch acknowledges
+    /// them before they are at the target (nic.md 3.11): too early for a check of the target's data or
+    /// count.
     pub fn hrp(&self) -> Setting {
         let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
         let fits = self.min_size <= MAX_HRP_SIZE;
-        let excluded = !self.restricted().is_on() || fetching || !fits;
+        let looks_at_target = self.extensions.verify || self.extensions.both_ends;
+        let excluded = !self.restricted().is_on() || fetching || !fits || looks_at_target;
         if self.use_hrp && excluded {
             return Setting::NotApplicable;
         }
@@ -438,6 +441,8 @@ mod tests {
             ("write-bw", &["-s", "2048:4096"], Enabled),
             ("write-bw", &["-s", "2049"], NotApplicable),
             ("write-bw", &["-s", "8", "--unrestricted"], NotApplicable),
+            ("write-bw", &["-s", "8", "--verify"], NotApplicable),
+            ("write-bw", &["-s", "8", "--both-ends"], NotApplicable),
             ("write-bw", &["-s", "2049", "--no-hrp"], Disabled),
             ("atomic-bw", &[], Enabled),
             ("atomic-bw", &["--fetching"], NotApplicable),

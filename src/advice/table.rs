@@ -35,6 +35,8 @@ pub enum Situation {
     NoSuchGpu,
     /// The NIC cannot reach the memory of the GPU.
     NoPeerToPeer,
+    /// The service allows no High Rate Puts.
+    NoHighRatePuts,
     /// The link of the NIC is down.
     LinkDown,
     /// The service is disabled.
@@ -98,6 +100,7 @@ impl fmt::Display for Situation {
             NoGpu => "no GPU",
             NoSuchGpu => "no GPU of this number",
             NoPeerToPeer => "the NIC cannot map the memory of a GPU",
+            NoHighRatePuts => "no High Rate Puts",
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",
@@ -286,7 +289,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Code(&["HRP_CONFIG_ERROR", "HRP_RSP_ERROR"]),
         "the fabric refuses HRP",
-        "ask the fabric administrator to enable HRP",
+        "use --no-hrp, or ask the fabric administrator to enable HRP",
     ),
     row(
         Code(&["PKTBUF_ERROR"]),
@@ -447,6 +450,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(NoPeerToPeer),
         "the peer-to-peer module of the GPU is not loaded, its driver exports no dma-buf, or IOMMU or ACS blocks traffic between GPU and NIC",
         "load the module of the vendor (nvidia-peermem, amdgpu), or use a driver and runtime that export dma-bufs",
+    ),
+    row(
+        Found(NoHighRatePuts),
+        "the service or the QoS profile of the driver does not allow High Rate Puts",
+        "use --no-hrp, or choose another service with --svc-id",
     ),
     row(
         Found(LinkDown),

@@ -198,8 +198,10 @@ mod tests {
             let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
+                Bench::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
                 Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                Bench::check(&server, &plan.run, size, &Alone).unwrap();
+                let checked = Bench::check(&server, &plan.run, size, &Alone);
+                assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();
             lists.select_profile(2048).unwrap();

@@ -9,7 +9,7 @@ use cxi::{
 
 use super::operation::NotIssued;
 use super::{Ends, Initiator, ListCommand, Numbering, TriggeredCounter, memory};
-use crate::advice::{self, Explain};
+use crate::advice::{self, Situation};
 use crate::bench::api::{Lists, Peer, RepeatLists, Step};
 use crate::endpoint::Endpoint;
 use crate::error::{Context, Failure};
@@ -41,6 +41,17 @@ pub struct ListInitiator {
     completed: TriggeredCounter,
     words: Words,
     high_rate: Option<HighRate>,
+}
+
+/// Returns the failure of a profile of high-rate puts that cannot be allocated.
+fn no_high_rate(error: cxi::Error) -> Failure {
+    let errno = error.errno();
+    let failure = advice::explained(error, "cannot allocate a profile of High Rate Puts");
+    if errno == libc::EINVAL {
+        failure.with_hint(advice::hint(Situation::NoHighRatePuts))
+    } else {
+        failure
+    }
 }
 
 /// The profile of high-rate puts.
@@ -84,7 +95,7 @@ impl ListInitiator {
         let vni = endpoint.domain().vni();
         let profile =
             CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP)
-                .explain("cannot allocate a communication profile of High Rate Puts")?;
+                .map_err(no_high_rate)?;
         self.high_rate = Some(HighRate {
             profile,
             is_selected: false,
