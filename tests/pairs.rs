@@ -252,6 +252,15 @@ fn failure_of_one_thread_ends_the_run() {
 }
 
 #[test]
+fn counts_arrivals_of_each_size_by_itself() {
+    let run = document("write-bw", "-n 3 -l 5 -s 8:32 --both-ends");
+    for result in 0..3 {
+        let path = format!("/results/{result}/bandwidth/peer_view/arrived");
+        assert_eq!(number(&run, &path), 15);
+    }
+}
+
+#[test]
 fn shows_both_ends_of_each_size_on_both_sides() {
     let texts = Fabric::new().pair("read-bw", "-n 3 -l 5 -s 8:16 --both-ends");
     for (text, sides) in texts
