@@ -44,10 +44,14 @@ impl Extensions {
     /// The first option that is invalid.
     pub fn checked(self) -> Result<Self, Invalid> {
         if !(1..=MAX_PAIRS).contains(&self.pairs) {
-            return Err(invalid("pairs", self.pairs, format!("1 to {MAX_PAIRS}")));
+            return Err(invalid(
+                "pairs",
+                self.pairs,
+                format!("expected 1 to {MAX_PAIRS}"),
+            ));
         }
         if !(1..=self.pairs).contains(&self.threads) {
-            let allowed = format!("1 to the number of pairs, {}", self.pairs);
+            let allowed = format!("expected 1 to the number of pairs, {}", self.pairs);
             return Err(invalid("threads", self.threads, allowed));
         }
         Ok(self)
@@ -67,14 +71,14 @@ pub struct Extension {
 /// All of them.
 pub static EXTENSIONS: &[Extension] = &[
     Extension {
-        name: "pairs",
-        value: |of| number(of.pairs),
-        set: |of, value| value.parse().map(|pairs| of.pairs = pairs).ok(),
-    },
-    Extension {
         name: "threads",
         value: |of| number(of.threads),
         set: |of, value| value.parse().map(|threads| of.threads = threads).ok(),
+    },
+    Extension {
+        name: "pairs",
+        value: |of| number(of.pairs),
+        set: |of, value| value.parse().map(|pairs| of.pairs = pairs).ok(),
     },
     Extension {
         name: "reverse",
@@ -172,7 +176,7 @@ mod tests {
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
-        let word = "pairs:4,threads:2,reverse,both-ends,verify,rate:500000000B/s";
+        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
@@ -201,7 +205,7 @@ mod tests {
             first_unknown(&SOME, "pairs,threads,verify"),
             Some("reverse")
         );
-        assert_eq!(first_unknown(&SOME, ""), Some("pairs"));
+        assert_eq!(first_unknown(&SOME, ""), Some("threads"));
         assert_eq!(first_unknown(&Extensions::NONE, ""), None);
     }
 

@@ -208,11 +208,11 @@ impl RunOptions {
             ));
         }
         match self.lists {
-            None if pairs > 1 => Err(invalid("pairs", pairs, "1 in a latency tool")),
+            None if pairs > 1 => Err(invalid("pairs", pairs, "expected 1 in a latency tool")),
             _ if pairs > 1 && self.rdzv => Err(invalid(
                 "pairs",
                 pairs,
-                "1 with --rdzv: all rendezvous messages of a process share one portals table entry",
+                "expected 1 with --rdzv: all rendezvous messages of a process share one portals table entry",
             )),
             None if reverse => Err(invalid("reverse", "on", "only in a bandwidth tool")),
             Some(lists) if reverse && lists.bidirectional => Err(invalid(
@@ -233,6 +233,13 @@ impl RunOptions {
     /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
         size.saturating_mul(self.operations())
+    }
+
+    /// Returns the time from the intended start of a list to that of the next one of any pair, in
+    /// nanoseconds, if there is a rate.
+    pub fn list_interval(&self, size: u64) -> Option<u64> {
+        let period = self.period(size)?.nanoseconds();
+        Some(period / u64::from(self.extensions.pairs))
     }
 
     /// Returns the time from the intended start of an iteration to that of the next one, of the same

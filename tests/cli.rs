@@ -226,6 +226,11 @@ fn accepts_abbreviations_of_the_legacy_tools() {
         let output = cxidiag(&format!("{tool} h {abbreviation}"));
         assert_usage_error(&output, &format!("cxidiag {tool}"), &["'x'", long]);
     }
+    for abbreviation in ["--v", "--ve", "--ver"] {
+        let output = cxidiag(&format!("write-bw {abbreviation}"));
+        assert_success(&output);
+        assert!(stdout(&output).contains("version"), "{abbreviation}");
+    }
 }
 
 #[test]

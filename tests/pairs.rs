@@ -160,9 +160,13 @@ fn refuses_invalid_combinations() {
         (
             "write-bw",
             "-P 2 --threads 3",
-            "'3' for --threads: 1 to the number of pairs, 2",
+            "'3' for --threads: expected 1 to the number of pairs, 2",
         ),
-        ("send-bw", "-P 2 -R", "'2' for --pairs: 1 with --rdzv"),
+        (
+            "send-bw",
+            "-P 2 -R",
+            "'2' for --pairs: expected 1 with --rdzv",
+        ),
         (
             "write-bw",
             "--reverse -b",
@@ -274,6 +278,29 @@ fn shows_both_ends_of_each_size_on_both_sides() {
             .collect();
         let expected = ["8", "16"].map(|size| sides.map(|side| vec![size, side]));
         assert_eq!(words, expected.concat(), "{text}");
+    }
+}
+
+/// A server with `--persist` shows of each client what belongs to it.
+#[test]
+fn server_forgets_the_client_before() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("write-bw", "-d soft0 --persist");
+    let options = "-d soft1 -n 2 -l 4";
+    let mut text = String::new();
+    for more in ["-P 2 --verify --both-ends", "-s 8"] {
+        let output = fabric.client("write-bw", &server, &format!("{options} {more}"));
+        assert_measured(&output);
+        let mut line = server.next_line();
+        while !line.starts_with("Listening") {
+            text += &line;
+            line = server.next_line();
+        }
+    }
+    server.kill();
+    assert_eq!(text.matches("BW[MB/s]  PktRate").count(), 2, "{text}");
+    for block in ["Verified: ", "Slowest pair", "CPU[%]"] {
+        assert_eq!(text.matches(block).count(), 1, "{block}: {text}");
     }
 }
 

@@ -257,12 +257,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
             &[libc::ENOMEM],
         ),
         "the GPU does not have enough free memory",
-        "use a smaller --size (for bandwidth tools also --list-size or --buf-sz), or another GPU",
+        "use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs), or another GPU",
     ),
     row(
         Call(&["mmap"], &[libc::ENOMEM]),
         "not enough memory, or not enough huge pages",
-        "use a smaller --size (for bandwidth tools also --list-size or --buf-sz), and check 'ulimit -v'",
+        "use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs), and check 'ulimit -v'",
     ),
     row(
         Call(&[], &[libc::ENOMEM]),
@@ -412,7 +412,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoHugePages),
         "huge pages must be reserved beforehand: there are too few, they are in use, or the control group limits them",
-        "as root, write a larger number to the file named and read it back (fragmented memory may prevent it), or use a smaller --size (for bandwidth tools also --list-size or --buf-sz)",
+        "as root, write a larger number to the file named and read it back (fragmented memory may prevent it), or use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs)",
     ),
     row(
         Found(NoSuchHugePages),
@@ -422,7 +422,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoMemory),
         "buffers are pinned: they must fit into the free memory, that of the NUMA node of --cpu and the limit of the control group",
-        "use a smaller --size (for bandwidth tools also --list-size or --buf-sz)",
+        "use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs)",
     ),
     row(
         Found(CpuForbidden),

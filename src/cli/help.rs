@@ -37,8 +37,8 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     let mut remarks = Vec::new();
     if tool.measures_bandwidth() {
         remarks.push(
-            "A list counts when the peer's NIC has acknowledged it. The time of a side ends\n\
-             with its last list or reply; the final barrier is not counted.",
+            "A list counts when it is complete. The time of a side ends with its last list or\n\
+             reply; the final barrier is not counted.",
         );
     }
     remarks.push("The client's options apply to both sides.");

@@ -148,17 +148,26 @@ fn command(tool: &Tool) -> Command {
         .infer_long_args(true)
         .args_override_self(true)
         .version(tool.wire_version)
-        .args(options::of(tool).map(|option| argument(option).aliases(abbreviations(option, tool))))
+        .args(options::of(tool).map(|option| {
+            let argument = argument(option);
+            if option.legacy {
+                argument.aliases(abbreviations(option.long, tool))
+            } else {
+                argument
+            }
+        }))
         .arg(
             Arg::new("help")
                 .short('h')
                 .long("help")
+                .aliases(abbreviations("help", tool))
                 .action(ArgAction::Help),
         )
         .arg(
             Arg::new("version")
                 .short('V')
                 .long("version")
+                .aliases(abbreviations("version", tool))
                 .action(ArgAction::Version),
         )
         .arg(
@@ -190,22 +199,22 @@ fn argument(option: &'static OptionDef) -> Arg {
     }
 }
 
-/// Returns the abbreviations that the legacy tool accepts for an option. As aliases they take
+/// Returns the abbreviations that the legacy tool accepts for its option `long`. As aliases they take
 /// precedence over clap's inference among all options.
-fn abbreviations(option: &OptionDef, tool: &Tool) -> Vec<&'static str> {
-    if !option.legacy {
-        return Vec::new();
-    }
-    let others: Vec<&str> = options::of(tool)
-        .filter(|option| option.legacy)
-        .map(|option| option.long)
-        .chain(["help", "version"])
-        .filter(|long| *long != option.long)
+fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
+    let others: Vec<&str> = legacy_options(tool)
+        .filter(|other| *other != long)
         .collect();
-    (1..option.long.len())
-        .map(|length| &option.long[..length])
+    (1..long.len())
+        .map(|length| &long[..length])
         .filter(|start| !others.iter().any(|other| other.starts_with(start)))
         .collect()
+}
+
+/// Returns the long options of the legacy tool.
+fn legacy_options(tool: &Tool) -> impl Iterator<Item = &'static str> {
+    let own = options::of(tool).filter(|option| option.legacy);
+    own.map(|option| option.long).chain(["help", "version"])
 }
 
 fn host(address: &OsStr) -> Result<String, Failure> {

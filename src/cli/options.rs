@@ -623,7 +623,8 @@ pub static OPTIONS: [OptionDef; 51] = [
         help: |_| "The server issues the operations, not the client".into(),
         manual: |_| {
             "Let the server issue the operations, with the client as their target. Both sides print \
-             the results as usual. The peer must be cxidiag. Not with `--bidirectional`."
+             the server's operations. The peer must be cxidiag. Not with `--bidirectional` or \
+             `--interval`: the client does not see the operations while they are measured."
         },
         set: |typed, _| {
             typed.run.extensions.reverse = true;
@@ -643,7 +644,9 @@ pub static OPTIONS: [OptionDef; 51] = [
             "Show, in one table after the results, what each side has seen itself: operations issued \
              and arrived, time, bandwidths in both directions, and the CPU time of its first measuring \
              thread. Arrived operations are counted by the NIC of the target, in `send-bw` by its \
-             software. The peer must be cxidiag."
+             software. They are operations, not bytes that flow in or out: a read that arrives sends its \
+             data back. High Rate Puts are off: they are acknowledged before they arrive. The peer must \
+             be cxidiag."
         },
         set: |typed, _| {
             typed.run.extensions.both_ends = true;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::columns::{COLUMNS, Column};
 use super::outcome::{Extent, Outcome, SizeResult, Status};
@@ -290,11 +290,26 @@ fn differing_options(base: &Outcome, new: &Outcome) -> Vec<String> {
     let (Value::Object(base), Value::Object(new)) = (base, new) else {
         return Vec::new();
     };
-    base.iter()
-        .filter(|(name, _)| !INDIFFERENT.contains(&name.as_str()))
-        .filter_map(|(name, before)| {
-            let after = new.get(name)?;
-            (before != after).then(|| format!("{name}: {before} in base, {after} in new"))
-        })
-        .collect()
+    let mut lines = Vec::new();
+    for (name, before) in &base {
+        let Some(after) = new.get(name).filter(|after| *after != before) else {
+            continue;
+        };
+        match (before, after) {
+            _ if INDIFFERENT.contains(&name.as_str()) => {}
+            (Value::Object(before), Value::Object(after)) => {
+                lines.extend(differing_fields(before, after));
+            }
+            _ => lines.push(format!("{name}: {before} in base, {after} in new")),
+        }
+    }
+    lines
+}
+
+fn differing_fields(base: &Map<String, Value>, new: &Map<String, Value>) -> Vec<String> {
+    let fields = base.iter().filter_map(|(name, before)| {
+        let after = new.get(name).filter(|after| *after != before)?;
+        Some(format!("{name}: {before} in base, {after} in new"))
+    });
+    fields.collect()
 }

@@ -183,8 +183,8 @@ pub fn both_ends(
         "Issued",
         "Arrived",
         "Time[s]",
-        "Out[MB/s]",
-        "In[MB/s]",
+        "Issued[MB/s]",
+        "Arrived[MB/s]",
         "CPU[%]",
     ];
     let names = match side {

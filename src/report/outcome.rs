@@ -180,7 +180,8 @@ pub struct Options {
     pub restricted: Option<bool>,
     /// Whether Immediate Data Commands are used: no --no-idc.
     pub idc: Option<bool>,
-    /// Whether High Rate Puts are used for sizes of up to 2048 bytes: no --no-hrp.
+    /// Whether High Rate Puts are used for sizes of up to 2048 bytes: no --no-hrp, --verify or
+    /// --both-ends, and nothing else that excludes them.
     pub hrp: Option<bool>,
     /// Whether commands are issued through the low-latency path: no --no-ll.
     pub low_latency: Option<bool>,

@@ -76,6 +76,8 @@ pub struct MeasuredBandwidth {
     pub count: Option<u64>,
     /// Whether the peer's part of a bidirectional run is missing.
     pub one_sided: bool,
+    /// Whether only the peer issues operations.
+    pub is_measured_by_peer: bool,
 }
 
 impl MeasuredBandwidth {
@@ -198,6 +200,11 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn met(&mut self, summary: &Summary, server: std::net::SocketAddr) -> Result<(), Failure> {
+        // A server has one client after another.
+        self.outcome.results.clear();
+        self.verified_sizes = 0;
+        self.verified_bytes = None;
+        self.kept = None;
         let address = |nic, pid| FabricAddress { nic, pid };
         self.outcome.addresses = Some(Addresses {
             local: address(summary.own.address.nic, summary.own.address.pid),
@@ -440,7 +447,7 @@ impl Reporter {
     /// ignored, because the failure is more important.
     pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
         self.hide_progress();
-        let is_something = measured.sides[0].count > 0;
+        let is_something = measured.count.unwrap_or(measured.sides[0].count) > 0;
         let sampled = self.end_intervals(measured.sides[0].count);
         if is_something && !self.has(measured.size) {
             self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
@@ -451,7 +458,9 @@ impl Reporter {
             Ok(())
         };
         let remark = if is_something && measured.one_sided {
-            " (last line: this side's sends alone)"
+            " (the last size: operations of this side alone)"
+        } else if measured.is_measured_by_peer && !is_something {
+            " (the server has issued the operations and counts them)"
         } else {
             ""
         };

@@ -94,7 +94,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         } else {
             " (latency from intended start)"
         };
-        block.line("Rate", format_args!("{rate}{from}"))?;
+        block.line("Rate", format_args!("{rate}{from}{}", schedule(run)))?;
     }
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching {
@@ -188,6 +188,21 @@ fn direction_and_buffers(
     let buffer = format_args!("{} ({used} used)", lists.max_buffer);
     block.line("Max RDMA Buf", buffer)?;
     block.line("RDMA Buf Align", lists.alignment)
+}
+
+/// Returns how a bandwidth tool keeps a rate: it issues whole lists.
+fn schedule(run: &RunOptions) -> String {
+    let Some(lists) = run.lists else {
+        return String::new();
+    };
+    let list = lists.list_size;
+    // In a range, the time depends on the size if the rate is one of bytes.
+    match run.list_interval(run.min_size) {
+        Some(ns) if run.list_interval(run.max_size) == Some(ns) => {
+            format!(" (a list of {list} every {:.3} ms)", ns as f64 / 1e6)
+        }
+        _ => format!(" (in lists of {list})"),
+    }
 }
 
 /// Writes the options that the legacy tools lack, if they are in use.

@@ -249,6 +249,7 @@ impl BandwidthResults {
             rates: Rates::of(size, sides, doubled),
             pairs: pairs.collect(),
             views: self.views,
+            is_measured_by_peer: !self.part.issues() && self.side == Side::Client,
             // A client whose server issues the operations shows the server's.
             count: match self.side {
                 _ if self.part.issues() => Some(sides[0].count),
