@@ -337,19 +337,19 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
 
     #[test]
     fn prints_rates_that_were_not_reached() {
-        let kept = |late, elapsed_ns| Kept {
+        let kept = |late, per_second| Kept {
             starts: 101,
             late,
-            intervals: 100,
-            elapsed_ns,
+            per_second: Some(per_second),
         };
         let of = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
         let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
         let results = [
-            of(8, fast, kept(100, 250_000)),
-            of(16, fast, kept(3, 100_500)),
+            of(8, fast, kept(100, 400_000.0)),
+            of(16, fast, kept(3, 995_000.0)),
+            of(64, fast, kept(0, 980_000.0)),
             recorded(32, [2_000]),
-            of(8, slow, kept(50, 250_000_000_000)),
+            of(8, slow, kept(50, 0.4)),
         ];
         let text = written(|out| missed_rates(out, &results));
         let expected = "\
