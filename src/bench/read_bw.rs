@@ -3,7 +3,7 @@
 //! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data in
 //! its buffer. The target's NIC raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
     Direction, Ends, Entry, Numbering, Reports, RestrictedDma, Target, UnrestrictedDma, defaults,
@@ -96,13 +96,16 @@ impl Benchmark for Bench {
         resources: &Ends,
         run: &RunOptions,
         size: u64,
+        issued: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let Some(lists) = &resources.initiator else {
-            return Ok(0);
-        };
-        let buffer = &lists.initiator.buffer;
-        lists::check(buffer, "the initiator's buffer", run, size, supervisor)
+        match &resources.initiator {
+            Some(lists) if issued.own > 0 => {
+                let buffer = &lists.initiator.buffer;
+                lists::check(buffer, "the initiator's buffer", run, size, supervisor)
+            }
+            _ => Ok(0),
+        }
     }
 
     fn close(resources: Ends) -> Result<(), Failure> {

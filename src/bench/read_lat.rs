@@ -5,7 +5,7 @@
 
 use cxi::EventType;
 
-use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
     Completion, Direction, Entry, Initiator, NotIssued, Numbering, OneEnd, Reports, Target,
     defaults, measure,
@@ -100,6 +100,7 @@ impl Benchmark for Bench {
         resources: &OneEnd,
         run: &RunOptions,
         size: u64,
+        _: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         match resources {
@@ -155,7 +156,7 @@ impl OneSidedLatency for Bench {
 mod tests {
     use super::*;
     use crate::bench::common::memory;
-    use crate::bench::testing::{Alone, Times, both_ends, endpoint, plan};
+    use crate::bench::testing::{Alone, ISSUED, Times, both_ends, endpoint, plan};
 
     /// Each byte arrives at its offset, and no other byte changes.
     #[test]
@@ -175,10 +176,10 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    Bench::check(&client, &plan.run, size, &Alone).unwrap(),
+                    Bench::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
                     size
                 );
-                Bench::check(&client, &plan.run, size + 1, &Alone).unwrap_err();
+                Bench::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
             }
             Bench::close(client).unwrap();
             Bench::close(server).unwrap();

@@ -5,7 +5,7 @@
 
 use cxi::{EventType, idc_put_words};
 
-use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
     Completion, Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, OneEnd, PutKind,
     Reports, Target, defaults, measure,
@@ -98,6 +98,7 @@ impl Benchmark for Bench {
         resources: &OneEnd,
         run: &RunOptions,
         size: u64,
+        _: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         match resources {
