@@ -73,7 +73,7 @@ impl Benchmark for Bench {
             Self::part(run, side),
             || ListInitiator::new(endpoint, peer, buffer, list_size, WORDS),
             || {
-                let target = Target::for_lists(endpoint, peer, run, buffer, &[], ENTRY)?;
+                let target = Target::for_lists(endpoint, peer, run, buffer, &[], entry(run))?;
                 Numbering::of(run, run.min_size).fill_all(&target.buffer, peer.supervisor)?;
                 Ok(target)
             },
@@ -113,15 +113,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The target's list entry: accepts reads and raises no events.
-const ENTRY: Entry = Entry {
-    put: false,
-    get: true,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the target's list entry: it accepts reads and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: false,
+        get: true,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;

@@ -74,7 +74,7 @@ impl Benchmark for Bench {
         Ok(match side {
             Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer, buffer)?),
             Side::Server => {
-                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
+                let target = Target::new(endpoint, peer.portal, buffer, &[], entry(run))?;
                 let numbering = Numbering::of(run, run.min_size);
                 numbering.fill_all(&target.buffer, peer.supervisor)?;
                 OneEnd::Target(target)
@@ -117,15 +117,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's list entry: accepts reads and raises no events.
-const ENTRY: Entry = Entry {
-    put: false,
-    get: true,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the server's list entry: it accepts reads and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: false,
+        get: true,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 impl OneSidedLatency for Bench {
     fn measure<R: RepeatTransaction>(

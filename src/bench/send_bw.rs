@@ -145,7 +145,7 @@ impl Benchmark for Bench {
                 .rdzv
                 .then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
-            relaxed: !run.rdzv,
+            relaxed: run.relaxes_writes(),
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;

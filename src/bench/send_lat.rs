@@ -262,7 +262,7 @@ impl Receiver {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
             reports: Reports::Events,
-            relaxed: !run.rdzv,
+            relaxed: run.relaxes_writes(),
             buffer_id: ORDINARY,
         };
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;

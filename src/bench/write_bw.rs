@@ -73,7 +73,7 @@ impl Benchmark for Bench {
         Ends::set_up(
             Self::part(run, side),
             || initiator(endpoint, peer, run),
-            || Target::for_lists(endpoint, peer, run, Buffer::full(run), &[], ENTRY),
+            || Target::for_lists(endpoint, peer, run, Buffer::full(run), &[], entry(run)),
         )
     }
 
@@ -109,15 +109,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The target's list entry: accepts writes and raises no events.
-const ENTRY: Entry = Entry {
-    put: true,
-    get: false,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the target's list entry: it accepts writes and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: true,
+        get: false,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 fn initiator(
     endpoint: &Endpoint,

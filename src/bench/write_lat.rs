@@ -75,7 +75,7 @@ impl Benchmark for Bench {
                 peer.portal,
                 Buffer::full(run),
                 &[],
-                ENTRY,
+                entry(run),
             )?),
         })
     }
@@ -115,15 +115,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's list entry: accepts writes and raises no events.
-const ENTRY: Entry = Entry {
-    put: true,
-    get: false,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the server's list entry: it accepts writes and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: true,
+        get: false,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
     let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;

@@ -44,7 +44,7 @@ pub fn target(
         get: atomic.fetching,
         matching,
         reports: Reports::Nothing,
-        relaxed: true,
+        relaxed: run.relaxes_writes(),
         buffer_id: 0,
     };
     let mut element = [0; ELEMENT as usize];
