@@ -106,7 +106,7 @@ impl Benchmark for Bench {
         match resources {
             OneEnd::Initiator(initiator) => {
                 let (numbering, buffer) = (Numbering::of(run, size), &initiator.buffer);
-                numbering.check(buffer, "the client's buffer", 0, size, supervisor)
+                numbering.check(buffer, "the client's buffer", [0], size, supervisor)
             }
             OneEnd::Target(_) => Ok(0),
         }

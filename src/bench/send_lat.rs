@@ -164,7 +164,7 @@ impl Benchmark for Bench {
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
-        let checked = numbering.check(buffer, "the receiving buffer", 0, size, supervisor)?;
+        let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
         memory::clear(buffer, run)?;
         Ok(checked)
     }

@@ -105,7 +105,7 @@ impl Benchmark for Bench {
             OneEnd::Initiator(_) => Ok(0),
             OneEnd::Target(target) => {
                 let numbering = Numbering::of(run, size);
-                numbering.check(&target.buffer, "the target buffer", 0, size, supervisor)
+                numbering.check(&target.buffer, "the target buffer", [0], size, supervisor)
             }
         }
     }
