@@ -36,7 +36,7 @@ fn checks_each_size_in_each_tool() {
             let last = text.lines().last();
             assert_eq!(
                 last,
-                Some("Verified: 11 sizes, all bytes as sent"),
+                Some("Verified: 11 sizes, data of the last operations correct"),
                 "{tool}: {text}"
             );
         }

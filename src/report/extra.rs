@@ -37,7 +37,7 @@ fn per_second(operations: f64) -> String {
     format!("{operations:.decimals$}")
 }
 
-/// Writes of how many sizes the data was checked, if of any.
+/// Writes of how many sizes the data of the last operations was checked, if of any.
 ///
 /// # Errors
 ///
@@ -45,8 +45,11 @@ fn per_second(operations: f64) -> String {
 pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
     match sizes {
         0 => Ok(()),
-        1 => writeln!(out, "Verified: 1 size, all bytes as sent"),
-        _ => writeln!(out, "Verified: {sizes} sizes, all bytes as sent"),
+        1 => writeln!(out, "Verified: 1 size, data of the last operations correct"),
+        _ => writeln!(
+            out,
+            "Verified: {sizes} sizes, data of the last operations correct"
+        ),
     }?;
     out.flush()
 }
@@ -364,8 +367,8 @@ Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
         let texts = [0, 1, 3].map(|sizes| written(|out| verified(out, sizes)));
         let expected = [
             "",
-            "Verified: 1 size, all bytes as sent\n",
-            "Verified: 3 sizes, all bytes as sent\n",
+            "Verified: 1 size, data of the last operations correct\n",
+            "Verified: 3 sizes, data of the last operations correct\n",
         ];
         assert_eq!(texts, expected);
     }

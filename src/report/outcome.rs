@@ -376,7 +376,7 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
-    /// --verify: number of bytes that both sides have compared with what was sent after the size; null
+    /// --verify: number of bytes of the last operations that both sides have checked after the size; null
     /// without, and in a partial result.
     pub verified_bytes: Option<u64>,
     /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
