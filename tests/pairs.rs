@@ -192,6 +192,9 @@ fn server_issues_in_reverse() {
             assert!(row.is_some(), "{tool}: {text}");
             assert!(text.contains("\nReverse"), "{tool}: {text}");
         }
+        // Only a server sees that its peer waits; here the client answers.
+        let run = document(tool, "-D 1 -l 5 -P 2 --reverse");
+        assert!(number(&run, "/results/0/count") > 0, "{tool}");
         let run = document(tool, "-n 3 -l 5 --reverse");
         assert_eq!(number(&run, "/results/0/count"), 15, "{tool}");
         assert_eq!(
@@ -221,6 +224,39 @@ fn each_side_shows_what_it_has_seen() {
             let seen = (view("own_view"), view("peer_view"));
             assert_eq!(seen, (client, server), "{tool} {options}");
         }
+    }
+}
+
+/// A duration may end in the middle of an iteration, which is then completed.
+#[test]
+fn all_issued_operations_arrive_in_timed_runs() {
+    for tool in bandwidth_tools() {
+        let run = document(tool, "-D 1 -l 5 -b -P 2 --both-ends");
+        let view = |path: &str| number(&run, &format!("/results/0/bandwidth/{path}"));
+        let sent = [view("own_view/issued"), view("peer_view/issued")];
+        let arrived = [view("peer_view/arrived"), view("own_view/arrived")];
+        assert_eq!(sent, arrived, "{tool}");
+    }
+}
+
+/// The second of two threads meets a fault; the first one measures for a minute otherwise.
+#[test]
+fn failure_of_one_thread_ends_the_run() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command(
+        "write-bw --loopback -d soft0 -P 2 --threads 2 -l 16 -s 8 -D 60 --no-idc --no-hrp",
+    );
+    command.env("CXIDIAG_FAULTS", "error=NO_SPACE@5002");
+    let errors = assert_status(&harness::finish(command), 1);
+    assert!(errors.contains("NO_SPACE"), "{errors}");
+}
+
+#[test]
+fn counts_arrivals_of_each_size_by_itself() {
+    let run = document("write-bw", "-n 3 -l 5 -s 8:32 --both-ends");
+    for result in 0..3 {
+        let path = format!("/results/{result}/bandwidth/peer_view/arrived");
+        assert_eq!(number(&run, &path), 15);
     }
 }
 

@@ -112,6 +112,7 @@ fn names_wrong_byte_and_ends_both_sides() {
             };
             let start = format!("cxidiag {tool}: error: size {size}: byte ");
             assert!(receiver.starts_with(&start), "{receiver}");
+            assert!(receiver.contains("\nhint: run again "), "{receiver}");
             for words in [
                 " is 0x",
                 " (expected 0x",

@@ -63,6 +63,8 @@ pub enum Situation {
     OtherTool,
     /// The server does not know an option of the run.
     OptionUnknownToPeer,
+    /// Received data is not what was sent.
+    WrongData,
     /// The peer has another version.
     OtherVersion,
     /// The peer has an old version with another control protocol.
@@ -114,6 +116,7 @@ impl fmt::Display for Situation {
             NotOurAddress => "the address to listen on is not of this machine",
             OtherTool => "different tools",
             OptionUnknownToPeer => "the server cannot take part in an option",
+            WrongData => "received data is not what was sent (--verify)",
             OtherVersion => "different versions",
             OldVersion => "the peer is from SHS 12.0 or older",
             UnreleasedVersion => "the peer has an unreleased version",
@@ -520,6 +523,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(OptionUnknownToPeer),
         "the server is a legacy tool or an older cxidiag, which does not know an option of the client",
         "leave the option out, or start this release of cxidiag on the server",
+    ),
+    row(
+        Found(WrongData),
+        "data has changed or is missing: on the way, in a NIC, or in the memory of a machine",
+        "run again with another node in place of each side in turn; check the memory errors of both machines (EDAC) and the link errors of both NICs",
     ),
     row(
         Found(OtherVersion),

@@ -48,7 +48,7 @@ impl Default for LiveHistogram {
     }
 }
 
-/// The counts of a [`LiveHistogram`] at one time.
+/// The counts of a `LiveHistogram` at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyCounts(Box<[u64]>);
 

@@ -285,7 +285,7 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Recorder, Until};
+    use crate::measure::{Rates, Recorder, SideResult, Until};
     use crate::plan::expect;
     use crate::rate::{Kept, Rate};
     use crate::report::outcome::Extent;
@@ -298,6 +298,30 @@ mod tests {
             .for_each(|sample| recorder.record(sample));
         let until = Some(Until { percent: 1.0 });
         SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), until)
+    }
+
+    #[test]
+    fn names_slowest_pair() {
+        let sides = |elapsed_us| {
+            let own = SideResult {
+                elapsed_us,
+                count: 100,
+            };
+            let sides = [own, SideResult::default()];
+            (sides, Rates::of(1000, sides, false))
+        };
+        let pairs = PairResult::of(&[sides(100), sides(400), sides(200)]);
+        let mut result = SizeResult::of_lists(
+            1000,
+            [SideResult::default(); 2],
+            Rates::of(1000, [SideResult::default(); 2], false),
+            Extent::Complete,
+        );
+        result.bandwidth.as_mut().unwrap().pairs = Some(pairs);
+        let tool = TOOLS.iter().find(|tool| tool.name == "write-bw").unwrap();
+        let text = written(|out| slowest_pairs(out, tool, &[result]));
+        let words: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(words, ["1000", "3", "1", "250.00", "583.33"]);
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {

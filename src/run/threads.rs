@@ -390,16 +390,21 @@ mod tests {
         assert_eq!((completed, gauge.get().0), (vec![7; 5], 5 * 7 * 4));
     }
 
-    /// Without the end of the other threads this test would not end.
     #[test]
     fn failure_of_one_thread_ends_all() {
         for failing in 0..3 {
             let (gauge, cpus) = (Gauge::default(), shared_cpu(3));
-            let mut lists: Vec<_> = (0..3).map(|_| FailsAt(u64::MAX)).collect();
+            let mut lists: Vec<_> = (0..3).map(|_| FailsAt(20_000_000)).collect();
             lists[failing] = FailsAt(10);
             let run = measurement(&gauge, &cpus, End::Duration(u64::MAX));
             let measured = run.run(&mut lists, WaitPolicy::new(&Alone), || Ok(()), &|| false);
             assert_eq!(measured.result.unwrap_err().message(), "the list failed");
+            let failed = lists.iter().filter(|lists| lists.0 == 0);
+            assert_eq!(
+                failed.count(),
+                1,
+                "the others go on until they fail as well"
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use super::atomic_model::target_after;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match, Reports};
 use super::{IdcContext, Initiator, Target};
-use crate::advice::Explain;
+use crate::advice::{Explain, Situation, remedy};
 use crate::atomic::Atomic;
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
@@ -220,11 +220,12 @@ impl Changed {
             let found = u128::from_le_bytes(bytes);
             if found != expected {
                 let width = 2 + 2 * size as usize;
-                return Err(Failure::nic(format!(
+                let failure = Failure::nic(format!(
                     "size {size}: value {element} of {whose} is {found:#0width$x} \
                      (expected {expected:#0width$x} after {} operations)",
                     self.count
-                )));
+                ));
+                return Err(failure.with_hint(remedy(Situation::WrongData)));
             }
         }
         Ok(size * self.elements)

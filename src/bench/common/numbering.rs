@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use cxi::MemoryRegion;
 
-use crate::advice::Explain;
+use crate::advice::{Explain, Situation, remedy};
 use crate::error::Failure;
 use crate::measure::Supervisor;
 use crate::run_options::RunOptions;
@@ -133,7 +133,8 @@ impl Numbering {
                 return Ok(());
             }
             let mismatch = self.mismatch(whose, offset, found);
-            Err(Failure::nic(format!("size {size}: {mismatch}")))
+            let failure = Failure::nic(format!("size {size}: {mismatch}"));
+            Err(failure.with_hint(remedy(Situation::WrongData)))
         })?;
         Ok(checked)
     }
