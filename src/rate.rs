@@ -257,11 +257,11 @@ impl Kept {
             return None;
         }
         let rates: Vec<_> = pairs.iter().filter_map(|pair| pair.per_second).collect();
-        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let mean = (!rates.is_empty()).then_some(rates.iter().sum::<f64>() / rates.len() as f64);
         Some(Self {
             starts: pairs.iter().map(|pair| pair.starts).sum(),
             late: pairs.iter().map(|pair| pair.late).sum(),
-            per_second: (!rates.is_empty()).then(|| mean * pairs.len() as f64),
+            per_second: mean.map(|mean| mean * pairs.len() as f64),
         })
     }
 }

@@ -107,3 +107,78 @@ impl Supervisor for Unwatched {
         Failure::nic(format!("no answer to a {operation} within {waited} s"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::watchdog::Watchdog;
+    use super::*;
+    use crate::bench::api::{Peer, Visitor};
+    use crate::bench::testing::{ISSUED, endpoint, plan};
+    use crate::bench::write_lat;
+    use crate::endpoint::Endpoint;
+    use crate::plan::Plan;
+    use crate::run_options::Side;
+    use crate::session::{self, ANSWER_LIMIT, Reach, Server};
+    use crate::tool::Tool;
+
+    /// A benchmark whose data cannot be numbered.
+    struct Unnumbered;
+
+    impl Benchmark for Unnumbered {
+        const TOOL: Tool = write_lat::Bench::TOOL;
+
+        type Resources = ();
+
+        fn accept<V: Visitor>(visitor: V) -> V::Output {
+            visitor.one_sided::<write_lat::Bench>()
+        }
+
+        fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn fill(_: &(), _: &RunOptions, _: u64, _: &dyn Supervisor) -> Result<(), Failure> {
+            Err(Failure::environment("cannot fill a buffer"))
+        }
+
+        fn close((): ()) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn peer_receives_reason_why_next_size_has_no_data() {
+        let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
+        let endpoint = endpoint(&plan);
+        let own = endpoint.address();
+        let any_port = Plan {
+            port: 0,
+            ..plan.clone()
+        };
+        let server = Server::listen(&any_port, Reach::ThisMachine, &mut Vec::new()).unwrap();
+        plan.port = server.port();
+        let (client, server) = thread::scope(|scope| {
+            let found = scope.spawn(|| server.find_client(&plan, own, &mut Vec::new()).unwrap());
+            let (client, _) = session::join(&plan, "127.0.0.1", own).unwrap();
+            (client, found.join().unwrap().0)
+        });
+        let context = Context {
+            side: Side::Client,
+            session: &client,
+            run: &plan.run,
+            peer_is_cxidiag: true,
+            watchdog: &Watchdog::new(&client, &endpoint, &plan),
+            cpus: &[],
+        };
+        let failure = after_size::<Unnumbered>(&context, &[()], 8, &[ISSUED]).unwrap_err();
+        assert_eq!(failure.message(), "cannot fill a buffer");
+        let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
+        assert!(
+            received.ends_with(" ended the run: cannot fill a buffer"),
+            "{received}"
+        );
+        endpoint.close().unwrap();
+    }
+}
