@@ -170,20 +170,19 @@ pub struct Pacer {
     /// Time of the first start and of the last one.
     first: u64,
     last: u64,
-    kept: Kept,
+    starts: u64,
+    late: u64,
 }
 
 /// How a schedule was kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kept {
     /// Number of starts.
     pub starts: u64,
     /// Starts whose intended time had passed when the side was ready for them.
     pub late: u64,
-    /// Number of times between two starts of the same pair of queues.
-    pub intervals: u64,
-    /// Time from the first start to the last one, in nanoseconds.
-    pub elapsed_ns: u64,
+    /// Starts per second from the first one to the last one; `None` if there were not two.
+    pub per_second: Option<f64>,
 }
 
 impl Pacer {
@@ -196,7 +195,8 @@ impl Pacer {
             is_late: false,
             first,
             last: first,
-            kept: Kept::default(),
+            starts: 0,
+            late: 0,
         }
     }
 
@@ -210,7 +210,7 @@ impl Pacer {
     /// for the first one.
     #[inline]
     pub fn ready(&mut self, now: u64) {
-        if self.kept.starts == 0 {
+        if self.starts == 0 {
             self.due = self.due.max(now);
         }
         self.is_late = now > self.due;
@@ -221,12 +221,12 @@ impl Pacer {
     #[inline]
     pub fn start(&mut self, now: u64) -> u64 {
         let delay = now.saturating_sub(self.due);
-        if self.kept.starts == 0 {
+        if self.starts == 0 {
             self.first = now;
         }
         self.last = now;
-        self.kept.starts += 1;
-        self.kept.late += u64::from(self.is_late);
+        self.starts += 1;
+        self.late += u64::from(self.is_late);
         self.rest += self.period.rest;
         let whole = self.rest >= self.period.per_second;
         if whole {
@@ -239,29 +239,30 @@ impl Pacer {
 
     /// Returns how the schedule was kept so far.
     pub fn kept(&self) -> Kept {
+        let intervals = self.starts.saturating_sub(1);
+        let seconds = self.last.saturating_sub(self.first).max(1) as f64 / 1e9;
         Kept {
-            intervals: self.kept.starts.saturating_sub(1),
-            elapsed_ns: self.last.saturating_sub(self.first),
-            ..self.kept
+            starts: self.starts,
+            late: self.late,
+            per_second: (intervals > 0).then(|| intervals as f64 / seconds),
         }
     }
 }
 
 impl Kept {
-    /// Returns how two schedules were kept that ran side by side.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            starts: self.starts + other.starts,
-            late: self.late + other.late,
-            intervals: self.intervals + other.intervals,
-            elapsed_ns: self.elapsed_ns.max(other.elapsed_ns),
+    /// Returns how the schedules of pairs of queues were kept that ran side by side, if there are any. A
+    /// pair without two starts counts with the mean rate of the others.
+    pub fn of_pairs(pairs: &[Self]) -> Option<Self> {
+        if pairs.is_empty() {
+            return None;
         }
-    }
-
-    /// Returns the number of starts per second; `None` if there was only one.
-    pub fn per_second(self) -> Option<f64> {
-        let seconds = self.elapsed_ns.max(1) as f64 / 1e9;
-        (self.intervals > 0).then(|| self.intervals as f64 / seconds)
+        let rates: Vec<_> = pairs.iter().filter_map(|pair| pair.per_second).collect();
+        let mean = (!rates.is_empty()).then_some(rates.iter().sum::<f64>() / rates.len() as f64);
+        Some(Self {
+            starts: pairs.iter().map(|pair| pair.starts).sum(),
+            late: pairs.iter().map(|pair| pair.late).sum(),
+            per_second: mean.map(|mean| mean * pairs.len() as f64),
+        })
     }
 }
 
@@ -387,8 +388,8 @@ mod tests {
         }
         assert_eq!(delays, [0, 0, 0, 2_500, 1_600, 700, 0, 0, 0, 0]);
         let kept = pacer.kept();
-        assert_eq!((kept.starts, kept.late, kept.elapsed_ns), (10, 3, 9_000));
-        assert_eq!(kept.per_second(), Some(1e6));
+        assert_eq!((kept.starts, kept.late), (10, 3));
+        assert_eq!(kept.per_second, Some(1e6));
     }
 
     #[test]
@@ -400,12 +401,33 @@ mod tests {
         }
         let kept = pacer.kept();
         assert_eq!((kept.starts, kept.late), (101, 100));
-        assert_eq!(kept.per_second(), Some(250_000.0));
-        assert_eq!(Kept::default().per_second(), None);
-        // Two pairs of queues, each with its own schedule.
-        let both = kept.and(kept);
-        assert_eq!((both.starts, both.late), (202, 200));
-        assert_eq!(both.per_second(), Some(500_000.0));
+        assert_eq!(kept.per_second, Some(250_000.0));
+    }
+
+    /// Of four pairs that start in turn, two have a start more than the others at the end.
+    #[test]
+    fn adds_rates_of_pairs_with_different_numbers_of_starts() {
+        let kept = |starts: u64| {
+            let mut pacer = Pacer::new(Rate::Operations(20).period(8, 1), 0);
+            for number in 0..starts {
+                pacer.ready(number * 50_000_000);
+                pacer.start(number * 50_000_000);
+            }
+            pacer.kept()
+        };
+        let sum = Kept::of_pairs(&[21, 20, 21, 20].map(kept));
+        let expected = Kept {
+            starts: 82,
+            late: 0,
+            per_second: Some(80.0),
+        };
+        assert_eq!(sum, Some(expected));
+        // The rates of the other two are unknown.
+        let sum = Kept::of_pairs(&[2, 1, 2, 0].map(kept)).unwrap();
+        assert_eq!((sum.starts, sum.per_second), (5, Some(80.0)));
+        let sum = Kept::of_pairs(&[1, 1, 0].map(kept)).unwrap();
+        assert_eq!((sum.starts, sum.per_second), (2, None));
+        assert_eq!(Kept::of_pairs(&[]), None);
     }
 
     proptest! {

@@ -342,6 +342,12 @@ impl RunOptions {
         self.use_hrp.into()
     }
 
+    /// Returns whether the NIC may reorder its writes of a message: not with rendezvous (tools.md 3.4),
+    /// and not if the data is checked. An event might overtake it.
+    pub fn relaxes_writes(&self) -> bool {
+        !self.rdzv && !self.extensions.verify
+    }
+
     fn matching(&self) -> bool {
         self.atomic.is_some_and(|atomic| atomic.matching)
     }

@@ -103,6 +103,25 @@ fn lists_start_at_intended_times() {
     }
 }
 
+/// Pairs start in turn: at the end, some have a start more than others, or the only one.
+#[test]
+fn rate_that_is_kept_by_all_pairs_is_reached() {
+    for (tool, options) in [
+        ("write-bw", "-P 4 -l 1 -s 8 --rate=82op/s -D 1"),
+        ("read-bw", "-P 4 -l 1 -s 8 --rate=6op/s -D 1"),
+        ("send-bw", "-b -P 4 -l 2 --rate=10op/s -D 2"),
+    ] {
+        let (text, document) = run(tool, ("CXIDIAG_FAULTS", ""), options);
+        let rate = &document["results"][0]["rate"];
+        let late = rate["late_starts"].as_u64().expect("a number");
+        assert!(rate["is_reached"] == true || late > 0, "{options}: {rate}");
+        assert!(!text.contains("Rate not reached") || late > 0, "{text}");
+        let reached = rate["reached_operations_per_s"].as_f64();
+        let requested = rate["requested_operations_per_s"].as_f64().expect("a rate");
+        assert!(reached > Some(0.9 * requested) || late > 0, "{rate}");
+    }
+}
+
 #[test]
 fn names_each_size_whose_rate_was_not_reached() {
     for tool in ["write-bw", "read-bw", "send-bw"] {

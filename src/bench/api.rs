@@ -22,6 +22,15 @@ pub struct Peer<'a> {
     pub supervisor: &'a dyn Supervisor,
 }
 
+/// The iterations of one pair of one size, warm-up included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Iterations that this side has issued.
+    pub own: u64,
+    /// Iterations that the peer has issued; `None` if this side does not know.
+    pub peer: Option<u64>,
+}
+
 /// One transaction type.
 ///
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
@@ -64,36 +73,20 @@ pub trait Benchmark {
         Ok(())
     }
 
-    /// Checks that operations of `size` bytes have moved the right bytes to this side. Returns the
-    /// number of bytes that it has checked. `--verify` asks for it after each size; in debug builds each
-    /// run with a cxidiag peer does.
+    /// Checks what the last operations of `size` bytes have left on this side: the bytes that they have
+    /// moved, or the values that they have changed. `issued` are the iterations of both sides; those of a
+    /// latency tool are at least one. Returns the number of bytes that it has checked. `--verify` asks for
+    /// it after each size; in debug builds each run with a cxidiag peer does.
     ///
     /// # Errors
     ///
-    /// A byte of this side's buffer that differs from what the operations leave there, a copy that
+    /// A byte or value of this side that differs from what the operations leave there, a copy that
     /// fails, and a peer that ends meanwhile.
     fn check(
         _: &Self::Resources,
         _run: &RunOptions,
         _size: u64,
-        _supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
-        Ok(0)
-    }
-
-    /// Checks values that operations have changed, where [`check`](Self::check) checks bytes that they
-    /// have moved. `own` is the number of iterations of this side, warm-up included, `peer` that of the
-    /// peer. Returns the number of bytes. Only `--verify` asks for it, in the atomic tools.
-    ///
-    /// # Errors
-    ///
-    /// A value that differs from what the operations leave there, a copy that fails, and a peer that
-    /// ends meanwhile.
-    fn check_values(
-        _: &Self::Resources,
-        _run: &RunOptions,
-        _own: u64,
-        _peer: u64,
+        _issued: Issued,
         _supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         Ok(0)

@@ -7,7 +7,7 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
 use super::common::atomics::{self, Changed};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{Ends, ListCommand, Operands, defaults};
@@ -84,25 +84,24 @@ impl Benchmark for Bench {
         )
     }
 
-    fn check_values(
+    fn check(
         resources: &Ends,
         run: &RunOptions,
-        own: u64,
-        peer: u64,
-        supervisor: &dyn Supervisor,
+        _: u64,
+        issued: Issued,
+        _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         let (atomic, elements) = (run.atomic()?, run.lists()?.list_size.into());
         let changed = |count| Changed {
             atomic,
             elements,
             count,
-            supervisor,
         };
         let mut checked = 0;
         if let Some(lists) = &resources.initiator {
-            checked += changed(own).check_fetched(&lists.initiator)?;
+            checked += changed(issued.own).check_fetched(&lists.initiator)?;
         }
-        if let Some(target) = &resources.target {
+        if let (Some(target), Some(peer)) = (&resources.target, issued.peer) {
             checked += changed(peer).check_target(target)?;
         }
         Ok(checked)

@@ -3,7 +3,8 @@
 use std::slice;
 
 use super::*;
-use crate::bench::common::operands_tests::{combinations, target_after};
+use crate::bench::common::applied_times;
+use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{TimesLists, both_ends, endpoint, plan};
 
 /// Lists of each run, and operations of each list.
@@ -47,13 +48,13 @@ fn t10_each_element_and_fetched_value_match_model() {
             Bench::measure(pairs, &run, run.max_size, TimesLists(LISTS)).unwrap();
 
             let target = server.target.as_ref().unwrap();
-            let expected = target_after(atomic, LISTS).to_le_bytes();
+            let expected = applied_times(atomic, LISTS).to_le_bytes();
             for element in elements(&target.buffer, 0) {
                 assert_eq!(element, expected, "{run:?}");
             }
             if flag(2) {
                 let size = atomic.ty.size() as usize;
-                let before = target_after(atomic, LISTS - 1).to_le_bytes();
+                let before = applied_times(atomic, LISTS - 1).to_le_bytes();
                 let buffer = &client.initiator().unwrap().initiator.buffer;
                 for element in elements(buffer, LIST_SIZE) {
                     assert_eq!(element[..size], before[..size], "{run:?}");

@@ -1,7 +1,8 @@
 //! Complete runs on the software NIC, compared with the model of the operations.
 
 use super::*;
-use crate::bench::common::operands_tests::{combinations, target_after};
+use crate::bench::common::applied_times;
+use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{Times, both_ends, endpoint, plan};
 
 /// Issues every combination with every set of options (T9, T11, T12).
@@ -33,13 +34,13 @@ fn t9_target_and_fetched_value_match_model() {
                 panic!("the server has a target");
             };
             target.buffer.copy_out(0, &mut bytes).unwrap();
-            let expected = target_after(atomic, 9).to_le_bytes();
+            let expected = applied_times(atomic, 9).to_le_bytes();
             assert_eq!(bytes, expected, "{run:?}");
             if flag(2) {
                 let mut fetched = [0; 16];
                 let buffer = &client.initiator().unwrap().buffer;
                 buffer.copy_out(ELEMENT as usize, &mut fetched).unwrap();
-                let before = target_after(atomic, 8).to_le_bytes();
+                let before = applied_times(atomic, 8).to_le_bytes();
                 assert_eq!(fetched[..size], before[..size], "{run:?}");
             }
             Bench::close(client).unwrap();

@@ -3,7 +3,7 @@
 //! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data in
 //! its buffer. The target's NIC raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Benchmark, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
     Direction, Ends, Entry, Numbering, Reports, RestrictedDma, Target, UnrestrictedDma, defaults,
@@ -73,7 +73,7 @@ impl Benchmark for Bench {
             Self::part(run, side),
             || ListInitiator::new(endpoint, peer, buffer, list_size, WORDS),
             || {
-                let target = Target::for_lists(endpoint, peer, run, buffer, &[], ENTRY)?;
+                let target = Target::for_lists(endpoint, peer, run, buffer, &[], entry(run))?;
                 Numbering::of(run, run.min_size).fill_all(&target.buffer, peer.supervisor)?;
                 Ok(target)
             },
@@ -96,13 +96,16 @@ impl Benchmark for Bench {
         resources: &Ends,
         run: &RunOptions,
         size: u64,
+        issued: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let Some(lists) = &resources.initiator else {
-            return Ok(0);
-        };
-        let buffer = &lists.initiator.buffer;
-        lists::check(buffer, "the initiator's buffer", run, size, supervisor)
+        match &resources.initiator {
+            Some(lists) if issued.own > 0 => {
+                let buffer = &lists.initiator.buffer;
+                lists::check(buffer, "the initiator's buffer", run, size, supervisor)
+            }
+            _ => Ok(0),
+        }
     }
 
     fn close(resources: Ends) -> Result<(), Failure> {
@@ -110,15 +113,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The target's list entry: accepts reads and raises no events.
-const ENTRY: Entry = Entry {
-    put: false,
-    get: true,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the target's list entry: it accepts reads and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: false,
+        get: true,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;

@@ -5,7 +5,7 @@
 
 use cxi::EventType;
 
-use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
     Completion, Direction, Entry, Initiator, NotIssued, Numbering, OneEnd, Reports, Target,
     defaults, measure,
@@ -74,7 +74,7 @@ impl Benchmark for Bench {
         Ok(match side {
             Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer, buffer)?),
             Side::Server => {
-                let target = Target::new(endpoint, peer.portal, buffer, &[], ENTRY)?;
+                let target = Target::new(endpoint, peer.portal, buffer, &[], entry(run))?;
                 let numbering = Numbering::of(run, run.min_size);
                 numbering.fill_all(&target.buffer, peer.supervisor)?;
                 OneEnd::Target(target)
@@ -100,12 +100,13 @@ impl Benchmark for Bench {
         resources: &OneEnd,
         run: &RunOptions,
         size: u64,
+        _: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         match resources {
             OneEnd::Initiator(initiator) => {
                 let (numbering, buffer) = (Numbering::of(run, size), &initiator.buffer);
-                numbering.check(buffer, "the client's buffer", 0, size, supervisor)
+                numbering.check(buffer, "the client's buffer", [0], size, supervisor)
             }
             OneEnd::Target(_) => Ok(0),
         }
@@ -116,15 +117,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's list entry: accepts reads and raises no events.
-const ENTRY: Entry = Entry {
-    put: false,
-    get: true,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the server's list entry: it accepts reads and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: false,
+        get: true,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 impl OneSidedLatency for Bench {
     fn measure<R: RepeatTransaction>(
@@ -155,7 +158,7 @@ impl OneSidedLatency for Bench {
 mod tests {
     use super::*;
     use crate::bench::common::memory;
-    use crate::bench::testing::{Alone, Times, both_ends, endpoint, plan};
+    use crate::bench::testing::{Alone, ISSUED, Times, both_ends, endpoint, plan};
 
     /// Each byte arrives at its offset, and no other byte changes.
     #[test]
@@ -175,10 +178,10 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    Bench::check(&client, &plan.run, size, &Alone).unwrap(),
+                    Bench::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
                     size
                 );
-                Bench::check(&client, &plan.run, size + 1, &Alone).unwrap_err();
+                Bench::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
             }
             Bench::close(client).unwrap();
             Bench::close(server).unwrap();

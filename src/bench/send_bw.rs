@@ -13,7 +13,7 @@ use cxi::{
     TransmitBatch,
 };
 
-use super::api::{Bandwidth, Benchmark, Lists, Part, Peer, RepeatLists, Step, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
 use super::common::memory::map;
 use super::common::rendezvous::{self, Fetcher, Source};
@@ -145,7 +145,7 @@ impl Benchmark for Bench {
                 .rdzv
                 .then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
-            relaxed: !run.rdzv,
+            relaxed: run.relaxes_writes(),
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;
@@ -237,9 +237,12 @@ impl Benchmark for Bench {
         resources: &Resources,
         run: &RunOptions,
         size: u64,
+        issued: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        if !resources.part.is_target() {
+        // Both sides complete an iteration that either has begun.
+        let is_begun = issued.own > 0 || issued.peer != Some(0);
+        if !resources.part.is_target() || !is_begun {
             return Ok(0);
         }
         let buffer = &resources.receiver.buffer;

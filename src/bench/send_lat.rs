@@ -13,7 +13,9 @@ use cxi::{
     Record, ReturnCode, idc_put_words,
 };
 
-use super::api::{Benchmark, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor};
+use super::api::{
+    Benchmark, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor,
+};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
@@ -158,10 +160,11 @@ impl Benchmark for Bench {
         resources: &Resources,
         run: &RunOptions,
         size: u64,
+        _: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
-        let checked = numbering.check(buffer, "the receiving buffer", 0, size, supervisor)?;
+        let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
         memory::clear(buffer, run)?;
         Ok(checked)
     }
@@ -259,7 +262,7 @@ impl Receiver {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
             reports: Reports::Events,
-            relaxed: !run.rdzv,
+            relaxed: run.relaxes_writes(),
             buffer_id: ORDINARY,
         };
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;
@@ -548,7 +551,7 @@ fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::testing::{Alone, endpoint, plan};
+    use crate::bench::testing::{Alone, ISSUED, endpoint, plan};
     use crate::measure::MonotonicRaw;
 
     /// One endpoint sends to itself: an ordinary message, a last one, an ordinary one.
@@ -581,7 +584,7 @@ mod tests {
             };
             let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
             Bench::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            Bench::check(&resources, &plan.run, plan.run.max_size, &Alone).unwrap();
+            Bench::check(&resources, &plan.run, plan.run.max_size, ISSUED, &Alone).unwrap();
             Bench::close(resources).unwrap();
             endpoint.close().unwrap();
         }

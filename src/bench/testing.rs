@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::api::{Benchmark, Lists, Peer, RepeatLists, RepeatTransaction, Transaction};
+use super::api::{Benchmark, Issued, Lists, Peer, RepeatLists, RepeatTransaction, Transaction};
 use super::common::PORTAL_INDEX;
 use crate::backend;
 use crate::cli::{self, Request};
@@ -45,6 +45,12 @@ pub fn both_ends<B: Benchmark>(
         server,
     )
 }
+
+/// The iterations of both sides, where only those that have issued none matter.
+pub const ISSUED: Issued = Issued {
+    own: 1,
+    peer: Some(1),
+};
 
 /// Repeats the transaction this many times.
 pub struct Times(pub u64);

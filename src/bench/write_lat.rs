@@ -5,7 +5,7 @@
 
 use cxi::{EventType, idc_put_words};
 
-use super::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
     Completion, Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, OneEnd, PutKind,
     Reports, Target, defaults, measure,
@@ -75,7 +75,7 @@ impl Benchmark for Bench {
                 peer.portal,
                 Buffer::full(run),
                 &[],
-                ENTRY,
+                entry(run),
             )?),
         })
     }
@@ -98,13 +98,14 @@ impl Benchmark for Bench {
         resources: &OneEnd,
         run: &RunOptions,
         size: u64,
+        _: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         match resources {
             OneEnd::Initiator(_) => Ok(0),
             OneEnd::Target(target) => {
                 let numbering = Numbering::of(run, size);
-                numbering.check(&target.buffer, "the target buffer", 0, size, supervisor)
+                numbering.check(&target.buffer, "the target buffer", [0], size, supervisor)
             }
         }
     }
@@ -114,15 +115,17 @@ impl Benchmark for Bench {
     }
 }
 
-/// The server's list entry: accepts writes and raises no events.
-const ENTRY: Entry = Entry {
-    put: true,
-    get: false,
-    matching: None,
-    reports: Reports::Nothing,
-    relaxed: true,
-    buffer_id: 0,
-};
+/// Returns the server's list entry: it accepts writes and raises no events.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: true,
+        get: false,
+        matching: None,
+        reports: Reports::Nothing,
+        relaxed: run.relaxes_writes(),
+        buffer_id: 0,
+    }
+}
 
 fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
     let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;

@@ -695,7 +695,8 @@ pub static OPTIONS: [OptionDef; 51] = [
         help: |_| "Check the received data after each size".into(),
         manual: |_| {
             "Number the data by place and size, and check after each size that the receiving side \
-             has got the data of its last operations. A wrong byte ends the run with exit status 1 \
+             has the data of the last operations. Data that a later operation has overwritten is \
+             not checked. A wrong byte ends the run with exit status 1 \
              and one line that names size, place, found and expected bytes. The check is not part \
              of the measurement. Both sides must be cxidiag."
         },

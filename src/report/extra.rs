@@ -37,7 +37,7 @@ fn per_second(operations: f64) -> String {
     format!("{operations:.decimals$}")
 }
 
-/// Writes of how many sizes the data was checked, if of any.
+/// Writes of how many sizes the data of the last operations was checked, if of any.
 ///
 /// # Errors
 ///
@@ -45,8 +45,11 @@ fn per_second(operations: f64) -> String {
 pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
     match sizes {
         0 => Ok(()),
-        1 => writeln!(out, "Verified: 1 size, all bytes as sent"),
-        _ => writeln!(out, "Verified: {sizes} sizes, all bytes as sent"),
+        1 => writeln!(out, "Verified: 1 size, data of the last operations correct"),
+        _ => writeln!(
+            out,
+            "Verified: {sizes} sizes, data of the last operations correct"
+        ),
     }?;
     out.flush()
 }
@@ -361,19 +364,19 @@ RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]   
 
     #[test]
     fn prints_rates_that_were_not_reached() {
-        let kept = |late, elapsed_ns| Kept {
+        let kept = |late, per_second| Kept {
             starts: 101,
             late,
-            intervals: 100,
-            elapsed_ns,
+            per_second: Some(per_second),
         };
         let of = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
         let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
         let results = [
-            of(8, fast, kept(100, 250_000)),
-            of(16, fast, kept(3, 100_500)),
+            of(8, fast, kept(100, 400_000.0)),
+            of(16, fast, kept(3, 995_000.0)),
+            of(64, fast, kept(0, 980_000.0)),
             recorded(32, [2_000]),
-            of(8, slow, kept(50, 250_000_000_000)),
+            of(8, slow, kept(50, 0.4)),
         ];
         let text = written(|out| missed_rates(out, &results));
         let expected = "\
@@ -388,8 +391,8 @@ Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
         let texts = [0, 1, 3].map(|sizes| written(|out| verified(out, sizes)));
         let expected = [
             "",
-            "Verified: 1 size, all bytes as sent\n",
-            "Verified: 3 sizes, all bytes as sent\n",
+            "Verified: 1 size, data of the last operations correct\n",
+            "Verified: 3 sizes, data of the last operations correct\n",
         ];
         assert_eq!(texts, expected);
     }

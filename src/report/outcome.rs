@@ -377,7 +377,7 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
-    /// --verify: number of bytes that both sides have compared with what was sent after the size; null
+    /// --verify: number of bytes of the last operations that both sides have checked after the size; null
     /// without, and in a partial result.
     pub verified_bytes: Option<u64>,
     /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
@@ -393,9 +393,10 @@ pub struct SizeResult {
 pub struct RateResult {
     /// Requested operations per second.
     pub requested_operations_per_s: f64,
-    /// Operations per second from the first start to the last one; null if there was only one.
+    /// Operations per second from the first start to the last one, of all pairs of queues together; null
+    /// if there was only one start in each.
     pub reached_operations_per_s: Option<f64>,
-    /// Whether the reached rate is at least 99 % of the requested one.
+    /// Whether no start was late, or the reached rate is at least 99 % of the requested one.
     pub is_reached: bool,
     /// Number of starts: iterations of a latency tool, lists of a bandwidth tool.
     pub starts: u64,
@@ -652,11 +653,12 @@ impl SizeResult {
     /// Adds how the schedule of a rate was kept, with `operations` in each start.
     pub fn with_rate(mut self, rate: Rate, operations: u64, kept: Kept) -> Self {
         let requested = rate.operations(self.size_bytes);
-        let reached = kept.per_second().map(|starts| starts * operations as f64);
+        let reached = kept.per_second.map(|starts| starts * operations as f64);
         self.rate = Some(RateResult {
             requested_operations_per_s: requested,
             reached_operations_per_s: reached,
-            is_reached: reached.is_none_or(|reached| reached >= requested * REACHED),
+            is_reached: kept.late == 0
+                || reached.is_none_or(|reached| reached >= requested * REACHED),
             starts: kept.starts,
             late_starts: kept.late,
         });

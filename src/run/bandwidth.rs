@@ -229,11 +229,8 @@ impl RepeatLists for Measuring<'_> {
                 count: lists.issued() * self.list_size,
             })
             .collect();
-        results.kept = measured
-            .progress
-            .iter()
-            .filter_map(|progress| progress.kept)
-            .reduce(Kept::and);
+        let kept = measured.progress.iter().filter_map(|of| of.kept);
+        results.kept = Kept::of_pairs(&kept.collect::<Vec<_>>());
         if let Some(longest) = measured.progress.iter().map(|of| of.elapsed).max() {
             results
                 .gauge

@@ -224,8 +224,8 @@ fn drive<B: Benchmark, R: Results>(
         // The NIC may report an error because the peer has ended.
         measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
-        let iterations = results.iterations(run)?;
-        let verified = verify::after_size::<B>(&context, &pairs, size, &iterations)?;
+        let issued = results.issued(run)?;
+        let verified = verify::after_size::<B>(&context, &pairs, size, &issued)?;
         reporter.set_verified(verified);
         enter(Phase::Reporting);
         results.report(reporter, size)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::size_loop::Record;
-use crate::bench::api::Part;
+use crate::bench::api::{Issued, Part};
 use crate::error::Failure;
 use crate::machine::Machine;
 use crate::measure::{
@@ -23,8 +23,8 @@ pub trait Results {
     /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
 
-    /// Returns the number of iterations that each pair of this side has issued, warm-up included.
-    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure>;
+    /// Returns the iterations of each pair.
+    fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure>;
 
     /// Reports the results of `size`.
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
@@ -138,8 +138,11 @@ impl Results for Latencies {
         reporter.begin_size(size, self.recorder.gauge());
     }
 
-    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
-        Ok(vec![self.recorder.statistics().count() + run.warmup])
+    fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
+        Ok(vec![Issued {
+            own: self.recorder.statistics().count() + run.warmup,
+            peer: None,
+        }])
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
@@ -172,8 +175,8 @@ impl Results for ServerResults {
 
     fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
 
-    fn iterations(&self, _: &RunOptions) -> Result<Vec<u64>, Failure> {
-        Ok(vec![0])
+    fn issued(&self, _: &RunOptions) -> Result<Vec<Issued>, Failure> {
+        Ok(vec![Issued { own: 0, peer: None }])
     }
 
     fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
@@ -275,9 +278,13 @@ impl Results for BandwidthResults {
         reporter.begin_size(size, &self.gauge);
     }
 
-    fn iterations(&self, run: &RunOptions) -> Result<Vec<u64>, Failure> {
+    fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
         let list_size = u64::from(run.lists()?.list_size);
-        Ok(self.own.iter().map(|pair| pair.count / list_size).collect())
+        let pairs = self.own.iter().zip(&self.peer).map(|(own, peer)| Issued {
+            own: own.count / list_size,
+            peer: Some(peer.count / list_size),
+        });
+        Ok(pairs.collect())
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {

@@ -384,7 +384,7 @@ mod tests {
         assert!(samples[99] > 100_000);
         let kept = kept.unwrap().unwrap();
         assert_eq!((kept.starts, kept.late), (100, 99));
-        assert!(kept.per_second().unwrap() < 500_000.0);
+        assert!(kept.per_second.unwrap() < 500_000.0);
     }
 
     #[test]

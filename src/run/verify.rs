@@ -1,25 +1,21 @@
 //! The end of a size: checks the data that has arrived, and numbers the data of the next size.
 
-use std::time::Duration;
-
 use super::driver::Context;
-use crate::bench::api::Benchmark;
+use crate::bench::api::{Benchmark, Issued};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::measure::{Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::plan::buffers::Buffer;
+use crate::run_options::RunOptions;
 
 /// Number of times that each side goes over its buffers: for the check and for the next size, those
 /// that it sends from and those that it receives to.
 const PASSES: u64 = 4;
 
-/// Time limit for an operation of an atomic tool, whose results the peer computes.
-const PER_OPERATION: Duration = Duration::from_nanos(100);
-
 /// Checks what operations of `size` bytes have left in the buffers of this side, and, with `--verify`,
-/// prepares those of the next size. `iterations` are those that each pair of this side has issued.
-/// Returns the number of bytes that both sides have checked; `None` without `--verify`.
+/// prepares those of the next size. `issued` are the iterations of each pair. Returns the number of
+/// bytes that both sides have checked; `None` without `--verify`.
 ///
 /// With `--verify` no side begins the next size before both are done: it would change data that is
 /// not checked yet, or read data that is not numbered yet. Debug builds check the data of each
@@ -32,7 +28,7 @@ pub fn after_size<B: Benchmark>(
     context: &Context<'_>,
     pairs: &[B::Resources],
     size: u64,
-    iterations: &[u64],
+    issued: &[Issued],
 ) -> Result<Option<u64>, Failure> {
     let Context { run, session, .. } = context;
     let verifies = run.extensions.verify;
@@ -40,37 +36,61 @@ pub fn after_size<B: Benchmark>(
         return Ok(None);
     }
     enter(Phase::Verifying);
-    let supervisor: &dyn Supervisor = if verifies {
-        context.watchdog
-    } else {
-        &Unwatched
-    };
     let refuse = |failure| session.refuse(failure);
-    let mut checked = 0;
-    for resources in pairs {
-        checked += B::check(resources, run, size, supervisor).map_err(refuse)?;
-    }
     if !verifies {
+        check::<B>(run, pairs, size, issued, &Unwatched).map_err(refuse)?;
         return Ok(None);
     }
-    let bytes = Buffer::full(run).length.saturating_mul(pairs.len() as u64);
-    let mut limit = WaitPolicy::longest(bytes.saturating_mul(PASSES));
+    let mut issued = issued.to_vec();
     if run.atomic.is_some() {
-        for (resources, own) in pairs.iter().zip(iterations) {
-            let peer = session.verify(*own, limit)?;
-            let count = own.saturating_add(peer).try_into().unwrap_or(u32::MAX);
-            limit = limit.saturating_add(PER_OPERATION.saturating_mul(count));
-            checked +=
-                B::check_values(resources, run, *own, peer, context.watchdog).map_err(refuse)?;
+        // Values depend on the number of operations, which latency tools do not exchange otherwise.
+        for pair in issued.iter_mut().filter(|pair| pair.peer.is_none()) {
+            pair.peer = Some(session.iterations(pair.own)?);
         }
     }
-    if let Some(next) = run.sizes().find(|next| *next > size) {
-        for resources in pairs {
-            B::fill(resources, run, next, context.watchdog)?;
-        }
-    }
-    let theirs = session.verify(checked, limit)?;
+    let checked = check::<B>(run, pairs, size, &issued, context.watchdog)
+        .and_then(|checked| {
+            number_next::<B>(run, pairs, size, context.watchdog)?;
+            Ok(checked)
+        })
+        .map_err(refuse)?;
+    let bytes = Buffer::full(run).length.saturating_mul(pairs.len() as u64);
+    let limit = WaitPolicy::longest(bytes.saturating_mul(PASSES));
+    let theirs = session.checked_bytes(checked, limit)?;
     Ok(Some(checked.saturating_add(theirs)))
+}
+
+/// Checks what operations of `size` bytes have left. Returns the number of bytes.
+fn check<B: Benchmark>(
+    run: &RunOptions,
+    pairs: &[B::Resources],
+    size: u64,
+    issued: &[Issued],
+    supervisor: &dyn Supervisor,
+) -> Result<u64, Failure> {
+    let mut checked = 0;
+    for (resources, issued) in pairs.iter().zip(issued) {
+        supervisor.peer_is_there()?;
+        checked += B::check(resources, run, size, *issued, supervisor)?;
+    }
+    Ok(checked)
+}
+
+/// Numbers the data of the size after `size`, if there is one.
+fn number_next<B: Benchmark>(
+    run: &RunOptions,
+    pairs: &[B::Resources],
+    size: u64,
+    supervisor: &dyn Supervisor,
+) -> Result<(), Failure> {
+    let Some(next) = run.sizes().find(|next| *next > size) else {
+        return Ok(());
+    };
+    for resources in pairs {
+        supervisor.peer_is_there()?;
+        B::fill(resources, run, next, supervisor)?;
+    }
+    Ok(())
 }
 
 /// Supervises the check of a debug build: the peer does not wait for it, and may have ended its run.
@@ -85,5 +105,80 @@ impl Supervisor for Unwatched {
 
     fn no_answer(&self, operation: &str, waited: u64) -> Failure {
         Failure::nic(format!("no answer to a {operation} within {waited} s"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::watchdog::Watchdog;
+    use super::*;
+    use crate::bench::api::{Peer, Visitor};
+    use crate::bench::testing::{ISSUED, endpoint, plan};
+    use crate::bench::write_lat;
+    use crate::endpoint::Endpoint;
+    use crate::plan::Plan;
+    use crate::run_options::Side;
+    use crate::session::{self, ANSWER_LIMIT, Reach, Server};
+    use crate::tool::Tool;
+
+    /// A benchmark whose data cannot be numbered.
+    struct Unnumbered;
+
+    impl Benchmark for Unnumbered {
+        const TOOL: Tool = write_lat::Bench::TOOL;
+
+        type Resources = ();
+
+        fn accept<V: Visitor>(visitor: V) -> V::Output {
+            visitor.one_sided::<write_lat::Bench>()
+        }
+
+        fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn fill(_: &(), _: &RunOptions, _: u64, _: &dyn Supervisor) -> Result<(), Failure> {
+            Err(Failure::environment("cannot fill a buffer"))
+        }
+
+        fn close((): ()) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn peer_receives_reason_why_next_size_has_no_data() {
+        let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
+        let endpoint = endpoint(&plan);
+        let own = endpoint.address();
+        let any_port = Plan {
+            port: 0,
+            ..plan.clone()
+        };
+        let server = Server::listen(&any_port, Reach::ThisMachine, &mut Vec::new()).unwrap();
+        plan.port = server.port();
+        let (client, server) = thread::scope(|scope| {
+            let found = scope.spawn(|| server.find_client(&plan, own, &mut Vec::new()).unwrap());
+            let (client, _) = session::join(&plan, "127.0.0.1", own).unwrap();
+            (client, found.join().unwrap().0)
+        });
+        let context = Context {
+            side: Side::Client,
+            session: &client,
+            run: &plan.run,
+            peer_is_cxidiag: true,
+            watchdog: &Watchdog::new(&client, &endpoint, &plan),
+            cpus: &[],
+        };
+        let failure = after_size::<Unnumbered>(&context, &[()], 8, &[ISSUED]).unwrap_err();
+        assert_eq!(failure.message(), "cannot fill a buffer");
+        let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
+        assert!(
+            received.ends_with(" ended the run: cannot fill a buffer"),
+            "{received}"
+        );
+        endpoint.close().unwrap();
     }
 }

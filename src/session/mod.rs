@@ -332,13 +332,23 @@ impl Session {
         })
     }
 
-    /// Exchanges a number with the peer at the barrier for the check of the data, and returns the peer's.
-    /// `limit` ends the wait.
+    /// Sends the number of iterations that this side has issued, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::results`].
+    pub fn iterations(&self, own: u64) -> Result<u64, Failure> {
+        let payload = self.exchange_fixed(&own.to_le_bytes(), "iteration count")?;
+        Ok(u64::from_le_bytes(payload))
+    }
+
+    /// Sends the number of bytes that this side has checked, and waits, for `limit` at most, until the peer
+    /// has checked its own. Returns the peer's number.
     ///
     /// # Errors
     ///
     /// Those of [`Self::barrier`]; a peer whose data is wrong refuses.
-    pub fn verify(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
+    pub fn checked_bytes(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();
         let exchanged = self.connection.exchange(&mine, mine.len(), limit);

@@ -4,31 +4,71 @@
 use super::operands::{Operands, initial_target, is_signed, ones};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 
-/// A target of the operations of a benchmark.
-pub struct Model {
-    atomic: Atomic,
-    operands: Operands,
-    /// Its value.
-    pub target: u128,
+/// After as many operations, values and operands repeat with [`CYCLE`], except for MIN, MAX and SUM: BOR
+/// and BAND go once over all bits.
+const BEFORE_CYCLE: u64 = 64;
+
+/// Number of operations after which values and operands repeat: they alternate or stay as they are.
+const CYCLE: u64 = 2;
+
+/// Returns the value of a target after `count` operations of a benchmark. Takes about as long for any
+/// count: the count may be that of hours, or come from a peer that is not sane.
+pub fn target_after(atomic: Atomic, count: u64) -> u128 {
+    match atomic.op {
+        AtomicOp::Sum => sum_of_ones(atomic.ty, count),
+        AtomicOp::Min | AtomicOp::Max => nth_value(atomic, count),
+        _ if count <= BEFORE_CYCLE => applied_times(atomic, count),
+        _ => applied_times(atomic, BEFORE_CYCLE + (count - BEFORE_CYCLE) % CYCLE),
+    }
 }
 
-impl Model {
-    /// Creates the target before the first operation.
-    pub fn new(atomic: Atomic) -> Self {
-        Self {
-            atomic,
-            operands: Operands::new(atomic),
-            target: initial_target(atomic),
-        }
+/// Applies `count` operations one after another.
+pub fn applied_times(atomic: Atomic, count: u64) -> u128 {
+    let (mut operands, mut target) = (Operands::new(atomic), initial_target(atomic));
+    for _ in 0..count {
+        target = applied(atomic, target, operands.first, operands.second);
+        operands.advance();
     }
+    target
+}
 
-    /// Applies `count` operations.
-    pub fn apply(&mut self, count: u64) {
-        for _ in 0..count {
-            let Operands { first, second, .. } = self.operands;
-            self.target = applied(self.atomic, self.target, first, second);
-            self.operands.advance();
+/// Returns the target of SUM, which adds 1 each time. Floating-point sums end where the next number is 2
+/// larger.
+fn sum_of_ones(ty: AtomicType, count: u64) -> u128 {
+    let float = || u128::from((count.min(1 << f32::MANTISSA_DIGITS) as f32).to_bits());
+    let double = || u128::from((count.min(1 << f64::MANTISSA_DIGITS) as f64).to_bits());
+    match ty {
+        AtomicType::Float => float(),
+        AtomicType::FloatComplex => float() << 32 | float(),
+        AtomicType::Double => double(),
+        AtomicType::DoubleComplex => double() << 64 | double(),
+        _ => u128::from(count) & ones(ty),
+    }
+}
+
+/// Returns the target of MIN or MAX, which goes by one value each time from one end of the type to the
+/// other.
+fn nth_value(atomic: Atomic, count: u64) -> u128 {
+    let (ty, count, initial) = (atomic.ty, u128::from(count), initial_target(atomic));
+    let (bits, infinity) = match ty {
+        AtomicType::Float => (32, f32::INFINITY.to_bits().into()),
+        AtomicType::Double => (64, f64::INFINITY.to_bits().into()),
+        _ => {
+            let steps = count.min(ones(ty));
+            let value = match atomic.op {
+                AtomicOp::Min => initial.wrapping_sub(steps),
+                _ => initial.wrapping_add(steps),
+            };
+            return value & ones(ty);
         }
+    };
+    // The magnitude falls to zero, where the sign changes, and rises to infinity.
+    let sign = 1 << (bits - 1);
+    let magnitude = initial & !sign;
+    match (atomic.op, count.checked_sub(magnitude)) {
+        (AtomicOp::Min, Some(beyond)) if beyond > 0 => sign | beyond.min(infinity),
+        (AtomicOp::Max, Some(beyond)) if beyond > 0 => beyond.min(infinity),
+        _ => initial - count,
     }
 }
 

@@ -3,7 +3,7 @@
 use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
-use super::atomic_model::Model;
+use super::atomic_model::target_after;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match, Reports};
 use super::{IdcContext, Initiator, Target};
@@ -12,16 +12,11 @@ use crate::atomic::Atomic;
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::Failure;
-use crate::measure::Supervisor;
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
 
 /// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one value.
 pub const ELEMENT: u64 = 64;
-
-/// Number of operations that the check of a value computes between two checks of the peer, some
-/// milliseconds.
-const OPERATIONS_PER_LOOK: u64 = 1 << 20;
 
 /// Match bits of operations and entry (tools.md 3.4).
 const MATCH_BITS: u64 = 1;
@@ -49,7 +44,7 @@ pub fn target(
         get: atomic.fetching,
         matching,
         reports: Reports::Nothing,
-        relaxed: true,
+        relaxed: run.relaxes_writes(),
         buffer_id: 0,
     };
     let mut element = [0; ELEMENT as usize];
@@ -171,25 +166,23 @@ pub fn set_first_operand(
 
 /// The iterations of a run that have changed values.
 #[derive(Clone, Copy)]
-pub struct Changed<'a> {
+pub struct Changed {
     /// The operation.
     pub atomic: Atomic,
     /// Values that each iteration changes.
     pub elements: u64,
     /// Iterations.
     pub count: u64,
-    /// Checks whether the peer still runs, during a long check.
-    pub supervisor: &'a dyn Supervisor,
 }
 
-impl Changed<'_> {
+impl Changed {
     /// Checks the values of `target`. Returns the number of bytes.
     ///
     /// # Errors
     ///
-    /// Another value than that of the model, a peer that has ended, and a copy that fails.
+    /// Another value than that of the model, and a copy that fails.
     pub fn check_target(&self, target: &Target) -> Result<u64, Failure> {
-        let expected = self.value_after(self.count)?;
+        let expected = target_after(self.atomic, self.count);
         self.check(&target.buffer, 0, expected, "the target buffer")
     }
 
@@ -203,22 +196,9 @@ impl Changed<'_> {
         let Some(before) = self.count.checked_sub(1).filter(|_| self.atomic.fetching) else {
             return Ok(0);
         };
-        let expected = self.value_after(before)?;
+        let expected = target_after(self.atomic, before);
         let offset = ELEMENT * self.elements;
         self.check(&initiator.buffer, offset, expected, "the fetched values")
-    }
-
-    /// Returns a value after `count` operations.
-    fn value_after(&self, count: u64) -> Result<u128, Failure> {
-        let mut model = Model::new(self.atomic);
-        let mut left = count;
-        while left > 0 {
-            let some = left.min(OPERATIONS_PER_LOOK);
-            model.apply(some);
-            left -= some;
-            self.supervisor.peer_is_there()?;
-        }
-        Ok(model.target)
     }
 
     fn check(

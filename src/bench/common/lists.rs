@@ -314,13 +314,10 @@ pub fn check(
     size: u64,
     supervisor: &dyn Supervisor,
 ) -> Result<u64, Failure> {
-    let (numbering, mut walk) = (Numbering::of(run, size), Walk::new(run, size)?);
-    let mut checked = 0;
+    let mut walk = Walk::new(run, size)?;
     // All offsets of a list; a list that wraps uses them again.
-    for _ in 0..walk.distinct_places() {
-        let offset = walk.next_offset();
-        checked += numbering.check(buffer, whose, offset, size, supervisor)?;
-    }
+    let offsets = (0..walk.distinct_places()).map(|_| walk.next_offset());
+    let checked = Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)?;
     memory::clear(buffer, run)?;
     Ok(checked)
 }

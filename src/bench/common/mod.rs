@@ -22,6 +22,8 @@ mod target;
 mod triggered_counter;
 
 pub use arrivals::Arrivals;
+#[cfg(test)]
+pub use atomic_model::applied_times;
 pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};

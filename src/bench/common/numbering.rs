@@ -101,14 +101,14 @@ impl Numbering {
         length: u64,
         supervisor: &dyn Supervisor,
     ) -> Result<(), Failure> {
-        in_blocks(0, length, supervisor, |offset, length| {
+        in_blocks([0], length, supervisor, |offset, length| {
             buffer
                 .copy_in(offset as usize, self.block(offset, length))
                 .explain("cannot fill a buffer")
         })
     }
 
-    /// Checks the bytes from `start` to `start + size` of `buffer`; `whose` names the buffer in the
+    /// Checks the `size` bytes from each of `starts` on in `buffer`; `whose` names the buffer in the
     /// message. Returns the number of bytes. A peer that ends stops the check.
     ///
     /// # Errors
@@ -118,16 +118,17 @@ impl Numbering {
         self,
         buffer: &MemoryRegion,
         whose: &str,
-        start: u64,
+        starts: impl IntoIterator<Item = u64>,
         size: u64,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let mut bytes = vec![0; BLOCK.min(size as usize)];
-        in_blocks(start, size, supervisor, |offset, length| {
+        let (mut bytes, mut checked) = (vec![0; BLOCK.min(size as usize)], 0);
+        in_blocks(starts, size, supervisor, |offset, length| {
             let found = &mut bytes[..length];
             buffer
                 .copy_out(offset as usize, found)
                 .explain("cannot read a buffer")?;
+            checked += length as u64;
             if found == self.block(offset, length) {
                 return Ok(());
             }
@@ -135,7 +136,7 @@ impl Numbering {
             let failure = Failure::nic(format!("size {size}: {mismatch}"));
             Err(failure.with_hint(remedy(Situation::WrongData)))
         })?;
-        Ok(size)
+        Ok(checked)
     }
 
     /// Describes the first byte that is not numbered in a block at `start`.
@@ -157,19 +158,23 @@ impl Numbering {
     }
 }
 
-/// Calls `visit` with offset and length of each block from `start` to `start + length`, and checks the
-/// peer now and then.
+/// Calls `visit` with offset and length of each block of the `length` bytes from each of `starts` on, and
+/// checks the peer now and then.
 fn in_blocks(
-    start: u64,
+    starts: impl IntoIterator<Item = u64>,
     length: u64,
     supervisor: &dyn Supervisor,
     mut visit: impl FnMut(u64, usize) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    for (number, at) in (0..length).step_by(BLOCK).enumerate() {
+    let blocks = |start| {
+        let block = move |at| (start + at, BLOCK.min((length - at) as usize));
+        (0..length).step_by(BLOCK).map(block)
+    };
+    for (number, (offset, length)) in starts.into_iter().flat_map(blocks).enumerate() {
         if number % BLOCKS_PER_LOOK == BLOCKS_PER_LOOK - 1 {
             supervisor.peer_is_there()?;
         }
-        visit(start + at, BLOCK.min((length - at) as usize))?;
+        visit(offset, length)?;
     }
     Ok(())
 }
@@ -243,11 +248,11 @@ mod tests {
             let numbering = in_round(3);
             numbering.fill_all(buffer, &Alone).unwrap();
             for (start, size) in [(0, LENGTH), (1, 1), (250, 5000), (65_535, 70_000)] {
-                let checked = numbering.check(buffer, "the buffer", start, size, &Alone);
+                let checked = numbering.check(buffer, "the buffer", [start], size, &Alone);
                 assert_eq!(checked.unwrap(), size);
                 assert!(
                     in_round(2)
-                        .check(buffer, "the buffer", start, size, &Alone)
+                        .check(buffer, "the buffer", [start], size, &Alone)
                         .is_err()
                 );
             }
@@ -271,13 +276,13 @@ mod tests {
             let numbering = in_round(0);
             numbering.fill_all(buffer, &Alone).unwrap();
             buffer.copy_in(65_600, &[0, 0]).unwrap();
-            let failure = numbering.check(buffer, "the buffer", 60, 100_000, &Alone);
+            let failure = numbering.check(buffer, "the buffer", [60], 100_000, &Alone);
             assert_eq!(
                 failure.unwrap_err().message(),
                 "size 100000: byte 65600 of the buffer is 0x00 (expected 0x5a); \
                  from byte 65598: found 58 59 00 00 5c 5d 5e 5f, expected 58 59 5a 5b 5c 5d 5e 5f"
             );
-            let failure = numbering.check(buffer, "the buffer", 65_600, 1, &Alone);
+            let failure = numbering.check(buffer, "the buffer", [65_600], 1, &Alone);
             assert!(
                 failure
                     .unwrap_err()
@@ -301,15 +306,17 @@ mod tests {
         }
     }
 
+    /// Few places with many blocks, and many places with a block each.
     #[test]
     fn long_check_ends_if_peer_ends() {
-        let mut blocks = 0;
-        let length = BLOCK as u64 * 1_000;
-        let ended = in_blocks(0, length, &Gone, |_, _| {
-            blocks += 1;
-            Ok(())
-        });
-        assert!(ended.is_err());
-        assert_eq!(blocks, BLOCKS_PER_LOOK - 1);
+        for (places, length) in [(1, BLOCK as u64 * 1_000), (1_000, 8)] {
+            let (mut blocks, starts) = (0, (0..places).map(|place| place * 64));
+            let ended = in_blocks(starts, length, &Gone, |_, _| {
+                blocks += 1;
+                Ok(())
+            });
+            assert!(ended.is_err());
+            assert_eq!(blocks, BLOCKS_PER_LOOK - 1);
+        }
     }
 }

@@ -125,7 +125,7 @@ fn least(ty: AtomicType) -> u128 {
 }
 
 /// Returns the next smaller value of the type; integers wrap around.
-fn below(ty: AtomicType, value: u128) -> u128 {
+pub(super) fn below(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_down().to_bits().into(),
         AtomicType::Double => f64::from_bits(value as u64).next_down().to_bits().into(),
@@ -134,7 +134,7 @@ fn below(ty: AtomicType, value: u128) -> u128 {
 }
 
 /// Returns the next greater value of the type; integers wrap around.
-fn above(ty: AtomicType, value: u128) -> u128 {
+pub(super) fn above(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_up().to_bits().into(),
         AtomicType::Double => f64::from_bits(value as u64).next_up().to_bits().into(),

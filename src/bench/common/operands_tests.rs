@@ -1,7 +1,7 @@
 //! Compares operands with the model of the operations.
 
-use super::atomic_model::{Model, applied};
-use super::operands::{Operands, initial_target, ones};
+use super::atomic_model::{applied, applied_times, target_after};
+use super::operands::{Operands, above, below, initial_target, ones};
 use crate::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 
 /// Returns all valid combinations; the comparison applies to CSWAP only.
@@ -40,11 +40,52 @@ fn changes_possible(atomic: Atomic) -> u64 {
     }
 }
 
-/// Returns the target after `count` operations.
-pub(crate) fn target_after(atomic: Atomic, count: u64) -> u128 {
-    let mut model = Model::new(atomic);
-    model.apply(count);
-    model.target
+#[test]
+fn target_after_few_operations_is_that_of_each_in_turn() {
+    for atomic in combinations() {
+        for count in 0..600 {
+            let expected = applied_times(atomic, count);
+            assert_eq!(
+                target_after(atomic, count),
+                expected,
+                "{atomic:?}, {count} operations"
+            );
+        }
+    }
+}
+
+/// Returns numbers of operations around those where a type ends.
+fn many() -> impl Iterator<Item = u64> {
+    let floats = [f32::MAX.to_bits().into(), f64::MAX.to_bits()];
+    let doubled = floats.map(|magnitude: u64| magnitude.saturating_mul(2));
+    let powers = [16, 24, 31, 32, 53, 63].map(|power| 1 << power);
+    let places = floats.into_iter().chain(doubled).chain(powers);
+    places
+        .flat_map(|place| place - 3..place + 4)
+        .chain(u64::MAX - 4..u64::MAX)
+}
+
+#[test]
+fn each_of_many_operations_changes_target_as_model_does() {
+    for atomic in combinations() {
+        for count in many() {
+            let before = target_after(atomic, count);
+            let first = match atomic.op {
+                AtomicOp::Sum => Operands::new(atomic).first,
+                AtomicOp::Min => below(atomic.ty, before),
+                AtomicOp::Max => above(atomic.ty, before),
+                // Targets and operands repeat.
+                _ => {
+                    let few = target_after(atomic, 100 + count % 2);
+                    assert_eq!(before, few, "{atomic:?}, {count} operations");
+                    continue;
+                }
+            };
+            let after = applied(atomic, before, first, 0);
+            let next = target_after(atomic, count + 1);
+            assert_eq!(next, after, "{atomic:?}, {count} operations");
+        }
+    }
 }
 
 #[test]

@@ -28,10 +28,50 @@ pub struct Entry {
     pub matching: Option<Match>,
     /// How an operation is reported.
     pub reports: Reports,
-    /// The writes of a message's body and end may be reordered.
+    /// The NIC may reorder its writes of a message.
     pub relaxed: bool,
     /// Buffer id in its events.
     pub buffer_id: u16,
+}
+
+impl Entry {
+    /// Returns the command that appends the entry, without portal and buffer.
+    fn command(self) -> TargetCmd {
+        let mut command = TargetCmd::new();
+        command
+            .set_opcode(C_CMD_TGT_APPEND as u8)
+            .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
+            .set_event_unlink_disable(true)
+            .set_unrestricted_body_ro(self.relaxed)
+            .set_unrestricted_end_ro(self.relaxed)
+            .set_op_put(self.put)
+            .set_op_get(self.get)
+            .set_buffer_id(self.buffer_id);
+        match self.reports {
+            Reports::Nothing => {
+                command
+                    .set_event_success_disable(true)
+                    .set_event_comm_disable(true);
+            }
+            Reports::Events => {}
+            Reports::Counted(counter) => {
+                command
+                    .set_event_success_disable(true)
+                    .set_event_ct_comm(true)
+                    .set_ct(counter);
+            }
+        }
+        match self.matching {
+            Some(matching) => command
+                .set_match_id(matching.initiator)
+                .set_match_bits(matching.bits)
+                .set_ignore_bits(matching.ignored),
+            // Work-around of a hardware erratum: relaxes the order of the last write of a
+            // restricted packet (nic.md 8.4).
+            None => command.set_ignore_bits(self.relaxed.into()),
+        };
+        command
+    }
 }
 
 /// The match criteria of a list entry.
@@ -127,43 +167,12 @@ impl Portals {
         entry: Entry,
     ) -> Result<(), Failure> {
         portal.keep_mapped(buffer);
-        let mut command = TargetCmd::new();
+        let mut command = entry.command();
         command
-            .set_opcode(C_CMD_TGT_APPEND as u8)
-            .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
             .set_ptlte_index(portal.number())
-            .set_event_unlink_disable(true)
-            .set_unrestricted_body_ro(entry.relaxed)
-            .set_unrestricted_end_ro(entry.relaxed)
-            .set_op_put(entry.put)
-            .set_op_get(entry.get)
             .set_lac(buffer.lac())
             .set_start(buffer.iova(0))
-            .set_length(buffer.len() as u64)
-            .set_buffer_id(entry.buffer_id);
-        match entry.reports {
-            Reports::Nothing => {
-                command
-                    .set_event_success_disable(true)
-                    .set_event_comm_disable(true);
-            }
-            Reports::Events => {}
-            Reports::Counted(counter) => {
-                command
-                    .set_event_success_disable(true)
-                    .set_event_ct_comm(true)
-                    .set_ct(counter);
-            }
-        }
-        match entry.matching {
-            Some(matching) => command
-                .set_match_id(matching.initiator)
-                .set_match_bits(matching.bits)
-                .set_ignore_bits(matching.ignored),
-            // Work-around of a hardware erratum: relaxes the order of the last write of a
-            // restricted packet (nic.md 8.4).
-            None => command.set_ignore_bits(1),
-        };
+            .set_length(buffer.len() as u64);
         let mut batch = self.commands.batch();
         batch
             .emit_target(&command)
@@ -218,4 +227,36 @@ pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
     portal
         .close()
         .explain("cannot release the portals table entry")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::plan;
+
+    #[test]
+    fn relaxes_order_of_writes_unless_data_is_checked() {
+        for (options, is_relaxed) in [
+            (&[][..], true),
+            (&["--rdzv"], false),
+            (&["--verify"], false),
+        ] {
+            let run = plan("send-bw", options).run;
+            let entry = Entry {
+                put: true,
+                get: false,
+                matching: None,
+                reports: Reports::Events,
+                relaxed: run.relaxes_writes(),
+                buffer_id: 0,
+            };
+            let command = entry.command();
+            let orders = [
+                command.unrestricted_body_ro(),
+                command.unrestricted_end_ro(),
+                command.ignore_bits() == 1,
+            ];
+            assert_eq!(orders, [is_relaxed; 3], "{options:?}");
+        }
+    }
 }
