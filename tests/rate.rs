@@ -91,7 +91,8 @@ fn lists_start_at_intended_times() {
             // Four lists of four operations, one intended in each 40 ms; 120 ms for each of three pairs.
             let options = format!("-n 4 -l 4 --rate=100op/s {options}");
             let (text, document) = run(tool, ("CXIDIAG_FAULTS", ""), &options);
-            let is_rate = |line: &str| line.starts_with("Rate ") && line.ends_with(": 100 op/s");
+            let schedule = ": 100 op/s (a list of 4 every 40.000 ms)";
+            let is_rate = |line: &str| line.starts_with("Rate ") && line.ends_with(schedule);
             assert!(text.lines().any(is_rate), "{text}");
             let result = &document["results"][0];
             assert_eq!(result["count"], 16 * pairs);
@@ -209,7 +210,7 @@ fn both_sides_of_a_bidirectional_run_keep_the_rate() {
         assert_success(&text);
         let text = stdout(&text);
         assert!(
-            text.contains("\nRate             : 1000000 op/s\n"),
+            text.contains("\nRate             : 1000000 op/s (a list of 4 every 0.004 ms)\n"),
             "{text}"
         );
         assert!(
