@@ -270,3 +270,17 @@ fn refuses_legacy_server() {
         "{error}"
     );
 }
+
+/// The pair is known even if only one of several has wrong data.
+#[test]
+fn names_the_pair_of_a_wrong_byte() {
+    let fabric = Fabric::new();
+    let options = "-n 2 -l 4 -P 3 --verify";
+    let mut command = fabric.command(&format!("read-bw --loopback -d soft0 {options}"));
+    command.env("CXIDIAG_FAULTS", "corrupt=1");
+    let errors = assert_status(&finish(command), 1);
+    assert!(
+        errors.contains("error: pair 0: size 65536: byte "),
+        "{errors}"
+    );
+}

@@ -2,7 +2,7 @@
 
 use super::driver::Context;
 use crate::bench::api::{Benchmark, Issued};
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::measure::{Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
@@ -69,9 +69,16 @@ fn check<B: Benchmark>(
     supervisor: &dyn Supervisor,
 ) -> Result<u64, Failure> {
     let mut checked = 0;
-    for (resources, issued) in pairs.iter().zip(issued) {
+    for (pair, (resources, issued)) in pairs.iter().zip(issued).enumerate() {
         supervisor.peer_is_there()?;
-        checked += B::check(resources, run, size, *issued, supervisor)?;
+        let of_pair = B::check(resources, run, size, *issued, supervisor);
+        checked += of_pair.map_err(|failure| {
+            if pairs.len() > 1 && failure.kind == Kind::Nic {
+                failure.context(format!("pair {pair}"))
+            } else {
+                failure
+            }
+        })?;
     }
     Ok(checked)
 }
