@@ -10,9 +10,8 @@ const MAX_OPERATIONS: u64 = 1_000_000_000;
 const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// Description of valid rates, for messages.
-pub const RATES: &str = "expected a number with op/s, kop/s or Mop/s, with B/s, kB/s, MB/s, GB/s, KiB/s, \
-                         MiB/s or GiB/s, or with Mb/s or Gb/s: whole operations or bytes, from 1 to \
-                         1000Mop/s or 1000GB/s";
+pub const RATES: &str = "expected a rate from 1 to 1000Mop/s or 1000GB/s, such as 1000 (operations per \
+                         second), 20kop/s, 500MB/s or 16Gb/s";
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
