@@ -226,11 +226,11 @@ fn rejects_invalid_rates_before_anything_is_opened() {
     for (options, line) in [
         (
             "--rate=fast",
-            "invalid value 'fast' for --rate: expected a number with op/s, ",
+            "invalid value 'fast' for --rate: expected a rate from 1 to 1000Mop/s or ",
         ),
         (
             "--rate=0",
-            "invalid value '0' for --rate: expected a number with op/s, ",
+            "invalid value '0' for --rate: expected a rate from 1 to 1000Mop/s or ",
         ),
         (
             "--rate=1B/s -s 4096",
