@@ -34,7 +34,7 @@ const LIMITED: [(&str, &str); 7] = [
 
 const HINT: &str = "hint: buffers are pinned: they must fit into the free memory, that of the NUMA \
                     node of --cpu and the limit of the control group; use a smaller --size (for \
-                    bandwidth tools also --list-size or --buf-sz)\n";
+                    bandwidth tools also --list-size, --buf-sz or --pairs)\n";
 
 #[test]
 fn t13_refuses_buffers_beyond_memory_before_opening_a_device() {
