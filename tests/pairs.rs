@@ -107,7 +107,7 @@ fn both_sides_drive_pairs_in_a_bidirectional_run() {
 #[test]
 fn goes_on_to_the_next_size_with_all_pairs() {
     for options in [
-        "-s 1:64 -D 1 -P 2",
+        "-s 32:64 -D 1 -P 2",
         "-s 64:512 -n 2 -l 3 -b --threads 3 -P 5",
     ] {
         for tool in ["write-bw", "read-bw", "send-bw"] {
