@@ -1,0 +1,205 @@
+//! The handshake: versions, tools, and what two cxidiag processes announce.
+
+use proptest::prelude::*;
+
+use super::super::testing::plan;
+use super::*;
+use crate::tools::TOOLS;
+
+#[test]
+fn compares_versions_like_legacy_tools() {
+    for same in ["2.4", "2.4.0", "2.4.99-foo", "2.4.0 cxidiag/0.1.0 vni=10"] {
+        assert_eq!(number(same), Some((2, 4)), "{same}");
+    }
+    for none in ["", "2", "2.", ".4", "x.4", "-2.4", "99999999999.4"] {
+        assert_eq!(number(none), None, "{none}");
+    }
+}
+
+#[test]
+fn server_runs_the_offered_tool_that_the_client_names() {
+    let own = LocalAddress {
+        address: FabricAddress { nic: 0x12, pid: 0 },
+        vni: 10,
+        simulated: true,
+        gpus: OnGpus::NONE,
+    };
+    let mut us = Introduction::new(&plan(&[]), own, 1, "here".into());
+    us.tools = TOOLS.iter().collect();
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    for tool in TOOLS {
+        let name = wire::string(tool.legacy_name);
+        let mut handshake = Handshake::new(&us, peer);
+        handshake.learn_tool(&name);
+        assert_eq!(handshake.mine(), name);
+        assert!(handshake.accept(&name).unwrap().is_none());
+        let version = String::from_utf8(handshake.mine()).unwrap();
+        assert!(version.starts_with(tool.wire_version), "{version}");
+    }
+    // A tool that is not offered: the server names its first, so that both sides see the mismatch.
+    let other = wire::string("cxi_other_lat");
+    let mut handshake = Handshake::new(&us, peer);
+    handshake.learn_tool(&other);
+    assert_eq!(handshake.mine(), wire::string(TOOLS[0].legacy_name));
+    assert!(matches!(handshake.accept(&other), Err(Refusal::Failed(_))));
+}
+
+fn local() -> LocalAddress {
+    LocalAddress {
+        address: FabricAddress { nic: 0x12, pid: 0 },
+        vni: 10,
+        simulated: false,
+        gpus: OnGpus::NONE,
+    }
+}
+
+/// Passes the first messages of a peer with this version to a handshake of `write-bw`.
+fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Failure> {
+    let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
+    for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
+        match handshake.accept(&payload) {
+            Ok(_) => {}
+            Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
+        }
+    }
+    Ok(handshake)
+}
+
+#[test]
+fn client_refuses_server_that_lacks_an_option_in_use() {
+    let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", extensions::all_names());
+    for (options, version, refused) in [
+        (
+            &["-P", "2"][..],
+            "2.4.0",
+            Some("--pairs: the server (127.0.0.1:1) is a legacy tool"),
+        ),
+        (&["--verify"], "2.4.0", Some("--verify: the server")),
+        (
+            &["--reverse"],
+            "2.4.0 cxidiag/0.1.0 vni=10",
+            Some("is an older cxidiag"),
+        ),
+        (
+            &["--both-ends"],
+            "2.4.0 cxidiag/1 vni=10 can=pairs",
+            Some("--both-ends: "),
+        ),
+        (&["-P", "2"], "2.4.0 cxidiag/1 vni=10 can=pairs", None),
+        (&["-P", "2", "--verify"], &cxidiag, None),
+        (&[], "2.4.0", None),
+    ] {
+        let plan = crate::bench::testing::plan("write-bw", options);
+        let us = Introduction::new(&plan, local(), 1, "here".into());
+        match (greeted(&us, version), refused) {
+            (Ok(_), None) => {}
+            (Err(failure), Some(text)) => {
+                assert!(failure.message().contains(text), "{}", failure.message());
+            }
+            (result, _) => panic!("{options:?} {version}: {:?}", result.map(drop)),
+        }
+    }
+}
+
+#[test]
+fn server_takes_the_options_that_the_client_announces() {
+    let plan = crate::bench::testing::plan("write-bw", &["-P", "4", "--threads=2", "--verify"]);
+    let client = Introduction::new(&plan, local(), 1, "here".into());
+    let announced = announcement(&client, plan.tool);
+    let us = Introduction {
+        run: None,
+        ..client.clone()
+    };
+    let options: Vec<u8> = terms::to_block(&plan.run, &us.host).encode().into();
+    let agreed = |version: &str| {
+        let mut handshake = greeted(&us, version).unwrap();
+        assert!(handshake.accept(&options).unwrap().is_none());
+        let theirs = FabricAddress { nic: 0x13, pid: 0 };
+        handshake.accept(&wire::encode_address(theirs))
+    };
+    let run = agreed(&announced).unwrap().unwrap().run;
+    assert_eq!(run.extensions, plan.run.extensions);
+    // A legacy client asks for none; other words are refused.
+    let run = agreed("2.4.0").unwrap().unwrap().run;
+    assert_eq!(run.extensions, Extensions::NONE);
+    for word in ["pairs:4,quick", "pairs:0", "pairs:2,threads:3", "pairs:65"] {
+        let refused = agreed(&format!("2.4.0 cxidiag/9 vni=10 run={word}"));
+        let Err(Refusal::Failed(failure)) = refused else {
+            panic!("{word}");
+        };
+        let message = failure.message();
+        assert!(
+            message.contains("the client (127.0.0.1:1) sent invalid options"),
+            "{message}"
+        );
+    }
+}
+
+fn vni(version: &str) -> Option<u32> {
+    PeerFacts::read(version).vni
+}
+
+#[test]
+fn reads_vni_only_from_cxidiag_version() {
+    assert_eq!(vni("2.4.0 cxidiag/0.1.0 vni=10"), Some(10));
+    assert_eq!(vni("2.4.0 cxidiag/9.9.9 future=1 vni=10 more"), Some(10));
+    for unknown in [
+        "2.4.0",
+        "2.4.0 vni=10",
+        "2.4.0 other/1 vni=10",
+        "2.4.0 cxidiag/1",
+        "2.4.0 cxidiag/1 vni=x",
+    ] {
+        assert_eq!(vni(unknown), None, "{unknown}");
+    }
+}
+
+/// Returns where the sides of a `send-lat` run wait for each other if the peer announces this
+/// version; `wanted` is the request of this side as a client, `None` in a server.
+fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
+    let plan = crate::bench::testing::plan("send-lat", &[]);
+    let own = LocalAddress {
+        address: FabricAddress { nic: 0x12, pid: 0 },
+        vni: 10,
+        simulated: false,
+        gpus: OnGpus::NONE,
+    };
+    let mut us = Introduction::new(&plan, own, 1, "here".into());
+    us.run = wanted.map(|sync| RunOptions { sync, ..plan.run });
+    let mut handshake = Handshake::new(&us, SocketAddr::from(([127, 0, 0, 1], 1)));
+    let options = terms::to_block(&plan.run, &us.host).encode();
+    for payload in [
+        wire::string("cxi_send_lat"),
+        wire::string(version),
+        options.into(),
+    ] {
+        assert!(handshake.accept(&payload).unwrap().is_none());
+    }
+    let theirs = wire::encode_address(FabricAddress { nic: 0x13, pid: 0 });
+    handshake.accept(&theirs).unwrap().unwrap().run.sync
+}
+
+#[test]
+fn sides_wait_before_each_size_only_if_both_announce_it() {
+    let (size, iteration) = (SyncPoint::Size, SyncPoint::Iteration);
+    for (version, expected) in [
+        ("2.3.0", iteration),
+        ("2.3.0 sync=size", iteration),
+        ("2.3.0 cxidiag/0.1.0 vni=10", iteration),
+        ("2.3.0 cxidiag/0.1.0 vni=10 sync=iteration", iteration),
+        ("2.3.0 cxidiag/9 vni=10 sync=other", iteration),
+        ("2.3.0 cxidiag/0.1.0 vni=10 sync=size", size),
+    ] {
+        assert_eq!(sync_with(version, None), expected, "{version}");
+        assert_eq!(sync_with(version, Some(size)), expected, "{version}");
+        assert_eq!(sync_with(version, Some(iteration)), iteration, "{version}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn reads_any_version_without_panic(version in "\\PC{0,40}") {
+        let _ = (number(&version), PeerFacts::read(&version));
+    }
+}
