@@ -257,7 +257,9 @@ pub trait Bandwidth: Benchmark {
     const ANSWERS: bool;
 
     /// Returns the part that `side` plays in `run`.
-    fn part(run: &RunOptions, side: Side) -> Part;
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
+    }
 
     /// Returns the number of operations that have arrived at this side since its set-up, as its NIC or
     /// its software counts them; none on a side that is no target. Called after each size, with
@@ -337,7 +339,7 @@ pub trait Lists: Send {
     ///
     /// # Errors
     ///
-    /// A command that cannot be issued, and another event than the expected one.
+    /// A queue without room for a command, and an unexpected event.
     fn step(&mut self) -> Result<Step, Failure>;
 
     /// Takes the events of the peer's lists, as far as no iteration of this side needs them.

@@ -7,7 +7,7 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
 use super::common::atomics::{self, Changed};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{Ends, ListCommand, Operands, defaults};
@@ -139,10 +139,6 @@ fn initiator(
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;
-
-    fn part(run: &RunOptions, side: Side) -> Part {
-        Part::by_direction(run, side)
-    }
 
     fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
         resources.arrived()

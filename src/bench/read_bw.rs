@@ -3,7 +3,7 @@
 //! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data in
 //! its buffer. The target's NIC raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
     Direction, Ends, Entry, Numbering, Reports, RestrictedDma, Target, UnrestrictedDma, defaults,
@@ -127,10 +127,6 @@ fn entry(run: &RunOptions) -> Entry {
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;
-
-    fn part(run: &RunOptions, side: Side) -> Part {
-        Part::by_direction(run, side)
-    }
 
     fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
         resources.arrived()

@@ -282,10 +282,6 @@ impl Bandwidth for Bench {
         Ok(resources.part.is_target().then_some(received))
     }
 
-    fn part(run: &RunOptions, side: Side) -> Part {
-        Part::by_direction(run, side)
-    }
-
     fn measure<R: RepeatLists>(
         pairs: &mut [Resources],
         run: &RunOptions,

@@ -3,7 +3,7 @@
 //! A side puts lists to an entry of the peer; its NIC counts the acknowledgements. The target's NIC
 //! raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Benchmark, Issued, Part, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
 use super::common::lists::{self, ListInitiator, Walk, Words};
 use super::common::{
     Direction, Ends, Entry, IdcContext, ImmediatePut, Numbering, PutKind, Reports, RestrictedDma,
@@ -146,10 +146,6 @@ fn initiator(
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;
-
-    fn part(run: &RunOptions, side: Side) -> Part {
-        Part::by_direction(run, side)
-    }
 
     fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
         resources.arrived()

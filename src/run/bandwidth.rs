@@ -112,7 +112,6 @@ fn wait_for_peer(
     enter(Phase::Results);
     for _ in 0..pairs {
         results.own.push(SideResult::default());
-        results.issued = 0;
         let peer = control.results(SideResult::default())?;
         check_count(peer, true, run)?;
         results.peer.push(peer);

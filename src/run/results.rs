@@ -274,6 +274,7 @@ impl Results for BandwidthResults {
         self.peer.clear();
         self.kept = None;
         self.views = None;
+        self.issued = 0;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
     }

@@ -43,7 +43,7 @@ pub struct ListInitiator {
     high_rate: Option<HighRate>,
 }
 
-/// Returns the failure of a profile of high-rate puts that cannot be allocated.
+/// Returns the failure to allocate a profile of High Rate Puts, with the remedy.
 fn no_high_rate(error: cxi::Error) -> Failure {
     let errno = error.errno();
     let failure = advice::explained(error, "cannot allocate a profile of High Rate Puts");
