@@ -441,6 +441,20 @@ pub fn assert_has_form_of(text: &str, example: &str) {
     assert_eq!(masked(&without_platform(text)), masked(example));
 }
 
+/// Checks the texts of both sides of a bandwidth run against that of the client: the server names the
+/// sides the other way round, and shows no operations of its own.
+#[track_caller]
+pub fn assert_both_sides_have_form_of(tool: &str, options: &str, example: &str) {
+    let [client, server] = Fabric::new().pair(tool, options);
+    assert_has_form_of(&client, example);
+    let expected = example
+        .replace("Local (client)   : NIC 0x13", "Local (server)   : NIC 0x12")
+        .replace("Remote (server)  : NIC 0x12", "Remote (client)  : NIC 0x13")
+        .replace("       1024  ", "          -  ");
+    let listening = "Listening on port 49194 for client to connect...\n";
+    assert_has_form_of(&server, &format!("{listening}{expected}"));
+}
+
 /// Returns the rows of results as words.
 pub fn rows(text: &str) -> Vec<Vec<&str>> {
     let rows = text.lines().filter(|line| line.starts_with("    "));
