@@ -73,7 +73,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
         let peer = session.peer();
         writeln!(reporter.text(), "Serving client {peer}").map_err(interrupt::output_failed)?;
         let others = others(&allowed, plan, &agreed);
-        let outcome = server.serve_alone(plan, own, peer, &others, || {
+        let outcome = server.serve_alone(plan, own, &others, session, |session| {
             driver::serve(ClientSession {
                 plan,
                 side: Side::Server,

@@ -22,7 +22,8 @@ const NICENESS: i32 = 19;
 /// Name of the thread.
 const NAME: &str = "busy";
 
-/// Runs `serve`, while a thread on `cpus` (any if empty) turns away the clients of `listener`.
+/// Calls `serve`, while a thread on `cpus` (any if empty) turns away the clients of `listener`. The
+/// thread ends when `serve` drops its argument.
 ///
 /// # Errors
 ///
@@ -31,7 +32,7 @@ pub fn turn_away_during(
     listener: &Listener,
     us: &Introduction,
     cpus: &[u32],
-    serve: impl FnOnce() -> Result<(), Failure>,
+    serve: impl FnOnce(UnixStream) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     const WHAT: &str = "cannot start the thread that answers other clients";
     let (running, end) = UnixStream::pair().environment(WHAT)?;
@@ -47,8 +48,6 @@ pub fn turn_away_during(
         };
         let thread = thread::Builder::new().name(NAME.into());
         thread.spawn_scoped(scope, turn_away).environment(WHAT)?;
-        let served = serve();
-        drop(running);
-        served
+        serve(running)
     })
 }

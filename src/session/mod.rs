@@ -30,10 +30,11 @@ mod refusal_log;
 mod terms;
 mod wire;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::advice::{Situation, remedy};
@@ -102,6 +103,8 @@ pub struct Session {
     connection: Connection,
     /// The peer understands interrupt notices and refusals, and none was sent yet.
     owes_interrupt_notice: Cell<bool>,
+    /// Open until the run is over; a server turns other clients away meanwhile.
+    running: RefCell<Option<UnixStream>>,
 }
 
 /// A server's listening socket.
@@ -163,9 +166,9 @@ impl Server {
         Ok((Session::new(connection, agreed.is_cxidiag), agreed))
     }
 
-    /// Serves the client at `peer` by `serve`. Meanwhile a thread tells other clients that the
-    /// server is busy. It runs on `cpus`, if there are any, and the scheduler prefers other threads
-    /// to it.
+    /// Calls `serve` with the session of a client. Until the run is over, a thread tells other
+    /// clients that the server is busy; later ones wait for the next [`Self::find_client`]. The
+    /// thread runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
     ///
     /// # Errors
     ///
@@ -174,16 +177,19 @@ impl Server {
         &self,
         plan: &Plan,
         own: LocalAddress,
-        peer: SocketAddr,
         cpus: &[u32],
-        serve: impl FnOnce() -> Result<(), Failure>,
+        session: Session,
+        serve: impl FnOnce(Session) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut us = Introduction::new(plan, own, self.port(), machine());
         us.credentials.serving = Some(Serving {
-            client: peer.ip(),
+            client: session.peer().ip(),
             since: Instant::now(),
         });
-        busy::turn_away_during(&self.listener, &us, cpus, serve)
+        busy::turn_away_during(&self.listener, &us, cpus, |running| {
+            session.running.replace(Some(running));
+            serve(session)
+        })
     }
 }
 
@@ -271,6 +277,7 @@ impl Session {
         Self {
             connection,
             owes_interrupt_notice: Cell::new(peer_is_cxidiag),
+            running: RefCell::new(None),
         }
     }
 
@@ -468,6 +475,7 @@ impl Session {
     /// Ends the protocol: no interrupt notice or refusal follows.
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
+        self.running.take();
     }
 }
 
