@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::super::peer_facts::name_word;
 use super::super::testing::plan;
 use super::*;
+use crate::device::FabricAddress;
+use crate::extensions::{self, Extensions};
+use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
 
 #[test]

@@ -4,11 +4,13 @@
 //! * `wire`, `option_block`: messages, bytes <-> records.
 //! * `terms`: run options <-> option block.
 //! * `handshake`: identifies the peer and agrees on the run; without a socket.
+//! * `peer_facts`: what two cxidiag tell each other with their versions.
 //! * `admission`: whether two cxidiag measure together: jobs, tokens, busy servers.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
 //!   peer.
 //! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated
 //!   connections.
+//! * `server`: a server's socket, from client to client.
 //! * `busy`: how a server answers clients while it measures with another one.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
@@ -25,17 +27,18 @@ pub mod dry_run;
 mod handshake;
 mod listener;
 mod option_block;
+mod peer_facts;
 mod reception;
 mod refusal_log;
+mod server;
 mod terms;
 mod wire;
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
@@ -44,19 +47,16 @@ use crate::error::{Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
-use crate::number::time_text;
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
-use admission::Serving;
 use connect::Search;
 pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
-use listener::Listener;
-use reception::Reception;
-use refusal_log::RefusalLog;
+pub use listener::Reach;
+pub use server::{LISTENING, Server};
 use wire::{MAX_PAYLOAD, REFUSAL};
 
 /// Time limit for a message of a peer that has nothing else to do (wire.md 6).
@@ -67,18 +67,6 @@ const READY_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long after an error of the NIC the end of the peer may be noticed that has caused it.
 const NEWS: Duration = Duration::from_millis(200);
-
-/// Beginning of the line in which a server prints its port.
-pub const LISTENING: &str = "Listening on port ";
-
-/// Which clients can connect to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Clients on any machine.
-    Everywhere,
-    /// Clients on this machine.
-    ThisMachine,
-}
 
 /// What both sides have agreed on in the handshake.
 #[derive(Clone, Debug)]
@@ -107,92 +95,6 @@ pub struct Session {
     owes_interrupt_notice: Cell<bool>,
     /// Open until the run is over; a server turns other clients away meanwhile.
     running: RefCell<Option<UnixStream>>,
-}
-
-/// A server's listening socket.
-pub struct Server {
-    listener: Listener,
-}
-
-impl Server {
-    /// Listens on the plan's port.
-    ///
-    /// # Errors
-    ///
-    /// A port or address that cannot be used.
-    pub fn listen(plan: &Plan, reach: Reach) -> Result<Self, Failure> {
-        enter(Phase::Listening);
-        let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
-        Ok(Self { listener })
-    }
-
-    /// Prints the port to `out`.
-    ///
-    /// # Errors
-    ///
-    /// An error of `out`.
-    pub fn announce(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let port = self.port();
-        writeln!(out, "{LISTENING}{port} for client to connect...")
-            .and_then(|()| out.flush())
-            .map_err(interrupt::output_failed)
-    }
-
-    /// Returns the port that the server listens on.
-    pub fn port(&self) -> u16 {
-        self.listener.port()
-    }
-
-    /// Waits for a client of the plan's tool, for the plan's time limit at most. Other connections
-    /// are logged to `err` and ignored (defect T16 of tools.md). The socket stays open: the next
-    /// call finds the next client.
-    ///
-    /// # Errors
-    ///
-    /// The end of the time limit, an interruption, and a process that has no file descriptors left.
-    pub fn find_client(
-        &self,
-        plan: &Plan,
-        own: LocalAddress,
-        err: &mut impl Write,
-    ) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, self.port(), machine());
-        let refusals = RefusalLog::new(&plan.program, err);
-        let limit = plan.listening.timeout.filter(|limit| !limit.is_zero());
-        let found = Reception::new(&self.listener, &us, refusals).first_client(limit)?;
-        let (connection, agreed) = found.ok_or_else(|| {
-            let limit = time_text(limit.unwrap_or_default());
-            let port = self.port();
-            Failure::environment(format!("no client came to TCP port {port} within {limit}"))
-        })?;
-        Ok((Session::new(connection, agreed.is_cxidiag), agreed))
-    }
-
-    /// Calls `serve` with the session of a client. Until the run is over, a thread tells other
-    /// clients that the server is busy; later ones wait for the next [`Self::find_client`]. The
-    /// thread runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
-    ///
-    /// # Errors
-    ///
-    /// Those of `serve`, and a thread that cannot be started.
-    pub fn serve_alone(
-        &self,
-        plan: &Plan,
-        own: LocalAddress,
-        cpus: &[u32],
-        session: Session,
-        serve: impl FnOnce(Session) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut us = Introduction::new(plan, own, self.port(), machine());
-        us.credentials.serving = Some(Serving {
-            client: session.peer().ip(),
-            since: Instant::now(),
-        });
-        busy::turn_away_during(&self.listener, &us, cpus, |running| {
-            session.running.replace(Some(running));
-            serve(session)
-        })
-    }
 }
 
 /// Connects to the server at `host` on the plan's port, and performs the handshake.

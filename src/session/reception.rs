@@ -30,6 +30,9 @@ const MOST: usize = 256;
 /// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
 
+/// Time limit for the answers to clients that have connected when a busy server becomes free.
+const LAST_ANSWERS: Duration = Duration::from_millis(100);
+
 /// The connections to a server that have not become its client.
 pub struct Reception<'a> {
     listener: &'a Listener,
@@ -61,7 +64,7 @@ impl<'a> Reception<'a> {
     ) -> Result<Option<(Connection, Agreed)>, Failure> {
         let end = limit.map(|limit| Instant::now() + limit);
         loop {
-            let ready = wait(self.listener, &self.candidates, None, end)?;
+            let ready = wait(Some(self.listener), &self.candidates, None, end)?;
             if let Some(client) = self.answer(ready)? {
                 self.refusals.served();
                 return Ok(Some(client));
@@ -74,18 +77,27 @@ impl<'a> Reception<'a> {
 
     /// Tells each client that the server is busy, until `end` is readable or closed. The connection
     /// of a client that waits for its turn stays open until then, or until [`ANSWER_LIMIT`].
+    /// Connections that come later stay with the listener.
     ///
     /// # Errors
     ///
     /// Those of [`Self::first_client`].
     pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
         loop {
-            let ready = wait(self.listener, &self.candidates, Some(end), None)?;
+            let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;
             if ready.end {
-                return Ok(());
+                break;
             }
             self.answer(ready)?;
         }
+        // A client whose handshake has begun gets its answer, not a closed connection.
+        let until = Instant::now() + LAST_ANSWERS;
+        let is_answered = |candidate: &Candidate| candidate.handshake.turns_away();
+        while !self.candidates.iter().all(is_answered) && Instant::now() < until {
+            let ready = wait(None, &self.candidates, None, Some(until))?;
+            self.answer(ready)?;
+        }
+        Ok(())
     }
 
     /// Continues the handshakes of the connections that are ready. Returns the client, once there is
@@ -162,18 +174,18 @@ impl<'a> Reception<'a> {
 
 /// What is ready after [`wait`].
 struct Ready {
+    /// For each candidate, whether there is something to read.
+    candidates: Vec<bool>,
     /// Whether there are new connections.
     newcomers: bool,
     /// Whether the end was requested.
     end: bool,
-    /// For each candidate, whether there is something to read.
-    candidates: Vec<bool>,
 }
 
-/// Waits for a connection, for bytes, for `end` to be readable, or for the earliest time limit: that
-/// of a candidate, or `until`.
+/// Waits for a connection to `listener`, for bytes of a candidate, for `end` to be readable or
+/// closed, or for the earliest time limit: that of a candidate, or `until`.
 fn wait(
-    listener: &Listener,
+    listener: Option<&Listener>,
     candidates: &[Candidate],
     end: Option<&UnixStream>,
     until: Option<Instant>,
@@ -181,19 +193,18 @@ fn wait(
     let now = Instant::now();
     let due = candidates.iter().map(Candidate::due).chain(until).min();
     let within = due.map(|due| due.saturating_duration_since(now));
-    let mut polled = vec![PollFd::new(listener.socket(), PollFlags::IN)];
-    polled.extend(
-        candidates
-            .iter()
-            .map(|candidate| PollFd::new(&candidate.stream, PollFlags::IN)),
-    );
-    polled.extend(end.map(|end| PollFd::new(end, PollFlags::IN)));
+    let streams = candidates.iter().map(|candidate| &candidate.stream);
+    let mut polled: Vec<PollFd> = streams
+        .map(|stream| PollFd::new(stream, PollFlags::IN))
+        .chain(listener.map(|listener| PollFd::new(listener.socket(), PollFlags::IN)))
+        .chain(end.map(|end| PollFd::new(end, PollFlags::IN)))
+        .collect();
     interrupt::wait_for_any(&mut polled, within)?;
     let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
     Ok(Ready {
-        newcomers: ready.next().unwrap_or(false),
         candidates: ready.by_ref().take(candidates.len()).collect(),
-        end: ready.next().unwrap_or(false),
+        newcomers: listener.is_some() && ready.next() == Some(true),
+        end: end.is_some() && ready.next() == Some(true),
     })
 }
 

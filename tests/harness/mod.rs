@@ -135,6 +135,10 @@ impl Fabric {
         command
             .args(args.words().into_iter().map(named))
             .env("CXIDIAG_FABRIC_DIR", self.path())
+            .env_remove("CXIDIAG_TOKEN")
+            .env_remove("SLURM_JOB_ID")
+            .env_remove("PBS_JOBID")
+            .env_remove("FLUX_JOB_ID")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
