@@ -33,8 +33,8 @@ pub const DEFAULT_PORT: u16 = 49194;
 /// Time limit for a connection to one address. TCP alone would try for two minutes.
 pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Seconds for each size of a run with `--until` and without `--duration`.
-pub const DEFAULT_UNTIL_DURATION_S: u32 = 10;
+/// Time for each size of a run with `--until` and without `--duration`.
+pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
 
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,9 +163,6 @@ impl Plan {
                 (run, outputs, Vec::new())
             }
         };
-        let seconds = |typed: Option<u32>, default| {
-            typed.map_or(default, |seconds| Duration::from_secs(seconds.into()))
-        };
         Ok(Self {
             tool,
             program,
@@ -187,8 +184,8 @@ impl Plan {
                 persist: typed.persist,
             },
             reaching: Reaching {
-                limit: seconds(typed.connect_timeout, DEFAULT_CONNECT_LIMIT),
-                wait: seconds(typed.wait, Duration::ZERO),
+                limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
+                wait: typed.wait.unwrap_or_default(),
             },
             run,
             outputs,
@@ -327,7 +324,7 @@ mod tests {
     fn until_limits_time_and_excludes_number_of_iterations() {
         let plan = planned(&["h", "--until=1%"]).unwrap();
         assert_eq!(plan.until, Some(Until { percent: 1.0 }));
-        assert_eq!(plan.run.duration_s, Some(DEFAULT_UNTIL_DURATION_S));
+        assert_eq!(plan.run.duration(), Some(DEFAULT_UNTIL_DURATION));
         let plan = planned(&["h", "-D", "3", "--until", "0.5"]).unwrap();
         assert_eq!(plan.run.duration_s, Some(3));
         for excluded in ["-n5", "--report-all"] {

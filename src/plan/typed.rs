@@ -1,6 +1,7 @@
 //! The parsed command line, before rules across options are checked.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::device::DeviceName;
 use crate::error::Failure;
@@ -8,7 +9,7 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::Cpus;
 use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
-use crate::plan::{DEFAULT_UNTIL_DURATION_S, Role};
+use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
 
 /// The command line of one tool, option by option.
@@ -28,10 +29,10 @@ pub struct Typed {
     pub bind: Option<String>,
     /// `--persist`.
     pub persist: bool,
-    /// `--connect-timeout`, in seconds.
-    pub connect_timeout: Option<u32>,
-    /// `--wait`, in seconds.
-    pub wait: Option<u32>,
+    /// `--connect-timeout`.
+    pub connect_timeout: Option<Duration>,
+    /// `--wait`.
+    pub wait: Option<Duration>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
@@ -94,8 +95,9 @@ impl Typed {
                 "--until and --report-all exclude each other: the number of samples is not known",
             ));
         }
-        let duration = &mut self.run.duration_s;
-        duration.get_or_insert(DEFAULT_UNTIL_DURATION_S);
+        if self.run.duration().is_none() {
+            self.run.set_duration(DEFAULT_UNTIL_DURATION);
+        }
         Ok(())
     }
 

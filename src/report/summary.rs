@@ -73,10 +73,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         buffers(block, summary)?;
     }
-    match run.duration_s {
-        Some(seconds) => {
+    match run.duration() {
+        Some(time) => {
             block.line("Test Type", "Duration")?;
-            block.line("Duration", format_args!("{seconds} seconds"))?;
+            block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))?;
         }
         None => {
             block.line("Test Type", "Iteration")?;
