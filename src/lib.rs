@@ -75,6 +75,11 @@ use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if cxi::standard_output::was_closed() {
+        let failure = report::no_standard_output();
+        failure.report(PROGRAM, &mut io::stderr());
+        return failure.exit_code();
+    }
     let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (

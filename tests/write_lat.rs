@@ -26,7 +26,7 @@ fn prints_a_range_of_sizes() {
     let see = format!("{}\nSee client for results.\n", "-".repeat(72));
     let expected = |command| {
         harness::masked(&seed(command))
-            .replace(&harness::duration(1), &harness::iterations(10))
+            .replace(&harness::duration(1.0), &harness::iterations(10))
             .replace("CXI RDMA Read Latency Test", "CXI RDMA Write Latency Test")
             .replace("Min Read Size    : 64", "Min Write Size   : 1")
             .replace("Max Read Size    : 1024", "Max Write Size   : 4096")

@@ -2,11 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::fs;
 use std::path::PathBuf;
 
 use cxi::HugePage;
 
 use crate::atomic::Atomic;
+use crate::error::cause;
 use crate::number::{bytes, within};
 use crate::plan::outputs::Place;
 use crate::plan::typed::Typed;
@@ -36,6 +38,11 @@ pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
         return Err("expected the name of a file".into());
     }
     Ok(value.into())
+}
+
+/// Returns the text of the file at `path`.
+pub(super) fn contents(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read the file: {}", cause(&error)))
 }
 
 /// Sets an option of atomic operations.

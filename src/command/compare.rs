@@ -117,7 +117,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         None => Metric::Percentile(Percentile::MEDIAN),
     });
     if !deciding.belongs_to(tool) {
-        let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
+        let allowed = format!(
+            "{} measures {}",
+            tool.name,
+            Metric::names(tool.measures_bandwidth())
+        );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
     if let Metric::Percentile(percentile) = deciding

@@ -159,7 +159,7 @@ impl Plan {
                 typed.replace_gap()?;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
-                let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;
+                let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
                 (run, outputs, Vec::new())
             }
         };

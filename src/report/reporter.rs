@@ -653,7 +653,8 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<Verdict> {
     let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
-    outputs.expectations.iter().map(verdict).collect()
+    let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
+    applying.map(verdict).collect()
 }
 
 /// Returns whether all expectations are met.
