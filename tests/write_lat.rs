@@ -203,6 +203,33 @@ fn t15_refuses_a_client_of_another_vni_and_serves_the_next() {
 }
 
 #[test]
+fn takes_sizes_and_times_with_units() {
+    let options = "-s 1K:2KiB -D 0.2 --latency-gap 0.01ms";
+    let text = Fabric::new().loopback("write-lat", options);
+    assert!(text.contains(&harness::duration(0.2)), "{text}");
+    assert!(
+        text.contains("\nInter-Iter Gap   : 10 microseconds\n"),
+        "{text}"
+    );
+    let sizes: Vec<&str> = harness::rows(&text).iter().map(|row| row[0]).collect();
+    assert_eq!(sizes, ["1024", "2048"]);
+}
+
+/// A loopback run has no server of its own yet: it is refused as a client is.
+#[test]
+fn loopback_is_refused_in_the_words_of_any_run() {
+    let fabric = Fabric::new();
+    for options in [
+        "-d cxi0 --libcxi=/nowhere/libcxi.so.1",
+        "-d soft0 --svc-id=9",
+    ] {
+        let server = fabric.run(&format!("write-lat -p 0 {options}"));
+        let loopback = fabric.run(&format!("write-lat --loopback {options}"));
+        assert_eq!(assert_status(&loopback, 1), assert_status(&server, 1));
+    }
+}
+
+#[test]
 fn explains_what_the_environment_refuses() {
     let fabric = Fabric::new();
     for (args, line, hint) in [

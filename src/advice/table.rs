@@ -487,7 +487,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(ConnectionRefused),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, with the same --port; --wait=SEC waits for a server that is starting or busy",
+        "start the server first, with the same --port; --wait=TIME waits for a server that is starting or busy",
     ),
     row(
         Found(NoConnection),
