@@ -14,6 +14,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::system::uname;
+
 use crate::number::decimal;
 
 pub use huge_pages::{Pool, setting};
@@ -57,6 +59,11 @@ impl Machine {
     fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         decimal(self.read(path)?.trim())
     }
+}
+
+/// Returns the name of this host.
+pub fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Returns the numbers of a list such as `0-3,8`, in order; `None` if it is malformed.

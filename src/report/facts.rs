@@ -8,6 +8,7 @@ use super::outcome::{
     AtomicOptions, Device, Host, ListOptions, Options, Outcome, SCHEMA_VERSION, Status,
 };
 use crate::atomic::AtomicOp;
+use crate::machine::host_name;
 use crate::machine::placement::Cpus;
 use crate::measure::ClockFacts;
 use crate::plan::{Plan, Role};
@@ -30,7 +31,7 @@ impl Outcome {
             started_unix_ms: started.unwrap_or_default().as_millis() as u64,
             elapsed_ms: 0,
             host: Host {
-                name: text(machine.nodename()),
+                name: host_name(),
                 kernel: text(machine.release()),
                 architecture: text(machine.machine()),
             },

@@ -73,7 +73,7 @@ pub enum Reach {
 }
 
 /// What both sides have agreed on in the handshake.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Agreed {
     /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
     /// commands.
@@ -87,6 +87,8 @@ pub struct Agreed {
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
     /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
     pub is_cxidiag: bool,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_name: Option<String>,
 }
 
 /// The connection to a peer that has the same tool and the same options.
