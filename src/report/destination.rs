@@ -86,7 +86,7 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(self, document: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());

@@ -35,6 +35,7 @@ mod table;
 pub mod text;
 
 pub use destination::Destination;
+pub use facts::Connected;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{MeasuredBandwidth, Reporter, refused, text_output};
 

@@ -18,6 +18,8 @@ mod site;
 mod size_result;
 mod verdict;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
@@ -25,7 +27,7 @@ pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use latency::{LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
-pub use site::{Addresses, Device, FabricAddress, Host};
+pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
 pub use size_result::{Extent, RateResult, SizeResult};
 pub use verdict::Verdict;
 
@@ -42,6 +44,9 @@ pub struct Outcome {
     pub schema_version: u32,
     /// Name of the tool, such as write-lat.
     pub tool: String,
+    /// The side that wrote the document.
+    #[serde(default)]
+    pub side: Side,
     /// Version of cxidiag.
     pub cxidiag_version: String,
     /// Revision of its sources; null if unknown.
@@ -56,10 +61,17 @@ pub struct Outcome {
     pub started_unix_ms: u64,
     /// Duration of the run, in milliseconds.
     pub elapsed_ms: u64,
-    /// The machine that measured.
+    /// The machine of this side.
     pub host: Host,
-    /// The NIC that measured; null if the arguments were invalid.
+    /// The batch job of this side; null outside a job.
+    pub job: Option<Job>,
+    /// --label: the given keys and their values.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The NIC of this side; null if the arguments were invalid.
     pub device: Option<Device>,
+    /// The process at the other end of the control connection; null if the sides did not connect.
+    pub peer: Option<Peer>,
     /// Addresses of both sides; null if they did not connect.
     pub addresses: Option<Addresses>,
     /// All options in effect; null if the arguments were invalid.
@@ -73,6 +85,18 @@ pub struct Outcome {
     pub results: Vec<SizeResult>,
     /// One entry for each size and each bound of --expect.
     pub expectations: Vec<Verdict>,
+}
+
+/// The side of a process in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The client, also of a loopback run.
+    #[default]
+    Client,
+    /// The server.
+    Server,
 }
 
 /// How a run ended.
