@@ -9,6 +9,7 @@ use std::iter;
 use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
+use super::run_columns::{self, RUN_COLUMNS};
 use crate::error::{Context, Failure};
 
 /// Returns the table, with or without its header.
@@ -33,13 +34,16 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     };
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
+        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title));
         writer.write_record(titles).environment(what)?;
     }
+    let of_run = run_columns::fields(outcome);
     for result in results {
         let intervals = result.intervals.iter().flat_map(|of| &of.rows);
         for interval in iter::once(None).chain(intervals.map(Some)) {
             let row = CsvRow { result, interval };
             let fields = columns().map(|column| column.field(outcome, &row));
+            let fields = fields.chain(of_run.iter().cloned());
             writer.write_record(fields).environment(what)?;
         }
     }

@@ -98,15 +98,15 @@ impl Destination {
                 let mut out = Stream::to(file);
                 out.write_all(document)
                     .and_then(|()| out.flush())
-                    .map_err(|error| cannot_write(&path, &error))
+                    .map_err(|error| cannot_write(path, &error))
             }
-            Self::File(path, permissions) => temporary(&path, &permissions)
+            Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
                     file.write_all(document)?;
-                    file.persist(&path)?;
+                    file.persist(path)?;
                     Ok(())
                 })
-                .map_err(|error| cannot_write(&path, &error)),
+                .map_err(|error| cannot_write(path, &error)),
         }
     }
 }

@@ -193,3 +193,35 @@ impl Options {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing;
+    use crate::machine::testing::MadeUp;
+
+    #[test]
+    fn names_versions_of_opened_nic() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi1/device/properties/driver_rev", "1a2b\n"),
+            ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "1.5.53\n"),
+            (
+                "sys/class/cxi/cxi1/device/net/hsn1/address",
+                "02:00:00:00:00:12\n",
+            ),
+        ]);
+        let plan = testing::plan("write-lat", &[]);
+        let info = DeviceInfo {
+            name: "cxi1".into(),
+            pci_address: "0000:c1:00.0".into(),
+            link_speed: 200_000,
+            ..testing::endpoint(&plan).device().info().clone()
+        };
+        let device = Device::opened(&plan, &info, &made_up.machine());
+        assert_eq!(device.driver_revision.as_deref(), Some("1a2b"));
+        assert_eq!(device.firmware_version.as_deref(), Some("1.5.53"));
+        assert_eq!(device.mac_address.as_deref(), Some("02:00:00:00:00:12"));
+        assert_eq!(device.pci_address.as_deref(), Some("0000:c1:00.0"));
+        assert_eq!((device.link_speed, device.svc_id), (Some(200_000), 1));
+    }
+}

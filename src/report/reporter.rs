@@ -219,7 +219,7 @@ impl Reporter {
             local: address(summary.own.address.nic, summary.own.address.pid),
             remote: address(summary.peer.nic, summary.peer.pid),
             vni: summary.own.vni,
-            server_ip: connected.server.ip().to_string(),
+            server_ip: connected.server.ip().to_canonical().to_string(),
             server_port: connected.server.port(),
         });
         self.rate = summary.run.extensions.rate.map(|rate| {

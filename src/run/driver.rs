@@ -306,7 +306,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         },
         peer: outcome::Peer {
             host_name: agreed.peer_name.clone(),
-            ip: session.peer().ip().to_string(),
+            ip: session.peer().ip().to_canonical().to_string(),
             is_cxidiag: agreed.is_cxidiag,
         },
     };
