@@ -44,6 +44,7 @@ pub mod error;
 pub mod extensions;
 pub mod gpu;
 mod interrupt;
+pub mod job;
 pub mod limit;
 pub mod machine;
 pub mod measure;

@@ -82,6 +82,8 @@ pub enum Opt {
     Json,
     /// `--csv`
     Csv,
+    /// `--label`
+    Label,
     /// `--hdr-log`
     HdrLog,
     /// `--expect`
@@ -130,6 +132,7 @@ const RESULTS: &[Opt] = &[
     Opt::Interval,
     Opt::Json,
     Opt::Csv,
+    Opt::Label,
     Opt::HdrLog,
     Opt::Expect,
     Opt::Quiet,

@@ -26,6 +26,8 @@ mod intervals;
 mod progress;
 #[path = "outputs/schema.rs"]
 mod schema;
+#[path = "outputs/sides.rs"]
+mod sides;
 #[path = "outputs/until.rs"]
 mod until;
 
@@ -489,24 +491,6 @@ fn rejects_unwritable_file_before_the_run() {
         "--json",
     ]);
     assert_eq!(document(&output)["error"]["kind"], "environment");
-}
-
-#[test]
-fn server_ignores_output_options() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("result.json");
-    let option = format!("--json={}", file.display());
-    let server = fabric.server("write-lat", &["-d", "soft0", &option, "--quiet"]);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "2", "--json"]);
-    assert_eq!(document(&client)["options"]["address"], "127.0.0.1");
-    let output = server.finish();
-    let said = stderr(&output);
-    assert!(
-        said.contains("ignored on a server (the client's options apply): --json --quiet\n"),
-        "{said}"
-    );
-    assert!(!file.exists());
 }
 
 #[test]

@@ -45,6 +45,23 @@ pub(super) fn contents(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot read the file: {}", cause(&error)))
 }
 
+/// Returns key and value of a label.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let is_key = |key: &str| {
+        let of_key = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        !key.is_empty() && key.chars().all(of_key)
+    };
+    // Labels share a column of CSV.
+    let is_value = |value: &str| !value.contains(|c: char| c == ';' || c.is_control());
+    match text.split_once('=') {
+        Some((key, value)) if is_key(key) && is_value(value) => Ok((key.into(), value.into())),
+        _ => Err(
+            "expected KEY=VALUE: letters, digits, _ . - before =, and no ; or control character after it"
+                .into(),
+        ),
+    }
+}
+
 /// Sets an option of atomic operations.
 pub(super) fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Result<(), String> {
     if let Some(atomic) = &mut typed.run.atomic {

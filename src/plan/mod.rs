@@ -102,7 +102,7 @@ pub struct Plan {
     /// The options on which both sides agree. In a server these are the tool's defaults; the
     /// client's options replace them.
     pub run: RunOptions,
-    /// Output formats and expectations; none in a server.
+    /// Output formats and expectations; in a server its documents.
     pub outputs: Outputs,
     /// Long names of client options that were given to a server, in the order of the help text.
     pub ignored: Vec<&'static str>,
@@ -152,7 +152,11 @@ impl Plan {
             )));
         }
         let (run, outputs, ignored) = match role {
-            Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
+            Role::Server => {
+                let outputs = typed.outputs.of_server().checked(tool, &tool.defaults);
+                let outputs = outputs.map_err(Failure::usage)?;
+                (tool.defaults, outputs, typed.run_given)
+            }
             _ => {
                 typed.limit_until()?;
                 typed.extend()?;

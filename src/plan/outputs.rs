@@ -1,5 +1,6 @@
 //! The outputs beside the text: formats, files, expectations.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Outputs {
     pub csv: Option<Place>,
     /// A log of histograms.
     pub hdr_log: Option<PathBuf>,
+    /// Keys and values that the documents repeat.
+    pub labels: BTreeMap<String, String>,
     /// Bounds on the metrics of each size.
     pub expectations: Vec<Expectation>,
     /// Only errors are printed to stderr.
@@ -89,6 +92,16 @@ impl Outputs {
             );
         }
         Ok(self)
+    }
+
+    /// Returns the outputs of a server: its documents.
+    pub fn of_server(self) -> Self {
+        Self {
+            json: self.json,
+            csv: self.csv,
+            labels: self.labels,
+            ..Self::default()
+        }
     }
 
     /// Returns whether standard output holds a document instead of the text.

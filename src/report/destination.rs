@@ -86,7 +86,7 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(self, document: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
@@ -98,15 +98,15 @@ impl Destination {
                 let mut out = Stream::to(file);
                 out.write_all(document)
                     .and_then(|()| out.flush())
-                    .map_err(|error| cannot_write(&path, &error))
+                    .map_err(|error| cannot_write(path, &error))
             }
-            Self::File(path, permissions) => temporary(&path, &permissions)
+            Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
                     file.write_all(document)?;
-                    file.persist(&path)?;
+                    file.persist(path)?;
                     Ok(())
                 })
-                .map_err(|error| cannot_write(&path, &error)),
+                .map_err(|error| cannot_write(path, &error)),
         }
     }
 }

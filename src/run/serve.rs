@@ -44,7 +44,7 @@ pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
         if !plan.listening.persist {
             return outcome;
         }
-        match outcome {
+        match reporter.end_run(outcome) {
             Ok(()) => {}
             Err(failure) if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) => {
                 return Err(failure);

@@ -16,6 +16,7 @@ use crate::endpoint::LocalAddress;
 use crate::error::Failure;
 use crate::extensions::{self, Extensions};
 use crate::gpu::OnGpus;
+use crate::machine::host_name;
 use crate::phase::Phase;
 use crate::plan::{Plan, Role};
 use crate::run_options::{RunOptions, Side, SyncPoint};
@@ -42,6 +43,9 @@ const NAMES: &str = "cxi_";
 /// Bits of a NIC address (nic.md 4.1).
 const NIC_BITS: u32 = 20;
 
+/// Longest name of a host in Linux.
+const MAX_HOST_NAME: usize = 64;
+
 /// The PID that stands for any; PIDs of processes are below (nic.md 4.1, 9 bits).
 const ANY_PID: u32 = 511;
 
@@ -62,6 +66,8 @@ pub struct Introduction {
     own: LocalAddress,
     /// Identifier of this machine and its current boot.
     machine: String,
+    /// Name of this host.
+    host_name: String,
     /// The part of the option block about this host.
     host: LocalHost,
     /// The options of the run; `None` in a server, which receives them.
@@ -76,6 +82,7 @@ impl Introduction {
             tools: vec![plan.tool],
             own,
             machine,
+            host_name: host_name(),
             host: LocalHost {
                 svc_id: plan.svc_id,
                 device: plan.device.index,
@@ -302,6 +309,7 @@ impl<'a> Handshake<'a> {
                 peer: theirs,
                 peer_gpus: self.peer_gpus,
                 is_cxidiag: self.about.is_cxidiag,
+                peer_name: self.about.host_name.take(),
             }),
             None => Err(Failure::environment("the peer sent no options")),
         }
@@ -323,6 +331,20 @@ impl<'a> Handshake<'a> {
     }
 }
 
+/// Returns the word with the name of a host; nothing for a name that is no single word.
+fn name_word(host_name: &str) -> String {
+    if is_host_name(host_name) {
+        format!(" name={host_name}")
+    } else {
+        String::new()
+    }
+}
+
+/// Returns whether a name can be sent, and shown as it was received.
+fn is_host_name(name: &str) -> bool {
+    (1..=MAX_HOST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// Returns the part of a peer's text that fits into a message.
 fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
@@ -339,11 +361,12 @@ fn announcement(us: &Introduction, tool: &Tool) -> String {
         _ => String::new(),
     };
     format!(
-        "{} cxidiag/{} vni={} host={} sync={sync} can={}{asked}{software}",
+        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
         us.machine,
+        name_word(&us.host_name),
         extensions::all_names(),
     )
 }
@@ -362,6 +385,8 @@ struct PeerFacts {
     vni: Option<u32>,
     /// Identifier of its machine, if its release sends it.
     host: Option<String>,
+    /// Name of its host, if its release sends it.
+    host_name: Option<String>,
     /// Its NIC is a software NIC.
     software: bool,
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
@@ -379,6 +404,7 @@ impl PeerFacts {
         is_cxidiag: false,
         vni: None,
         host: None,
+        host_name: None,
         software: false,
         syncs_by_size: false,
         knows: String::new(),
@@ -399,6 +425,9 @@ impl PeerFacts {
             match word.split_once('=') {
                 Some(("vni", vni)) => announced.vni = vni.parse().ok(),
                 Some(("host", host)) => announced.host = Some(host.to_owned()),
+                Some(("name", name)) if is_host_name(name) => {
+                    announced.host_name = Some(name.to_owned());
+                }
                 Some(("sync", point)) => {
                     announced.syncs_by_size = point == SyncPoint::Size.to_string();
                 }

@@ -197,6 +197,25 @@ fn sides_wait_before_each_size_only_if_both_announce_it() {
     }
 }
 
+#[test]
+fn learns_host_name_of_cxidiag() {
+    let name = |version: &str| PeerFacts::read(version).host_name;
+    let us = Introduction::new(&plan(&[]), local(), 1, "here".into());
+    let announced = announcement(&us, &TOOLS[0]);
+    assert_eq!(name(&announced), Some(host_name()), "{announced}");
+    let long = format!("2.4.0 cxidiag/1 name={}", "x".repeat(65));
+    for none in [
+        "2.4.0 name=x",
+        "2.4.0 cxidiag/1",
+        "2.4.0 cxidiag/1 name=",
+        &long,
+    ] {
+        assert_eq!(name(none), None, "{none}");
+    }
+    assert_eq!(name("2.4.0 cxidiag/1 name=a\u{1b}[31m"), None);
+    assert_eq!([name_word("a b"), name_word("")], ["", ""]);
+}
+
 proptest! {
     #[test]
     fn reads_any_version_without_panic(version in "\\PC{0,40}") {

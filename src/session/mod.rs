@@ -35,7 +35,7 @@ use std::time::Duration;
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
-use crate::error::{Failure, Kind, cause};
+use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
@@ -73,7 +73,7 @@ pub enum Reach {
 }
 
 /// What both sides have agreed on in the handshake.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Agreed {
     /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
     /// commands.
@@ -87,6 +87,8 @@ pub struct Agreed {
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
     /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
     pub is_cxidiag: bool,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_name: Option<String>,
 }
 
 /// The connection to a peer that has the same tool and the same options.
@@ -228,6 +230,16 @@ impl Session {
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
+    }
+
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A connection without an address.
+    pub fn local(&self) -> Result<SocketAddr, Failure> {
+        let address = self.connection.local();
+        address.environment("cannot read the address of the control connection")
     }
 
     /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's

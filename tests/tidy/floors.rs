@@ -31,6 +31,7 @@ const PROGRAM: House = House {
             "error",
             "extensions",
             "interrupt",
+            "job",
             "limit",
             "number",
             "phase",

@@ -2,7 +2,7 @@
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, contents, file, place, text};
+use crate::cli::values::{LEFT_OUT, contents, file, label, place, text};
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -131,7 +131,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "json",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
@@ -153,7 +153,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "csv",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| "Write the results as comma-separated values; FILE\nas for --json".into(),
@@ -163,6 +163,26 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, value| {
             typed.outputs.csv = Some(place(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Label,
+        short: None,
+        long: "label",
+        value: Some(Value::new("KEY=VALUE", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: true,
+        help: |_| "Add a label to JSON and CSV, such as rack=x1; may\nbe repeated".into(),
+        manual: |_| {
+            "Add a label to JSON and CSV, such as `rack=x1`. *KEY* consists of letters, digits, \
+             `_`, `.` and `-`; *VALUE* is text without control characters and `;`. Each given \
+             label counts; of several with one key the last."
+        },
+        set: |typed, value| {
+            let (key, value) = label(text(value)?)?;
+            typed.outputs.labels.insert(key, value);
             Ok(())
         },
     },
