@@ -57,6 +57,7 @@ pub mod report;
 pub mod run;
 pub mod run_options;
 pub mod session;
+pub mod token;
 pub mod tool;
 pub mod tools;
 
@@ -71,6 +72,7 @@ use error::Failure;
 use multicall::Call;
 use plan::Plan;
 use report::Reporter;
+use token::Token;
 use tool::PROGRAM;
 use tools::TOOLS;
 
@@ -124,7 +126,8 @@ fn start(
     match cli::parse(tool, arguments).map_err(refused)? {
         Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
-        Request::Run(typed) => {
+        Request::Run(mut typed) => {
+            typed.token = typed.token.or_else(Token::of_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
             let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))

@@ -106,6 +106,14 @@ pub enum Opt {
     Bind,
     /// `--persist`
     Persist,
+    /// `--timeout`
+    Timeout,
+    /// `--port-file`
+    PortFile,
+    /// `--any-job`
+    AnyJob,
+    /// `--token`
+    Token,
     /// `--connect-timeout`
     ConnectTimeout,
     /// `--wait`
@@ -143,6 +151,10 @@ const PROCESS: &[Opt] = &[
     Opt::Loopback,
     Opt::Bind,
     Opt::Persist,
+    Opt::Timeout,
+    Opt::PortFile,
+    Opt::AnyJob,
+    Opt::Token,
     Opt::Wait,
     Opt::ConnectTimeout,
     Opt::Cpu,

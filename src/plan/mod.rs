@@ -19,6 +19,7 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::{Cpus, Placement};
 use crate::measure::{ClockChoice, Until};
 use crate::run_options::RunOptions;
+use crate::token::Token;
 use crate::tool::Tool;
 use outputs::Outputs;
 use typed::Typed;
@@ -35,6 +36,9 @@ pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time for each size of a run with `--until` and without `--duration`.
 pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
+
+/// How long a server in a batch job waits for a client by default: it holds the nodes of the job.
+pub const LIMIT_IN_A_JOB: Duration = Duration::from_secs(300);
 
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +61,19 @@ pub struct Listening {
     pub bind: Option<String>,
     /// Serves one client after another.
     pub persist: bool,
+    /// Time limit for each wait for a client; zero for no limit, `None` for the default.
+    pub timeout: Option<Duration>,
+    /// File for the number of the port.
+    pub port_file: Option<PathBuf>,
+}
+
+/// Which peers this process measures with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Also those in other batch jobs.
+    pub any_job: bool,
+    /// Only those that have this token.
+    pub token: Option<Token>,
 }
 
 /// How a client reaches its server.
@@ -99,6 +116,8 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
+    /// Which peers this process measures with.
+    pub admission: Admission,
     /// The options on which both sides agree. In a server these are the tool's defaults; the
     /// client's options replace them.
     pub run: RunOptions,
@@ -186,10 +205,16 @@ impl Plan {
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,
+                timeout: typed.timeout,
+                port_file: typed.port_file,
             },
             reaching: Reaching {
                 limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
                 wait: typed.wait.unwrap_or_default(),
+            },
+            admission: Admission {
+                any_job: typed.any_job,
+                token: typed.token,
             },
             run,
             outputs,
@@ -371,6 +396,8 @@ mod tests {
         for (arguments, word) in [
             (&["h", "--bind=::1"][..], "--bind"),
             (&["h", "--persist"], "--persist"),
+            (&["h", "--timeout=1"], "--timeout"),
+            (&["--loopback", "--port-file=x"], "--port-file"),
             (&["--loopback", "--persist"], "--persist"),
             (&["--wait=1"], "--wait"),
             (&["--connect-timeout=1"], "--connect-timeout"),

@@ -11,6 +11,7 @@ use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
 use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
+use crate::token::Token;
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
@@ -29,6 +30,14 @@ pub struct Typed {
     pub bind: Option<String>,
     /// `--persist`.
     pub persist: bool,
+    /// `--timeout`; zero for no limit.
+    pub timeout: Option<Duration>,
+    /// `--port-file`.
+    pub port_file: Option<PathBuf>,
+    /// `--any-job`.
+    pub any_job: bool,
+    /// `--token`, or the variable of the environment.
+    pub token: Option<Token>,
     /// `--connect-timeout`.
     pub connect_timeout: Option<Duration>,
     /// `--wait`.
@@ -62,6 +71,10 @@ impl Typed {
             port: None,
             bind: None,
             persist: false,
+            timeout: None,
+            port_file: None,
+            any_job: false,
+            token: None,
             connect_timeout: None,
             wait: None,
             libcxi: None,
@@ -151,6 +164,12 @@ impl Typed {
         [
             ("--bind", self.bind.is_some() && !serves, of_server),
             ("--persist", self.persist && !serves, of_server),
+            ("--timeout", self.timeout.is_some() && !serves, of_server),
+            (
+                "--port-file",
+                self.port_file.is_some() && !serves,
+                of_server,
+            ),
             (
                 "--connect-timeout",
                 self.connect_timeout.is_some() && !connects,

@@ -16,7 +16,7 @@ pub mod calibration;
 pub mod columns;
 pub mod comparison;
 mod csv;
-mod destination;
+pub mod destination;
 pub mod devices;
 mod extra;
 mod facts;

@@ -17,6 +17,7 @@ use crate::error::{Context, Failure, Kind, SEE_PEER};
 use crate::interrupt;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
+use crate::token::TOKEN_VARIABLE;
 use crate::tool::PROGRAM;
 
 /// Environment variable that marks the server of a loopback run: the process id of its client.
@@ -101,7 +102,12 @@ struct Server {
 impl Server {
     fn start(plan: &Plan) -> Result<Self, Failure> {
         const WHAT: &str = "cannot start the server of the loopback run";
-        let mut child = Command::new(env::current_exe().environment(WHAT)?)
+        let mut server = Command::new(env::current_exe().environment(WHAT)?);
+        if let Some(token) = &plan.admission.token {
+            // Arguments are visible to other users.
+            server.env(TOKEN_VARIABLE, token.text());
+        }
+        let mut child = server
             // The arguments name the tool, independent of the name of the executable file.
             .arg0(PROGRAM)
             .args(plan.server_arguments())

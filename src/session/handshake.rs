@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 
 use super::Agreed;
+use super::admission::{Announced, Credentials};
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::terms::{self, LocalHost};
 use super::wire::{self, ADDRESS_SIZE};
@@ -29,6 +30,8 @@ pub enum Refusal {
     Unrelated(String),
     /// A CXI diagnostic with which this side cannot run.
     Failed(Failure),
+    /// A server that measures with another client, and has nothing else against this one.
+    Busy(Failure),
 }
 
 impl From<Failure> for Refusal {
@@ -72,6 +75,8 @@ pub struct Introduction {
     host: LocalHost,
     /// The options of the run; `None` in a server, which receives them.
     run: Option<RunOptions>,
+    /// Job and token of this side, and whether this server is busy.
+    pub credentials: Credentials,
 }
 
 impl Introduction {
@@ -93,6 +98,13 @@ impl Introduction {
                 Role::Server => None,
                 _ => Some(plan.run),
             },
+            credentials: Credentials::new(
+                match plan.role {
+                    Role::Server => Side::Server,
+                    _ => Side::Client,
+                },
+                &plan.admission,
+            ),
         }
     }
 
@@ -168,6 +180,11 @@ impl<'a> Handshake<'a> {
         }
     }
 
+    /// Returns whether the peer waits for the end of the handshake in vain: this server is busy.
+    pub fn turns_away(&self) -> bool {
+        self.step == Step::Options && self.us.credentials.serving.is_some()
+    }
+
     /// Returns what this exchange is for, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
@@ -239,7 +256,7 @@ impl<'a> Handshake<'a> {
         .into())
     }
 
-    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Refusal> {
         let vni = self.us.own.vni;
         let (tool, peer) = (self.tool, self.peer);
         let theirs = wire::parse_string(payload).unwrap_or_default();
@@ -252,17 +269,26 @@ impl<'a> Handshake<'a> {
                 tool.wire_version,
                 shown(theirs)
             ))
-            .with_hint(release(number)));
+            .with_hint(release(number))
+            .into());
         }
         self.about = PeerFacts::read(theirs);
+        self.us.credentials.admit(&self.about.announced, peer)?;
         if let Some(run) = &self.us.run {
             self.about.takes_part_in(&run.needed_of_server(), peer)?;
         }
-        match self.about.vni {
-            Some(other) if other != vni => Err(Failure::environment(format!(
+        if let Some(other) = self.about.vni.filter(|other| *other != vni) {
+            return Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::OtherVni))),
+            .with_hint(remedy(Situation::OtherVni))
+            .into());
+        }
+        match self.about.announced.busy {
+            Some(busy) if self.us.run.is_some() => Err(Refusal::Busy(
+                Failure::environment(format!("the server ({peer}) is {busy}"))
+                    .with_hint(remedy(Situation::ServerBusy)),
+            )),
             _ => Ok(()),
         }
     }
@@ -361,13 +387,14 @@ fn announcement(us: &Introduction, tool: &Tool) -> String {
         _ => String::new(),
     };
     format!(
-        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{software}",
+        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
         us.machine,
         name_word(&us.host_name),
         extensions::all_names(),
+        us.credentials.words(),
     )
 }
 
@@ -396,6 +423,8 @@ struct PeerFacts {
     knows: String,
     /// Those that it asks for, or why they are invalid.
     extensions: Result<Extensions, String>,
+    /// Its job and token, and the client of a busy server.
+    announced: Announced,
 }
 
 impl PeerFacts {
@@ -409,34 +438,36 @@ impl PeerFacts {
         syncs_by_size: false,
         knows: String::new(),
         extensions: Ok(Extensions::NONE),
+        announced: Announced::NOTHING,
     };
 
     fn read(version: &str) -> Self {
         let mut words = version.split_whitespace().skip(1);
-        let mut announced = Self::LEGACY;
+        let mut facts = Self::LEGACY;
         if !words
             .next()
             .is_some_and(|word| word.starts_with("cxidiag/"))
         {
-            return announced;
+            return facts;
         }
-        announced.is_cxidiag = true;
+        facts.is_cxidiag = true;
         for word in words {
             match word.split_once('=') {
-                Some(("vni", vni)) => announced.vni = vni.parse().ok(),
-                Some(("host", host)) => announced.host = Some(host.to_owned()),
+                Some(("vni", vni)) => facts.vni = vni.parse().ok(),
+                Some(("host", host)) => facts.host = Some(host.to_owned()),
                 Some(("name", name)) if is_host_name(name) => {
-                    announced.host_name = Some(name.to_owned());
+                    facts.host_name = Some(name.to_owned());
                 }
                 Some(("sync", point)) => {
-                    announced.syncs_by_size = point == SyncPoint::Size.to_string();
+                    facts.syncs_by_size = point == SyncPoint::Size.to_string();
                 }
-                Some(("can", names)) => announced.knows = names.to_owned(),
-                Some(("run", word)) => announced.extensions = extensions::from_word(word),
-                _ => announced.software |= word == "software",
+                Some(("can", names)) => facts.knows = names.to_owned(),
+                Some(("run", word)) => facts.extensions = extensions::from_word(word),
+                Some((name, value)) => facts.announced.take(name, value),
+                None => facts.software |= word == "software",
             }
         }
-        announced
+        facts
     }
 
     /// Checks that a server knows all `extensions` in use.

@@ -59,7 +59,7 @@ fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Fai
     for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
         match handshake.accept(&payload) {
             Ok(_) => {}
-            Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
             Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
         }
     }

@@ -4,10 +4,12 @@
 //! * `wire`, `option_block`: messages, bytes <-> records.
 //! * `terms`: run options <-> option block.
 //! * `handshake`: identifies the peer and agrees on the run; without a socket.
+//! * `admission`: whether two cxidiag measure together: jobs, tokens, busy servers.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
 //!   peer.
 //! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated
 //!   connections.
+//! * `busy`: how a server answers clients while it measures with another one.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
@@ -15,6 +17,8 @@
 //! The device is opened before the session begins (wire.md 1): the handshake sends its fabric
 //! address.
 
+mod admission;
+mod busy;
 mod connect;
 mod connection;
 pub mod dry_run;
@@ -26,11 +30,12 @@ mod refusal_log;
 mod terms;
 mod wire;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
@@ -39,15 +44,18 @@ use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
+use crate::number::time_text;
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
+use admission::Serving;
 use connect::Search;
 pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
 use listener::Listener;
+use reception::Reception;
 use refusal_log::RefusalLog;
 use wire::{MAX_PAYLOAD, REFUSAL};
 
@@ -97,6 +105,8 @@ pub struct Session {
     connection: Connection,
     /// The peer understands interrupt notices and refusals, and none was sent yet.
     owes_interrupt_notice: Cell<bool>,
+    /// Open until the run is over; a server turns other clients away meanwhile.
+    running: RefCell<Option<UnixStream>>,
 }
 
 /// A server's listening socket.
@@ -105,19 +115,27 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on the plan's port and prints the port to `out`.
+    /// Listens on the plan's port.
     ///
     /// # Errors
     ///
-    /// A port or address that cannot be used, and an error of `out`.
-    pub fn listen(plan: &Plan, reach: Reach, out: &mut impl Write) -> Result<Self, Failure> {
+    /// A port or address that cannot be used.
+    pub fn listen(plan: &Plan, reach: Reach) -> Result<Self, Failure> {
         enter(Phase::Listening);
         let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
-        let port = listener.port();
+        Ok(Self { listener })
+    }
+
+    /// Prints the port to `out`.
+    ///
+    /// # Errors
+    ///
+    /// An error of `out`.
+    pub fn announce(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let port = self.port();
         writeln!(out, "{LISTENING}{port} for client to connect...")
             .and_then(|()| out.flush())
-            .map_err(interrupt::output_failed)?;
-        Ok(Self { listener })
+            .map_err(interrupt::output_failed)
     }
 
     /// Returns the port that the server listens on.
@@ -125,12 +143,13 @@ impl Server {
         self.listener.port()
     }
 
-    /// Waits for a client of the plan's tool. Other connections are logged to `err` and ignored
-    /// (defect T16 of tools.md). The socket stays open: the next call finds the next client.
+    /// Waits for a client of the plan's tool, for the plan's time limit at most. Other connections
+    /// are logged to `err` and ignored (defect T16 of tools.md). The socket stays open: the next
+    /// call finds the next client.
     ///
     /// # Errors
     ///
-    /// An interruption, and a process that has no file descriptors left.
+    /// The end of the time limit, an interruption, and a process that has no file descriptors left.
     pub fn find_client(
         &self,
         plan: &Plan,
@@ -138,10 +157,41 @@ impl Server {
         err: &mut impl Write,
     ) -> Result<(Session, Agreed), Failure> {
         let us = Introduction::new(plan, own, self.port(), machine());
-        let mut refusals = RefusalLog::new(&plan.program, err);
-        let (connection, agreed) = reception::first_client(&self.listener, &us, &mut refusals)?;
-        refusals.served();
+        let refusals = RefusalLog::new(&plan.program, err);
+        let limit = plan.listening.timeout.filter(|limit| !limit.is_zero());
+        let found = Reception::new(&self.listener, &us, refusals).first_client(limit)?;
+        let (connection, agreed) = found.ok_or_else(|| {
+            let limit = time_text(limit.unwrap_or_default());
+            let port = self.port();
+            Failure::environment(format!("no client came to TCP port {port} within {limit}"))
+        })?;
         Ok((Session::new(connection, agreed.is_cxidiag), agreed))
+    }
+
+    /// Calls `serve` with the session of a client. Until the run is over, a thread tells other
+    /// clients that the server is busy; later ones wait for the next [`Self::find_client`]. The
+    /// thread runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `serve`, and a thread that cannot be started.
+    pub fn serve_alone(
+        &self,
+        plan: &Plan,
+        own: LocalAddress,
+        cpus: &[u32],
+        session: Session,
+        serve: impl FnOnce(Session) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut us = Introduction::new(plan, own, self.port(), machine());
+        us.credentials.serving = Some(Serving {
+            client: session.peer().ip(),
+            since: Instant::now(),
+        });
+        busy::turn_away_during(&self.listener, &us, cpus, |running| {
+            session.running.replace(Some(running));
+            serve(session)
+        })
     }
 }
 
@@ -160,6 +210,11 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         match introduce(&connection, &us) {
             Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
             Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Busy(failure)) => {
+                if !search.wait_for_turn(&connection, &failure)? {
+                    return Err(failure);
+                }
+            }
             Err(Refusal::Unrelated(reason)) => {
                 let tool = plan.tool.legacy_name;
                 let failure = Failure::environment(format!(
@@ -168,7 +223,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                 .with_hint(remedy(Situation::NoDiagnostic));
                 // A server that has just found another client closes this connection in the same
                 // way.
-                if !search.pause(&failure) {
+                if !search.pause(&failure)? {
                     return Err(failure);
                 }
             }
@@ -224,6 +279,7 @@ impl Session {
         Self {
             connection,
             owes_interrupt_notice: Cell::new(peer_is_cxidiag),
+            running: RefCell::new(None),
         }
     }
 
@@ -431,6 +487,7 @@ impl Session {
     /// Ends the protocol: no interrupt notice or refusal follows.
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
+        self.running.take();
     }
 }
 

@@ -64,8 +64,9 @@ fn noting_server(
             port,
         };
         let mut notes = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine, &mut out);
-        let met = server.and_then(|server| server.find_client(&plan, own, &mut notes));
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut out).unwrap();
+        let met = server.find_client(&plan, own, &mut notes);
         (met, String::from_utf8(notes).unwrap())
     });
     (server, listening.recv_timeout(ANSWER_LIMIT).unwrap())
@@ -94,7 +95,8 @@ fn listener_stays_open_while_a_client_is_served() {
     let server = thread::spawn(move || {
         let plan = plan(&["--port=0"]);
         let text = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine, &mut Output { text, port }).unwrap();
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut Output { text, port }).unwrap();
         let next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
         let (first, _) = next();
         let (second, _) = next();
@@ -346,7 +348,7 @@ fn refuses_same_nic_address_on_two_machines() {
         }
         match handshake.accept(&encode_address(address)) {
             Ok(agreed) => agreed.map(|_| String::new()),
-            Err(Refusal::Failed(failure)) => Some(failure.message()),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => Some(failure.message()),
             Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
         }
     };
@@ -751,9 +753,7 @@ fn reports_port_in_use() {
     let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
     let plan = plan(&[&format!("--port={port}")]);
-    let failure = Server::listen(&plan, Reach::Everywhere, &mut Vec::new())
-        .err()
-        .unwrap();
+    let failure = Server::listen(&plan, Reach::Everywhere).err().unwrap();
     assert!(failure.message().contains(&port.to_string()), "{failure}");
     assert!(failure.hint.unwrap().contains("--port"));
 }
@@ -784,8 +784,7 @@ fn closed_output_ends_server_silently() {
             Ok(())
         }
     }
-    let failure = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine, &mut Closed)
-        .err()
-        .unwrap();
+    let server = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine).unwrap();
+    let failure = server.announce(&mut Closed).unwrap_err();
     assert_eq!(failure.kind, Kind::OutputClosed);
 }

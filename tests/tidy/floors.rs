@@ -36,6 +36,7 @@ const PROGRAM: House = House {
             "number",
             "phase",
             "rate",
+            "token",
         ],
         &["advice", "backend", "gpu", "machine", "measure"],
         &["bench/api", "endpoint", "run_options", "tool"],
