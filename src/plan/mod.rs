@@ -302,7 +302,7 @@ mod tests {
     fn server_ignores_run_options_and_names_them() {
         let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
         assert_eq!(plan.run, plan.tool.defaults);
-        let note = "ignored on a server (the client's options apply): --iters --size --report-all";
+        let note = "ignored on a server (the client's options apply): --size --iters --report-all";
         assert_eq!(plan.note().as_deref(), Some(note));
         assert_eq!(
             planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
