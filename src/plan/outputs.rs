@@ -47,7 +47,7 @@ pub struct Outputs {
     pub hdr_log: Option<PathBuf>,
     /// Bounds on the metrics of each size.
     pub expectations: Vec<Expectation>,
-    /// Only errors are printed to stderr.
+    /// The text has neither summary nor progress, and there are no notes.
     pub quiet: bool,
 }
 
