@@ -124,7 +124,7 @@ fn start(
         failure
     };
     match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
+        Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
         Request::Run(mut typed) => {
             typed.token = typed.token.or_else(Token::of_environment);

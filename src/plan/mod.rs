@@ -5,6 +5,7 @@
 
 pub mod buffers;
 pub mod expect;
+pub mod ineffective;
 pub mod outputs;
 pub mod typed;
 
@@ -21,6 +22,7 @@ use crate::measure::{ClockChoice, Until};
 use crate::run_options::RunOptions;
 use crate::token::Token;
 use crate::tool::Tool;
+use ineffective::Ineffective;
 use outputs::Outputs;
 use typed::Typed;
 
@@ -125,6 +127,8 @@ pub struct Plan {
     pub outputs: Outputs,
     /// Long names of client options that were given to a server, in the order of the help text.
     pub ignored: Vec<&'static str>,
+    /// Other options without effect.
+    pub ineffective: Vec<Ineffective>,
 }
 
 impl Plan {
@@ -170,6 +174,7 @@ impl Plan {
                 path.display()
             )));
         }
+        let mut ineffective = ineffective::find(&typed);
         let (run, outputs, ignored) = match role {
             Role::Server => {
                 let outputs = typed.outputs.of_server().checked(tool, &tool.defaults);
@@ -186,6 +191,7 @@ impl Plan {
                 (run, outputs, Vec::new())
             }
         };
+        ineffective.retain(|of| !ignored.contains(&of.option));
         Ok(Self {
             tool,
             program,
@@ -219,6 +225,7 @@ impl Plan {
             run,
             outputs,
             ignored,
+            ineffective,
         })
     }
 
@@ -233,20 +240,32 @@ impl Plan {
         }
     }
 
-    /// Returns one line about the options without effect, if there are any.
+    /// Returns one line about the options without effect, if there are any and `--quiet` is not given.
     pub fn note(&self) -> Option<String> {
-        if self.ignored.is_empty() {
+        if self.outputs.quiet {
             return None;
         }
-        let options: Vec<String> = self
+        let ignored: Vec<String> = self
             .ignored
             .iter()
             .map(|long| format!("--{long}"))
             .collect();
-        Some(format!(
-            "ignored on a server (the client's options apply): {}",
-            options.join(" ")
-        ))
+        let ineffective: Vec<String> = self
+            .ineffective
+            .iter()
+            .map(|Ineffective { option, reason }| format!("--{option} ({reason})"))
+            .collect();
+        let mut notes = Vec::new();
+        if !ignored.is_empty() {
+            let options = ignored.join(" ");
+            notes.push(format!(
+                "ignored on a server (the client's options apply): {options}"
+            ));
+        }
+        if !ineffective.is_empty() {
+            notes.push(format!("without effect: {}", ineffective.join(", ")));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Returns the arguments, without the program name, that start the server of a loopback run.
@@ -267,6 +286,7 @@ impl Plan {
         for (long, index) in [("tx-gpu", tx), ("rx-gpu", rx)] {
             arguments.extend(index.map(|index| format!("--{long}={index}").into()));
         }
+        let kind = kind.filter(|_| self.gpus.any());
         arguments.extend(kind.map(|kind| format!("--gpu-type={kind}").into()));
         if self.cpus != Cpus::Any {
             arguments.push(format!("--cpu={}", self.cpus).into());
@@ -328,7 +348,7 @@ mod tests {
     fn server_ignores_run_options_and_names_them() {
         let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
         assert_eq!(plan.run, plan.tool.defaults);
-        let note = "ignored on a server (the client's options apply): --iters --size --report-all";
+        let note = "ignored on a server (the client's options apply): --size --iters --report-all";
         assert_eq!(plan.note().as_deref(), Some(note));
         assert_eq!(
             planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
@@ -347,6 +367,52 @@ mod tests {
                 .run
                 .report_all
         );
+    }
+
+    #[test]
+    fn names_options_without_effect() {
+        let note = |tool: &str, arguments: &[&str]| {
+            let tool = TOOLS.iter().find(|own| own.name == tool).unwrap();
+            let arguments = arguments.iter().map(OsString::from).collect();
+            let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+                panic!("a run was asked for");
+            };
+            Plan::new(tool, String::new(), *typed, None).unwrap().note()
+        };
+        let iters = "--iters (--duration replaces it)";
+        let report_all = "--report-all (not with --duration)";
+        let cswap = "--cswap-op (only with --atomic-op=CSWAP)";
+        let gpu = "--gpu-type (only with --tx-gpu or --rx-gpu)";
+        for (tool, arguments, options) in [
+            ("write-bw", &["h", "-n5", "-D1"][..], iters),
+            (
+                "write-lat",
+                &["h", "-n5", "-D1", "--report-all", "-gAMD"],
+                &[iters, report_all, gpu].join(", "),
+            ),
+            ("atomic-lat", &["h", "-CEQ"], cswap),
+            ("send-lat", &["-gAMD"], gpu),
+        ] {
+            let expected = format!("without effect: {options}");
+            assert_eq!(note(tool, arguments), Some(expected), "{arguments:?}");
+            let quiet = [
+                &["h", "--quiet"],
+                arguments.strip_prefix(&["h"]).unwrap_or(arguments),
+            ];
+            assert_eq!(note(tool, &quiet.concat()), None);
+        }
+        for (tool, arguments) in [
+            ("write-lat", &["h", "-D1"][..]),
+            ("write-lat", &["h", "-n5", "--report-all"]),
+            ("write-lat", &["h", "--until=1%"]),
+            ("atomic-lat", &["h", "-CEQ", "-ACSWAP"]),
+            ("write-lat", &["h", "-gAMD", "-t0"]),
+        ] {
+            assert_eq!(note(tool, arguments), None, "{arguments:?}");
+        }
+        let ignored = "ignored on a server (the client's options apply): --iters --duration";
+        let both = format!("{ignored}; without effect: {gpu}");
+        assert_eq!(note("write-lat", &["-n5", "-D1", "-gAMD"]), Some(both));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct Outputs {
     pub labels: BTreeMap<String, String>,
     /// Bounds on the metrics of each size.
     pub expectations: Vec<Expectation>,
-    /// Only errors are printed to stderr.
+    /// The text has neither summary nor progress, and there are no notes.
     pub quiet: bool,
 }
 

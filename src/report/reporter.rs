@@ -247,7 +247,12 @@ impl Reporter {
         }
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
-        summary::write(&mut block, summary)
+        let write = if self.outputs.quiet {
+            summary::write_platform
+        } else {
+            summary::write
+        };
+        write(&mut block, summary)
             .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)

@@ -267,12 +267,17 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Show no progress on a terminal, and no text if\nanother format has standard output"
+            "Print the table and the verdicts alone, without\n\
+             summary, notes and progress; no text if another\n\
+             format has standard output"
                 .into()
         },
         manual: |_| {
-            "Show no progress on a terminal, and no text if another format has standard \
-             output."
+            "Print the table of results and the blocks that other options ask for (such as \
+             `--expect`, `--until` or `--percentiles`), without the summary before the table, notes \
+             about options, and the progress on a terminal. With a software NIC, the line that says \
+             so stays. If another format has standard output, no text is printed. Errors and \
+             warnings still go to standard error."
         },
         set: |typed, _| {
             typed.outputs.quiet = true;
