@@ -42,7 +42,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::Run,
         legacy: true,
         repeats: false,
-        help: |_| "Time per size, instead of iterations: 10 (seconds),\n500ms, 2m".into(),
+        help: |_| "Time per size, instead of iterations: 10 (s), 500ms".into(),
         manual: |_| {
             "Measure each size for this time instead of a number of iterations. *TIME* is a number, \
              which may have a fraction, and one of the units ns, us, ms, s and m (minutes); in \
