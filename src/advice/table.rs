@@ -501,7 +501,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(ServerBusy),
         "a server with --persist measures with one client at a time",
-        "wait for it with --wait=SEC",
+        "wait for it with --wait=TIME",
     ),
     row(
         Found(OtherJob),
