@@ -78,6 +78,11 @@ use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if cxi::standard_output::was_closed() {
+        let failure = report::no_standard_output();
+        failure.report(PROGRAM, &mut io::stderr());
+        return failure.exit_code();
+    }
     let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
@@ -119,7 +124,7 @@ fn start(
         failure
     };
     match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
+        Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
         Request::Run(mut typed) => {
             typed.token = typed.token.or_else(Token::of_environment);

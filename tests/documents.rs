@@ -80,7 +80,8 @@ fn prints_usage_as_help() {
 #[test]
 fn accepts_each_option_that_command_lists() {
     for command in subcommands().iter().filter(|own| own.legacy_name.is_none()) {
-        for entry in &command.usage.options {
+        let others = command.usage.all_options();
+        for entry in others.filter(|entry| entry.long != "version") {
             let value = entry.value.map_or("", |_| "=value");
             let option = format!("--{}{value}", entry.long);
             let output = run(harness::CXIDIAG, &[command.name, &option, "--help"]);
@@ -135,11 +136,11 @@ End
 fn states_default_of_each_value() {
     // Without them, nothing happens, or another option applies.
     let without = [
-        "duration", "until", "rate", "interval", "json", "csv", "hdr-log", "expect", "tx-gpu",
-        "rx-gpu",
+        "duration", "until", "rate", "interval", "json", "csv", "label", "hdr-log", "expect",
+        "tx-gpu", "rx-gpu",
     ];
     for (name, usage) in usages() {
-        for entry in &usage.options {
+        for entry in usage.all_options() {
             let states = entry.default().is_some() || without.contains(&entry.long);
             assert_eq!(states, entry.value.is_some(), "{name}: --{}", entry.long);
         }
@@ -151,7 +152,7 @@ fn explains_each_option_once_on_its_page() {
     for (name, usage) in usages() {
         let text = page(&format!("{}.1", name.replace(' ', "-")));
         let entries: Vec<&str> = text.split("\n.TP\n").collect();
-        for entry in &usage.options {
+        for entry in usage.all_options() {
             let tag = roff::option(entry);
             let found: Vec<_> = entries
                 .iter()
@@ -196,9 +197,15 @@ fn orders_sections_as_manual_pages_do() {
         "SEE ALSO",
     ];
     for (path, text) in pages() {
+        let mut in_options = false;
         let titles: Vec<&str> = text
             .lines()
-            .filter_map(|line| line.strip_prefix(".SH ").or(line.strip_prefix(".SS ")))
+            .filter_map(|line| {
+                let section = line.strip_prefix(".SH ");
+                in_options = section.map_or(in_options, |title| title == "OPTIONS");
+                // The subsections of the options are their groups.
+                section.or_else(|| line.strip_prefix(".SS ").filter(|_| !in_options))
+            })
             .filter(|title| tool.contains(title))
             .collect();
         let expected: Vec<&str> = match path.as_str() {
@@ -370,7 +377,7 @@ fn completes_each_option() {
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect(name);
     let (zsh, fish) = (read("zsh/_cxidiag"), read("fish/cxidiag.fish"));
     for tool in subcommands() {
-        let options = &tool.usage.options;
+        let options: Vec<Entry> = tool.usage.all_options().cloned().collect();
         let forms: Vec<String> = options
             .iter()
             .map(|own| format!("--{}", own.long))
@@ -383,13 +390,13 @@ fn completes_each_option() {
             assert!(zsh.contains(form), "zsh: {} {form}", tool.name);
         }
         let condition = format!("__fish_seen_subcommand_from {}'", tool.name);
-        assert_in_fish(&fish, &condition, options);
+        assert_in_fish(&fish, &condition, &options);
         let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
         assert_eq!(offered(&["cxidiag", tool.name, "--"]), forms.join(" "));
         if let Some(name) = tool.legacy_name {
             assert_eq!(offered(&[name, "--"]), forms.join(" "));
             let fish = read(&format!("fish/{name}.fish"));
-            assert_in_fish(&fish, &format!("complete -c {name} "), options);
+            assert_in_fish(&fish, &format!("complete -c {name} "), &options);
         }
     }
     for (name, _) in usages().iter().filter(|(name, _)| !name.contains(' ')) {

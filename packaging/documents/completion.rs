@@ -16,16 +16,6 @@ use super::{File, overview, subcommands};
 /// Software NICs that are offered. Those of the hardware are in `/sys/class/cxi`.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
 
-/// Returns the explanation of an option without its remarks, in one line.
-pub fn summary(help: &str) -> String {
-    let help = help.replace('\n', " ");
-    let end = ["; ", " (default"]
-        .iter()
-        .filter_map(|remark| help.find(remark))
-        .min();
-    help[..end.unwrap_or(help.len())].to_owned()
-}
-
 /// Returns the scripts. Shells look for a script by the name of the program. The scripts of bash
 /// and zsh serve the legacy names as well; fish needs one file for each name.
 pub fn scripts() -> Vec<File> {

@@ -496,12 +496,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(ConnectionRefused),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, with the same --port; --wait=SEC waits for a server that is starting or busy",
+        "start the server first, with the same --port; --wait=TIME waits for a server that is starting or busy",
     ),
     row(
         Found(ServerBusy),
         "a server with --persist measures with one client at a time",
-        "wait for it with --wait=SEC",
+        "wait for it with --wait=TIME",
     ),
     row(
         Found(OtherJob),

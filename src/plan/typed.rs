@@ -9,7 +9,7 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::Cpus;
 use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
-use crate::plan::{DEFAULT_UNTIL_DURATION_S, Role};
+use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
 use crate::token::Token;
 
@@ -38,10 +38,10 @@ pub struct Typed {
     pub any_job: bool,
     /// `--token`, or the variable of the environment.
     pub token: Option<Token>,
-    /// `--connect-timeout`, in seconds.
-    pub connect_timeout: Option<u32>,
-    /// `--wait`, in seconds.
-    pub wait: Option<u32>,
+    /// `--connect-timeout`.
+    pub connect_timeout: Option<Duration>,
+    /// `--wait`.
+    pub wait: Option<Duration>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
@@ -108,8 +108,9 @@ impl Typed {
                 "--until and --report-all exclude each other: the number of samples is not known",
             ));
         }
-        let duration = &mut self.run.duration_s;
-        duration.get_or_insert(DEFAULT_UNTIL_DURATION_S);
+        if self.run.duration().is_none() {
+            self.run.set_duration(DEFAULT_UNTIL_DURATION);
+        }
         Ok(())
     }
 

@@ -373,15 +373,6 @@ mod tests {
     use crate::tools::TOOLS;
 
     #[test]
-    fn names_each_csv_column_once() {
-        let mut titles: Vec<_> = COLUMNS.iter().filter_map(|column| column.csv).collect();
-        let count = titles.len();
-        titles.sort_unstable();
-        titles.dedup();
-        assert_eq!(titles.len(), count);
-    }
-
-    #[test]
     fn shows_each_standard_percentile() {
         for percentile in Percentile::STANDARD {
             let metric = Metric::Percentile(percentile);
@@ -389,14 +380,6 @@ mod tests {
                 .iter()
                 .filter(|column| column.shown_metric() == Some(metric));
             assert_eq!(shown.count(), 1, "{metric}");
-        }
-    }
-
-    #[test]
-    fn documents_each_csv_column() {
-        let page = include_str!("../../docs/output-formats.md");
-        for title in COLUMNS.iter().filter_map(|column| column.csv) {
-            assert!(page.contains(title), "{title}");
         }
     }
 

@@ -83,7 +83,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
                 reporter,
             })
         });
-        match outcome {
+        match reporter.end_run(outcome) {
             Ok(()) => {}
             Err(failure) if failure.kind == Kind::OutputClosed => return Err(failure),
             Err(failure) if failure.kind == Kind::Interrupted && !interrupt::is_terminated() => {

@@ -43,7 +43,7 @@ use std::time::Duration;
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
-use crate::error::{Failure, Kind, cause};
+use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
@@ -188,6 +188,16 @@ impl Session {
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
+    }
+
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A connection without an address.
+    pub fn local(&self) -> Result<SocketAddr, Failure> {
+        let address = self.connection.local();
+        address.environment("cannot read the address of the control connection")
     }
 
     /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's

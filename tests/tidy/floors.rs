@@ -53,7 +53,15 @@ const WRAPPER: House = House {
     module: "",
     outside: &[],
     floors: &[
-        &["address", "clock", "encode", "error", "fence", "ring"],
+        &[
+            "address",
+            "clock",
+            "encode",
+            "error",
+            "fence",
+            "ring",
+            "standard_output",
+        ],
         &["pages"],
         &["bus", "event", "gpu", "library", "placement"],
         &["backing", "huge_page", "launch"],

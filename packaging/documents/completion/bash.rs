@@ -33,7 +33,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         for (name, forms) in lists {
             text += &format!("        {name}=\"{forms}\"\n");
         }
-        for entry in &tool.usage.options {
+        for entry in tool.usage.all_options() {
             if let Some(Completion::Words(words)) = completion(entry) {
                 text += &format!(
                     "        words+=(\"{}: {}\")\n",
@@ -118,7 +118,7 @@ fn completes_files(entry: &Entry) -> bool {
 
 /// Returns the forms of the options of `tool` for which `is_wanted` holds.
 fn forms(tool: &Subcommand, is_wanted: impl Fn(&Entry) -> bool) -> String {
-    let wanted = tool.usage.options.iter().filter(|entry| is_wanted(entry));
+    let wanted = tool.usage.all_options().filter(|entry| is_wanted(entry));
     wanted.flat_map(forms_of).collect::<Vec<_>>().join(" ")
 }
 

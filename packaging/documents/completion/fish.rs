@@ -3,7 +3,7 @@
 use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, summary};
+use super::SOFTWARE_NICS;
 use crate::documents::Subcommand;
 
 /// Returns the script for the program.
@@ -42,7 +42,7 @@ fn tool_lines(name: &str, condition: &str, tool: &Subcommand) -> String {
         Completion::Words(_) | Completion::Nothing => String::new(),
     };
     let mut text = format!("complete -c {name}{condition}{arguments}\n");
-    for entry in &tool.usage.options {
+    for entry in tool.usage.all_options() {
         text += &format!("complete -c {name}{condition} {}\n", option(entry));
     }
     text
@@ -74,7 +74,7 @@ fn option(entry: &Entry) -> String {
     format!(
         "{short}-l {}{value} -d '{}'",
         entry.long,
-        quoted(&summary(&entry.help))
+        quoted(&entry.summary())
     )
 }
 

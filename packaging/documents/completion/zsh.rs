@@ -3,7 +3,7 @@
 use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, summary};
+use super::SOFTWARE_NICS;
 use crate::documents::Subcommand;
 
 /// Returns the script.
@@ -22,7 +22,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     for tool in all {
         let names: Vec<&str> = [tool.name].into_iter().chain(tool.legacy_name).collect();
         text += &format!("    {})\n        _arguments -s -S", names.join(" | "));
-        for entry in &tool.usage.options {
+        for entry in tool.usage.all_options() {
             text += &format!(" \\\n            {}", specification(entry));
         }
         let arguments = match tool.usage.arguments {
@@ -47,11 +47,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     }
     text += "    )\n    local -a options=(\n";
     for entry in &program.options {
-        text += &format!(
-            "        '--{}:{}'\n",
-            entry.long,
-            quoted(&summary(&entry.help))
-        );
+        text += &format!("        '--{}:{}'\n", entry.long, quoted(&entry.summary()));
     }
     text += "    )\n    _describe -t commands command commands\n    \
              _describe -o -t options option options\nelse\n    \
@@ -62,7 +58,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
 
 /// Returns the specification of an option for `_arguments`.
 fn specification(entry: &Entry) -> String {
-    let summary = quoted(&summary(&entry.help))
+    let summary = quoted(&entry.summary())
         .replace('[', "\\[")
         .replace(']', "\\]");
     let long = entry.long;

@@ -1,12 +1,12 @@
-//! The options of a server, and those about the peer that both sides have: port, job, token.
+//! The options of a server, and those about the peer that both sides have: job and token.
 
 use std::time::Duration;
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{file, text};
-use crate::number::{self, time_text, within};
-use crate::plan::{DEFAULT_PORT, LIMIT_IN_A_JOB};
+use crate::number::{self, time_text};
+use crate::plan::LIMIT_IN_A_JOB;
 use crate::token::Token;
 use crate::tool::Opt;
 
@@ -15,30 +15,6 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
-        id: Opt::Port,
-        short: Some('p'),
-        long: "port",
-        value: Some(Value::new("PORT", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: true,
-        repeats: false,
-        help: |_| {
-            format!(
-                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
-            )
-        },
-        manual: |_| {
-            "The TCP port of the control connection: the server listens on it, and the client \
-             connects to it. With 0 the server takes any free port and prints its number."
-        },
-        set: |typed, value| {
-            let port = within(text(value)?, 0..=65535)
-                .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
-            typed.port = Some(port as u16);
-            Ok(())
-        },
-    },
     OptionDef {
         id: Opt::Bind,
         short: None,
