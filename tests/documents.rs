@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use cxidiag::cli::usage::{Entry, Usage};
 use documents::{File, manual, prose, roff, subcommands};
@@ -322,18 +323,33 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns what bash offers for the last of `words`.
+/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank follows.
 fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
     let script = r#"source "$0"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        compopt() { :; }
+        nospace=
+        compopt() { [[ $2 != nospace ]] || nospace="="; }
         _cxidiag "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}""#;
+        echo "${COMPREPLY[*]}$nospace""#;
     let file = directory.join("bash/cxidiag");
     let file = file.to_str().expect("text");
     let output = run("bash", &[&["-euc", script, file], words].concat());
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
+}
+
+/// Returns what shells offer for `--cpu` on this machine.
+fn cpu_words() -> BTreeSet<&'static str> {
+    static LISTS: LazyLock<String> = LazyLock::new(|| {
+        let nodes = fs::read_dir("/sys/devices/system/node")
+            .into_iter()
+            .flatten();
+        nodes
+            .filter_map(|node| fs::read_to_string(node.ok()?.path().join("cpulist")).ok())
+            .chain(fs::read_to_string("/sys/devices/system/cpu/online"))
+            .collect()
+    });
+    LISTS.lines().chain(["auto"]).collect()
 }
 
 #[test]
@@ -342,6 +358,11 @@ fn bash_completes_subcommands_options_and_values() {
     let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
+    assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json=");
+    let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
     assert_eq!(
         offered(&["cxidiag", "write-lat", "--no-"]),
         "--no-idc --no-ll"
@@ -440,6 +461,9 @@ fn zsh_passes_specifications_to_arguments() {
     assert!(text.contains("--fetching["), "{text}");
     // Without remarks.
     assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
+    // `=-`: the value follows after `=`, without a blank.
+    assert!(text.contains("\n--json=-["), "{text}");
+    assert!(text.contains(":LIST|auto:_cxidiag_cpus\n"), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
     // As a subcommand, the tool is the second word.
     let check = check.replace(
@@ -449,6 +473,16 @@ fn zsh_passes_specifications_to_arguments() {
     let output = run("zsh", &["-fc", &check, script]);
     assert_success(&output);
     assert_eq!(stdout(&output), text);
+    // It offers what the variable holds.
+    let check = r#"_arguments() { :; }
+        compadd() { print -l -- ${(P)2} }
+        service=cxi_atomic_lat; source $0; _cxidiag_cpus"#;
+    let output = run("zsh", &["-fc", check, script]);
+    assert_success(&output);
+    assert_eq!(
+        stdout(&output).lines().collect::<BTreeSet<_>>(),
+        cpu_words()
+    );
 }
 
 #[test]
@@ -487,4 +521,16 @@ fn fish_completes_subcommands_options_and_values() {
         offered("cxi_read_lat.fish", "cxi_read_lat -d so"),
         "soft0 soft1 soft2 soft3"
     );
+    let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --js"),
+        "--json --json="
+    );
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),
+        "--json=Cargo.toml"
+    );
+    assert!(offered("cxidiag.fish", "cxidiag compare --figure p").starts_with("p50 "));
+    assert_eq!(offered("cxidiag.fish", "cxidiag help comp"), "compare");
 }

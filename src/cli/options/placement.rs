@@ -98,10 +98,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Cpu,
         short: None,
         long: "cpu",
-        value: Some(Value::new(
-            "LIST|auto",
-            Completion::Words(|| vec!["auto".into()]),
-        )),
+        value: Some(Value::new("LIST|auto", Completion::Cpus)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
