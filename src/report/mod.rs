@@ -2,7 +2,8 @@
 //!
 //! * `outcome`: a run as plain data; `facts`: the entries that are known before it begins.
 //! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
-//! * `summary`, `text`: the documented text; `extra`: blocks after it, on request.
+//! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
+//!   request.
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
@@ -24,6 +25,7 @@ mod hdr_log;
 pub mod intervals;
 pub mod json;
 pub mod outcome;
+mod percentiles;
 mod progress;
 mod reporter;
 mod run_columns;

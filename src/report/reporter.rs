@@ -17,11 +17,13 @@ use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
 use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
-use super::{csv, extra, facts, json, text};
+use super::{csv, extra, facts, json, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::{Machine, shown};
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
+use crate::measure::{
+    ClockFacts, Gauge, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
+};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -564,7 +566,8 @@ impl Reporter {
         }
         if self.outputs.percentiles {
             let own_spread = self.outputs.show_error;
-            extra::percentiles(out, self.tool, &self.outcome.results, own_spread)?;
+            let results = &self.outcome.results;
+            percentiles::write(out, self.tool, results, &Percentile::STANDARD, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
