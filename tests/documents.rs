@@ -237,7 +237,7 @@ fn refers_to_other_pages_with_same_names() {
     for (path, text) in &pages {
         let (own, own_section) = name_of(path);
         let (_, others) = text.split_once("\n.SH SEE ALSO\n").expect("others");
-        assert!(others.contains("\\fBcxi\\-softnic\\fP(7)"), "{path}");
+        assert!(others.contains("\\fBcxi\\-softnic\\fP(1)"), "{path}");
         let of_legacy = own.starts_with("cxi_");
         for (other, _) in &pages {
             let (name, section) = name_of(other);
@@ -290,7 +290,7 @@ fn renders_pages_without_warnings() {
     let made = fs::read_dir(man)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path());
-    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.7");
+    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
     for path in made.chain([by_hand]) {
         let path = path.to_str().expect("text");
         let output = run("groff", &["-man", "-Tutf8", "-ww", "-rLL=80n", path]);
