@@ -83,9 +83,8 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
     };
     let mut typed = Typed::nothing(tool.defaults);
     let read = read_options(tool, &matches, &mut typed).and_then(|()| {
-        let mut addresses = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
-        typed.address = address::read(tool, &mut addresses, &arguments)?;
-        Ok(())
+        let words = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+        address::read(tool, words, &arguments, &mut typed)
     });
     match read {
         Ok(()) => Ok(Request::Run(Box::new(typed))),
