@@ -38,7 +38,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Print percentiles after the table: those of LIST,\n\
+            "Print percentiles after the table; those of LIST,\n\
              such as 50,95,99.9, else 50, 90, 99, 99.9, 99.99, max"
                 .into()
         },
