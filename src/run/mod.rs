@@ -8,6 +8,7 @@
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
+//! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
 //! * `verify`: the check of the data after each size.
@@ -24,6 +25,7 @@ mod one_sided;
 mod pairs;
 mod results;
 mod round_trip;
+mod route;
 #[cfg(test)]
 mod scripted;
 mod serve;

@@ -23,6 +23,10 @@ pub trait Results {
     /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
 
+    /// Returns how far this side has measured the current size, for messages; `None` on a side that
+    /// measures nothing.
+    fn progress(&self) -> Option<String>;
+
     /// Returns the iterations of each pair.
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure>;
 
@@ -138,6 +142,14 @@ impl Results for Latencies {
         reporter.begin_size(size, self.recorder.gauge());
     }
 
+    fn progress(&self) -> Option<String> {
+        Some(match self.recorder.gauge().begun() {
+            None => "warm-up".into(),
+            // Numbered from 0, as --report-all numbers the samples.
+            Some(_) => format!("iteration {}", self.recorder.statistics().count()),
+        })
+    }
+
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
         Ok(vec![Issued {
             own: self.recorder.statistics().count() + run.warmup,
@@ -174,6 +186,10 @@ impl Results for ServerResults {
     }
 
     fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
+
+    fn progress(&self) -> Option<String> {
+        None
+    }
 
     fn issued(&self, _: &RunOptions) -> Result<Vec<Issued>, Failure> {
         Ok(vec![Issued { own: 0, peer: None }])
@@ -277,6 +293,12 @@ impl Results for BandwidthResults {
         self.issued = 0;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
+    }
+
+    fn progress(&self) -> Option<String> {
+        let issued = || SideResult::of_pairs(&self.own).count;
+        let part = self.part.issues();
+        part.then(|| format!("after {} operations", issued()))
     }
 
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
