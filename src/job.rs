@@ -3,12 +3,12 @@
 use std::env;
 use std::fmt;
 
-/// A workload manager, and the environment variable that has the number of its job. The allocation
-/// comes first: launchers nest, and Flux may run inside a job of Slurm or PBS.
+/// A workload manager, and the environment variable that has the number of its job. The innermost
+/// comes first: Flux may run many jobs inside one job of Slurm or PBS.
 const MANAGERS: [(&str, &str); 3] = [
+    ("flux", "FLUX_JOB_ID"),
     ("slurm", "SLURM_JOB_ID"),
     ("pbs", "PBS_JOBID"),
-    ("flux", "FLUX_JOB_ID"),
 ];
 
 /// A batch job.
@@ -62,7 +62,7 @@ mod tests {
             assert_eq!(job(&[(variable, id)]).as_deref(), Some(expected));
         }
         let nested = [("FLUX_JOB_ID", "1"), ("SLURM_JOB_ID", "2")];
-        assert_eq!(job(&nested).as_deref(), Some("slurm job 2"));
+        assert_eq!(job(&nested).as_deref(), Some("flux job 1"));
     }
 
     #[test]

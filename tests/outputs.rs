@@ -4,7 +4,7 @@ mod harness;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,8 @@ use harness::{
 mod clock;
 #[path = "outputs/compare.rs"]
 mod compare;
+#[path = "outputs/expect.rs"]
+mod expect;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
@@ -487,7 +489,8 @@ fn rejects_unwritable_file_before_the_run() {
             said.contains("cannot write /no/such/directory/result: "),
             "{said}"
         );
-        assert!(said.contains("\nhint: "), "{said}");
+        let hint = "\nhint: the directory /no/such/directory does not exist: create it first\n";
+        assert!(said.contains(hint), "{said}");
         assert_eq!(stdout(&output), "");
     }
     let output = fabric.run(&[
@@ -588,6 +591,21 @@ fn reports_unwritable_document_and_unmet_expectation() {
         said.contains("cannot write /dev/full: No space left"),
         "{said}"
     );
+    let hint = "\nhint: /dev/full is a device without space: name a file\n";
+    assert!(said.contains(hint), "{said}");
+}
+
+/// Rust opens /dev/null in place of a closed descriptor: the results would be lost.
+#[test]
+fn refuses_to_start_without_standard_output() {
+    for arguments in ["write-lat --loopback -d soft0 -n 2", "--version"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{} {arguments} >&-", harness::CXIDIAG)]);
+        let output = command.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("error: standard output is closed"), "{said}");
+    }
 }
 
 #[test]

@@ -383,7 +383,7 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
 
     #[test]
     fn prints_verdicts() {
-        let list = expect::parse("p99<4us,mean<=1.5us").unwrap();
+        let list = expect::parse("p99<4us,mean<=1.5us", false).unwrap();
         let of = |size, at: usize, figure| Verdict::new(size, &list[at], Extent::Complete, figure);
         let all = [
             of(8, 0, Some(3999.0)),

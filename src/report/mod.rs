@@ -17,7 +17,7 @@ pub mod calibration;
 pub mod columns;
 pub mod comparison;
 mod csv;
-mod destination;
+pub mod destination;
 pub mod devices;
 mod extra;
 mod facts;
@@ -46,6 +46,12 @@ use std::io::{self, Write};
 
 use crate::error::Failure;
 use crate::interrupt;
+
+/// Returns the failure of a program that was started without a standard output.
+pub fn no_standard_output() -> Failure {
+    Failure::environment("standard output is closed: the results would be lost")
+        .with_hint("redirect it to a file, or to /dev/null if nobody reads it")
+}
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.
 ///

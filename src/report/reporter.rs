@@ -249,7 +249,12 @@ impl Reporter {
         }
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
-        summary::write(&mut block, summary)
+        let write = if self.outputs.quiet {
+            summary::write_platform
+        } else {
+            summary::write
+        };
+        write(&mut block, summary)
             .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
@@ -716,7 +721,8 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<Verdict> {
     let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
-    outputs.expectations.iter().map(verdict).collect()
+    let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
+    applying.map(verdict).collect()
 }
 
 /// Returns whether all expectations are met.

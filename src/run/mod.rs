@@ -11,6 +11,7 @@
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
@@ -23,6 +24,7 @@ mod legacy_sync;
 mod loopback;
 mod one_sided;
 mod pairs;
+mod port_file;
 mod results;
 mod round_trip;
 mod route;

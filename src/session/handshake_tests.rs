@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::super::peer_facts::name_word;
 use super::super::testing::plan;
 use super::*;
+use crate::device::FabricAddress;
+use crate::extensions::{self, Extensions};
+use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
 
 #[test]
@@ -59,7 +63,7 @@ fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Fai
     for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
         match handshake.accept(&payload) {
             Ok(_) => {}
-            Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
             Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
         }
     }

@@ -62,7 +62,7 @@ fn intervals_of_json_have_all_operations_of_the_result() {
 #[test]
 fn intervals_have_all_operations_of_a_duration() {
     let output =
-        Fabric::new().run("send-bw --loopback -d soft0 -D 1 --interval=0.1 --json --quiet");
+        Fabric::new().run("send-bw --loopback -d soft0 -D 0.5 --interval=0.1 --json --quiet");
     assert_success(&output);
     let run = document(&output);
     let result = &run["results"][0];

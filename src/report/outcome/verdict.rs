@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn requires_complete_size_to_meet_expectation() {
-        let expectation = &expect::parse("max<4us").unwrap()[0];
+        let expectation = &expect::parse("max<4us", false).unwrap()[0];
         for (extent, figure, met) in [
             (Extent::Complete, Some(3999.0), true),
             (Extent::Complete, Some(4000.0), false),

@@ -29,7 +29,7 @@ namespace of its own, in which /sys/class shows these NICs and their network int
                        may not have mount namespaces: bind DIRECTORY to /sys/class there
 --help, --version      print this text, or the version
 
-See cxi-softnic(7).
+See cxi-softnic(1).
 ";
 
 /// Where packages install the library.
