@@ -100,11 +100,12 @@ impl Latencies {
     ///
     /// # Errors
     ///
-    /// A requested clock that cannot be used, and not enough memory for the samples that
-    /// `--report-all` prints.
+    /// A requested clock that cannot be used, and not enough memory for all samples, if they are
+    /// wanted.
     pub fn new(plan: &Plan) -> Result<Self, Failure> {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
-        let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
+        let keeps = plan.run.report_all || plan.outputs.samples.is_some();
+        let recorder = Recorder::new(keeps.then_some(plan.run.iters))?;
         Ok(Self {
             recorder: match plan.outputs.interval {
                 Some(_) => recorder.with_live_latencies(),

@@ -2,7 +2,7 @@
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, contents, file, label, place, text};
+use crate::cli::values::{contents, label, named_file, place, text};
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -187,6 +187,24 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Samples,
+        short: None,
+        long: "samples",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Write each sample to FILE as comma-separated values".into(),
+        manual: |_| {
+            "Write each measured latency to *FILE* as comma-separated values: size, number of the \
+             iteration from 0, and latency in nanoseconds. Not with `--duration` and `--until`."
+        },
+        set: |typed, value| {
+            typed.outputs.samples = Some(named_file(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::HdrLog,
         short: None,
         long: "hdr-log",
@@ -203,12 +221,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
              2) that the tools of HdrHistogram read."
         },
         set: |typed, value| {
-            if value == LEFT_OUT {
-                return Err(
-                    "expected the name of a file: this format cannot go to standard output".into(),
-                );
-            }
-            typed.outputs.hdr_log = Some(file(value)?);
+            typed.outputs.hdr_log = Some(named_file(value)?);
             Ok(())
         },
     },
