@@ -101,7 +101,7 @@ fn rejects_malformed_values_and_values_out_of_range() {
         (
             "iters",
             &["0", "-3", "5x", "0x10", "", huge][..],
-            "1 or more",
+            "from 1 to 18446744073709551615",
         ),
         (
             "duration",

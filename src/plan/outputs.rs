@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::invalid;
+use crate::measure::Percentile;
 use crate::plan::expect::{Expectation, Metric};
 use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
@@ -38,8 +39,8 @@ impl Place {
 pub struct Outputs {
     /// A line about what the tool itself adds to a latency, after the table.
     pub show_error: bool,
-    /// A block of percentiles after the table.
-    pub percentiles: bool,
+    /// The percentiles of the block after the table, in ascending order; empty for no block.
+    pub percentiles: Vec<Percentile>,
     /// A row for each interval of this length while a size is measured.
     pub interval: Option<Duration>,
     /// A JSON document.

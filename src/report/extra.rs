@@ -251,7 +251,7 @@ mod tests {
     use crate::measure::{Rates, Recorder, SideResult, Until};
     use crate::plan::expect;
     use crate::rate::{Kept, Rate};
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
@@ -259,8 +259,12 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        let until = Some(Until { percent: 1.0 });
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), until)
+        let detail = Detail {
+            own_spread_ns: Some(5),
+            until: Some(Until { percent: 1.0 }),
+            ..Detail::default()
+        };
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, detail)
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::documents::Documents;
 use super::facts::Connected;
 use super::intervals::Intervals;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem, SizeResult,
-    Status, Verdict,
+    Addresses, Detail, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem,
+    SizeResult, Status, Verdict,
 };
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
@@ -20,9 +20,7 @@ use super::{csv, extra, facts, json, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::{Machine, shown};
-use crate::measure::{
-    ClockFacts, Gauge, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
-};
+use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -361,7 +359,7 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, Detail::default());
         let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
@@ -391,10 +389,14 @@ impl Reporter {
         intervals: Option<Intervals>,
         extent: Extent,
     ) -> Result<(), Failure> {
-        let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
+        let detail = Detail {
+            own_spread_ns: self.outcome.measurement_error.map(|of| of.spread_ns),
+            until: self.until,
+            further: &self.outputs.percentiles,
+        };
         let result = SizeResult {
             intervals,
-            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+            ..SizeResult::of_latencies(size, recorder, extent, detail)
         };
         let mut result = self.complete(result);
         if let Some(latency) = &mut result.latency
@@ -539,10 +541,11 @@ impl Reporter {
         {
             extra::own_error(out, &self.outcome.clock, error)?;
         }
-        if self.outputs.percentiles {
+        let percentiles = self.outputs.percentiles.as_slice();
+        if !percentiles.is_empty() {
             let own_spread = self.outputs.show_error;
             let results = &self.outcome.results;
-            percentiles::write(out, self.tool, results, &Percentile::STANDARD, own_spread)?;
+            percentiles::write(out, self.tool, results, percentiles, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {

@@ -2,7 +2,8 @@
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{contents, label, named_file, place, text};
+use crate::cli::values::{LEFT_OUT, contents, label, named_file, percentiles, place, text};
+use crate::measure::Percentile;
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -32,17 +33,27 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Percentiles,
         short: None,
         long: "percentiles",
-        value: None,
+        value: Some(Value::optional("LIST", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
         repeats: false,
-        help: |_| "Print percentiles after the table".into(),
-        manual: |_| {
-            "Print percentiles of the latencies after the table: 50, 90, 99, 99.9 and 99.99 \
-             percent. A star marks a percentile with fewer than ten samples above it."
+        help: |_| {
+            "Print percentiles after the table: those of LIST,\n\
+             such as 50,95,99.9, else 50, 90, 99, 99.9, 99.99, max"
+                .into()
         },
-        set: |typed, _| {
-            typed.outputs.percentiles = true;
+        manual: |_| {
+            "Print percentiles of the latencies after the table: those of *LIST*, numbers above 0 and \
+             up to 100 with commas between them, or 50, 90, 99, 99.9, 99.99 and the maximum. A star \
+             marks a percentile with fewer than ten samples above it. JSON and CSV always have the \
+             latter ones, and those of *LIST* as well."
+        },
+        set: |typed, value| {
+            typed.outputs.percentiles = if value == LEFT_OUT {
+                Percentile::STANDARD.to_vec()
+            } else {
+                percentiles(text(value)?)?
+            };
             Ok(())
         },
     },
