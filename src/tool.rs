@@ -84,6 +84,8 @@ pub enum Opt {
     Csv,
     /// `--label`
     Label,
+    /// `--samples`
+    Samples,
     /// `--hdr-log`
     HdrLog,
     /// `--expect`
@@ -128,6 +130,7 @@ const LATENCY: &[Opt] = &[
     Opt::Clock,
     Opt::ShowError,
     Opt::Percentiles,
+    Opt::Samples,
     Opt::HdrLog,
 ];
 

@@ -145,6 +145,7 @@ fn states_default_of_each_value() {
         "json",
         "csv",
         "label",
+        "samples",
         "hdr-log",
         "expect",
         "port-file",

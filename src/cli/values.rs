@@ -33,6 +33,14 @@ pub fn place(value: &OsStr) -> Result<Place, String> {
     file(value).map(Place::File)
 }
 
+/// Returns the path of a file that is not standard output.
+pub(super) fn named_file(value: &OsStr) -> Result<PathBuf, String> {
+    if value == LEFT_OUT {
+        return Err("expected the name of a file: this format cannot go to standard output".into());
+    }
+    file(value)
+}
+
 /// Returns the path of a file.
 pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
     if value.is_empty() {

@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::error::invalid;
 use crate::measure::Percentile;
 use crate::plan::expect::{Expectation, Metric};
-use crate::run_options::RunOptions;
+use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
 
 /// The destination of a document.
@@ -48,6 +49,8 @@ pub struct Outputs {
     pub csv: Option<Place>,
     /// A log of histograms.
     pub hdr_log: Option<PathBuf>,
+    /// A table of all samples.
+    pub samples: Option<PathBuf>,
     /// Keys and values that the documents repeat.
     pub labels: BTreeMap<String, String>,
     /// Bounds on the metrics of each size.
@@ -61,7 +64,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// Metrics of other tools, sizes of other runs, and two documents for standard output.
+    /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two documents
+    /// for standard output.
     pub fn checked(self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
         if let Some(other) = self
             .expectations
@@ -85,6 +89,15 @@ impl Outputs {
                     sizes.join(", ")
                 ));
             }
+        }
+        if self.samples.is_some() && run.duration_s.is_some() {
+            return Err(
+                "--samples needs a number of iterations: leave out --duration and --until".into(),
+            );
+        }
+        if self.samples.is_some() && run.iters > MAX_REPORT_ALL {
+            let allowed = format!("at most {MAX_REPORT_ALL} with --samples");
+            return Err(invalid("iters", run.iters, allowed).into());
         }
         if self.json == Some(Place::Stdout) && self.csv == Some(Place::Stdout) {
             return Err(

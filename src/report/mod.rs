@@ -4,7 +4,8 @@
 //! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
 //! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
 //!   request.
-//! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
+//! * `json`, `csv`, `hdr_log`, `samples`: outcome -> documents; `documents`: those of a run;
+//!   `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
@@ -19,6 +20,7 @@ pub mod comparison;
 mod csv;
 pub mod destination;
 pub mod devices;
+mod documents;
 mod extra;
 mod facts;
 mod hdr_log;
@@ -30,6 +32,7 @@ mod progress;
 mod reporter;
 mod run_columns;
 mod sampler;
+mod samples;
 #[cfg(test)]
 mod schema;
 mod stream;

@@ -2,7 +2,7 @@
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, contents, file, label, percentiles, place, text};
+use crate::cli::values::{LEFT_OUT, contents, label, named_file, percentiles, place, text};
 use crate::measure::Percentile;
 use crate::number::time;
 use crate::plan::expect;
@@ -198,6 +198,24 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Samples,
+        short: None,
+        long: "samples",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Write each sample to FILE as comma-separated values".into(),
+        manual: |_| {
+            "Write each measured latency to *FILE* as comma-separated values: size, number of the \
+             iteration from 0, and latency in nanoseconds. Not with `--duration` and `--until`."
+        },
+        set: |typed, value| {
+            typed.outputs.samples = Some(named_file(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::HdrLog,
         short: None,
         long: "hdr-log",
@@ -214,12 +232,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
              2) that the tools of HdrHistogram read."
         },
         set: |typed, value| {
-            if value == LEFT_OUT {
-                return Err(
-                    "expected the name of a file: this format cannot go to standard output".into(),
-                );
-            }
-            typed.outputs.hdr_log = Some(file(value)?);
+            typed.outputs.hdr_log = Some(named_file(value)?);
             Ok(())
         },
     },

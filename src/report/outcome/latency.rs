@@ -31,6 +31,10 @@ pub struct LatencyResult {
     pub median_high_ns: Option<u64>,
     /// Whether the median is known to the limit of --until; null without, and in a partial result.
     pub median_is_stable: Option<bool>,
+    /// --report-all: each sample, in the order of the measurement, in nanoseconds; null without, and for
+    /// more than 1000000 samples.
+    #[serde(default)]
+    pub samples_ns: Option<Vec<u64>>,
 }
 
 /// A latency that the given percentage of the samples does not exceed.
@@ -97,6 +101,7 @@ impl SizeResult {
                     .until
                     .filter(|_| extent == Extent::Complete)
                     .map(|until| until.is_met_by(recorder)),
+                samples_ns: None,
             }),
             ..Self::none(size)
         }
