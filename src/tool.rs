@@ -80,6 +80,8 @@ pub enum Opt {
     Interval,
     /// `--json`
     Json,
+    /// `--jsonl`
+    Jsonl,
     /// `--csv`
     Csv,
     /// `--hdr-log`
@@ -129,6 +131,7 @@ const RESULTS: &[Opt] = &[
     Opt::Percentiles,
     Opt::Interval,
     Opt::Json,
+    Opt::Jsonl,
     Opt::Csv,
     Opt::HdrLog,
     Opt::Expect,

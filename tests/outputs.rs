@@ -20,6 +20,8 @@ mod compare;
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
 mod intervals;
+#[path = "outputs/jsonl.rs"]
+mod jsonl;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]

@@ -41,6 +41,8 @@ pub struct Outputs {
     pub interval: Option<Duration>,
     /// A JSON document.
     pub json: Option<Place>,
+    /// A file to which a line of JSON is appended.
+    pub jsonl: Option<PathBuf>,
     /// A table of comma-separated values.
     pub csv: Option<Place>,
     /// A log of histograms.

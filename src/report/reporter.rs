@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::destination::Destination;
 use super::hdr_log::HdrLog;
 use super::intervals::Intervals;
+use super::json_lines::JsonLines;
 use super::outcome::{
     Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
     Verdict,
@@ -20,7 +21,9 @@ use super::{csv, extra, json, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
+use crate::measure::{
+    ClockFacts, CpuShare, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until,
+};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -49,6 +52,8 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// The CPU time of this thread when the current size was begun.
+    size_cpu: Option<CpuShare>,
     /// Bytes of the current size that were checked.
     verified_bytes: Option<u64>,
     /// Number of sizes whose bytes were checked.
@@ -99,6 +104,7 @@ impl MeasuredBandwidth {
 #[derive(Default)]
 struct Documents {
     json: Option<Destination>,
+    jsonl: Option<JsonLines>,
     csv: Option<Destination>,
     hdr_log: Option<(Destination, HdrLog)>,
 }
@@ -133,6 +139,7 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            size_cpu: None,
             verified_bytes: None,
             verified_sizes: 0,
             rate: None,
@@ -159,6 +166,9 @@ impl Reporter {
             open(&self.outputs.json, &mut self.documents.json)?;
             open(&self.outputs.csv, &mut self.documents.csv)?;
         }
+        if let Some(path) = &self.outputs.jsonl {
+            self.documents.jsonl = Some(JsonLines::open(path)?);
+        }
         if let Some(path) = &self.outputs.hdr_log {
             let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
             let log = HdrLog::begin(SystemTime::now(), &comment)?;
@@ -170,13 +180,19 @@ impl Reporter {
             let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
             self.sampler = Some(sampler);
         }
-        let Documents { json, csv, hdr_log } = &self.documents;
+        let Documents {
+            json,
+            jsonl,
+            csv,
+            hdr_log,
+        } = &self.documents;
         let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
         let all = [json.as_ref(), csv.as_ref(), hdr_log];
         let mut targets: Vec<&Path> = all
             .into_iter()
             .flatten()
             .filter_map(Destination::target)
+            .chain(jsonl.as_ref().map(JsonLines::target))
             .collect();
         targets.sort_unstable();
         match targets.windows(2).find(|two| two[0] == two[1]) {
@@ -292,10 +308,17 @@ impl Reporter {
         self.kept = kept;
     }
 
+    /// Returns the part of the time of the current size in which this thread waited for a CPU.
+    fn cpu_wait_percent(&mut self) -> Option<f64> {
+        let earlier = self.size_cpu.take()?;
+        CpuShare::of_this_thread()?.waited_percent_since(earlier)
+    }
+
     /// Returns the result of a size with what was set about it.
     fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
+            cpu_wait_percent: self.cpu_wait_percent(),
             ..result
         };
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
@@ -316,6 +339,7 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        self.size_cpu = CpuShare::of_this_thread();
         if let Some(sampler) = &mut self.sampler {
             sampler.begin(size, gauge);
         }
@@ -568,9 +592,15 @@ impl Reporter {
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
-        let Documents { json, csv, hdr_log } = std::mem::take(&mut self.documents);
+        let Documents {
+            json,
+            jsonl,
+            csv,
+            hdr_log,
+        } = std::mem::take(&mut self.documents);
         let written = [
             json.map(|to| to.write(&json::document(&self.outcome)?)),
+            jsonl.map(|to| to.append(&self.outcome)),
             csv.map(|to| to.write(&csv::document(&self.outcome)?)),
             hdr_log.map(|(to, log)| to.write(&log.into_bytes())),
         ];
