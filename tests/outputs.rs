@@ -270,10 +270,10 @@ fn rejects_invalid_expectations_with_one_document() {
 #[test]
 fn writes_requested_document_for_invalid_arguments() {
     for (arguments, is_json) in [
-        (&["--js", "--iters=x"][..], true),
+        (&["--json", "--iters=x"][..], true),
         (&["--iters=x", "--json=-"], true),
-        (&["--unknown", "--jso"], true),
-        (&["--csv", "--js", "a", "b"], true),
+        (&["--unknown", "--json"], true),
+        (&["--csv", "--json", "a", "b"], true),
         (&["--cs", "--unknown"], false),
     ] {
         let output = Fabric::new().run(&[&["write-lat"], arguments].concat());
