@@ -22,6 +22,8 @@ mod expect;
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
 mod intervals;
+#[path = "outputs/jsonl.rs"]
+mod jsonl;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]
@@ -337,10 +339,10 @@ fn rejects_invalid_expectations_with_one_document() {
 #[test]
 fn writes_requested_document_for_invalid_arguments() {
     for (arguments, is_json) in [
-        (&["--js", "--iters=x"][..], true),
+        (&["--json", "--iters=x"][..], true),
         (&["--iters=x", "--json=-"], true),
-        (&["--unknown", "--jso"], true),
-        (&["--csv", "--js", "a", "b"], true),
+        (&["--unknown", "--json"], true),
+        (&["--csv", "--json", "a", "b"], true),
         (&["--cs", "--unknown"], false),
     ] {
         let output = Fabric::new().run(&[&["write-lat"], arguments].concat());

@@ -160,6 +160,24 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Jsonl,
+        short: None,
+        long: "jsonl",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Append the results to FILE as one line of JSON".into(),
+        manual: |_| {
+            "Append the results to *FILE* as one line of JSON, the document of `--json`. Many runs may \
+             append to the same file, also at the same time."
+        },
+        set: |typed, value| {
+            typed.outputs.jsonl = Some(named_file(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::Csv,
         short: None,
         long: "csv",
