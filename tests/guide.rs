@@ -6,7 +6,7 @@
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
 //!   test, is left out. A line that ends in `# exit status N` must end with that status.
 //!   `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for batch systems.
-//! * `sh file NAME`: writes it to an executable file of the page's directory.
+//! * `sh file NAME`: writes it to an executable file of the page's directory. `-D` becomes `-n`.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
 //!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D`
 //!   becomes `-n`.
@@ -141,7 +141,8 @@ impl Page {
             "sh hardware" | "" | "text" | "json" | "yaml" => None,
             language if language.starts_with("sh file ") => {
                 let path = self.directory.path().join(&language["sh file ".len()..]);
-                std::fs::write(&path, block.lines.join("\n") + "\n").expect("a file");
+                let script = block.lines.join("\n") + "\n";
+                std::fs::write(&path, script.replace(" -D ", " -n ")).expect("a file");
                 std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a file");
                 None
             }
