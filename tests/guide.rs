@@ -4,7 +4,7 @@
 //!
 //! * `sh`: runs it as a bash script that ends at the first failing command. Each page has its own
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
-//!   test, is left out. A line that ends in `# exit status N` must end with that status.
+//!   test, and `cargo install` are left out. A line that ends in `# exit status N` must end with that status.
 //!   `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for batch systems.
 //! * `sh file NAME`: writes it to an executable file of the page's directory. `-D` becomes `-n`.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
@@ -112,6 +112,7 @@ impl Page {
                     .iter()
                     .map(String::as_str)
                     .filter(|line| !line.starts_with("tests/run"))
+                    .filter(|line| !line.starts_with("cargo install"))
                     .collect();
                 let lines: Vec<String> = lines.into_iter().map(checked).collect();
                 let mut script = lines

@@ -298,6 +298,7 @@ fn bash_parses_the_scripts() {
     for script in [
         ".ci/run",
         "tests/run",
+        "tests/summary",
         "packaging/build",
         "packaging/install",
         "packaging/make-packages",
@@ -311,6 +312,34 @@ fn bash_parses_the_scripts() {
         );
         run(Command::new("bash").arg("-n").arg(root().join(script)));
     }
+}
+
+#[test]
+fn summarizes_tests_that_passed_and_failed() {
+    let summary = |seconds: &str, output: &str| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("output");
+        fs::write(&file, output).expect("a file");
+        run(Command::new(root().join("tests/summary"))
+            .arg(seconds)
+            .stdin(fs::File::open(file).expect("a file")))
+    };
+    let passed = "     Running unittests src/lib.rs (target/debug/deps/cxidiag-0ecc82bcaaa22069)\n\
+                  test plan::tests::refuses_zero ... ok\n\
+                  test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured\n\
+                  \x20  Doc-tests cxi\n\
+                  test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("59", passed),
+        "18 tests passed in 2 programs, 59 s\n"
+    );
+    let failed = "     Running tests/guide.rs (target/debug/deps/guide-b9dd157ab3f187d8)\n\
+                  test runs_examples_of_guide ... FAILED\n\
+                  test result: FAILED. 6 passed; 1 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("290", &format!("{passed}{failed}")),
+        "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n"
+    );
 }
 
 #[test]
