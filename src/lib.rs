@@ -44,6 +44,7 @@ pub mod error;
 pub mod extensions;
 pub mod gpu;
 mod interrupt;
+pub mod job;
 pub mod limit;
 pub mod machine;
 pub mod measure;
@@ -56,6 +57,7 @@ pub mod report;
 pub mod run;
 pub mod run_options;
 pub mod session;
+pub mod token;
 pub mod tool;
 pub mod tools;
 
@@ -70,11 +72,17 @@ use error::Failure;
 use multicall::Call;
 use plan::Plan;
 use report::Reporter;
+use token::Token;
 use tool::PROGRAM;
 use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if cxi::standard_output::was_closed() {
+        let failure = report::no_standard_output();
+        failure.report(PROGRAM, &mut io::stderr());
+        return failure.exit_code();
+    }
     let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
@@ -116,9 +124,10 @@ fn start(
         failure
     };
     match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
+        Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
-        Request::Run(typed) => {
+        Request::Run(mut typed) => {
+            typed.token = typed.token.or_else(Token::of_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
             let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))

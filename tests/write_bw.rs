@@ -127,8 +127,8 @@ fn t6_counts_the_writes_of_all_lists() {
 #[test]
 fn ends_each_size_of_a_bidirectional_duration() {
     let fabric = Fabric::new();
-    let text = fabric.loopback("write-bw", "-b -D 1 -s 1024:2048");
-    assert!(text.contains(&duration(1)), "{text}");
+    let text = fabric.loopback("write-bw", "-b -D 0.3 -s 1024:2048");
+    assert!(text.contains(&duration(0.3)), "{text}");
     assert_eq!(rows(&text).len(), 2);
     fabric.assert_nothing_left();
 }

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::fs;
 use std::path::PathBuf;
 
 use cxi::HugePage;
 
 use crate::atomic::Atomic;
-use crate::number::{decimal, within};
+use crate::error::cause;
+use crate::number::{bytes, within};
 use crate::plan::outputs::Place;
 use crate::plan::typed::Typed;
 use crate::run_options::{ListOptions, is_range, is_size};
@@ -36,6 +38,28 @@ pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
         return Err("expected the name of a file".into());
     }
     Ok(value.into())
+}
+
+/// Returns the text of the file at `path`.
+pub(super) fn contents(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read the file: {}", cause(&error)))
+}
+
+/// Returns key and value of a label.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let is_key = |key: &str| {
+        let of_key = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        !key.is_empty() && key.chars().all(of_key)
+    };
+    // Labels share a column of CSV.
+    let is_value = |value: &str| !value.contains(|c: char| c == ';' || c.is_control());
+    match text.split_once('=') {
+        Some((key, value)) if is_key(key) && is_value(value) => Ok((key.into(), value.into())),
+        _ => Err(
+            "expected KEY=VALUE: letters, digits, _ . - before =, and no ; or control character after it"
+                .into(),
+        ),
+    }
 }
 
 /// Sets an option of atomic operations.
@@ -78,11 +102,11 @@ pub(super) fn huge_page(text: &str) -> Option<HugePage> {
 pub(super) fn sizes(text: &str) -> Option<(u64, u64)> {
     match text.split_once(':') {
         None => {
-            let size = decimal(text).filter(|size| is_size(*size))?;
+            let size = bytes(text).filter(|size| is_size(*size))?;
             Some((size, size))
         }
         Some((min, max)) => {
-            let (min, max) = (decimal(min)?, decimal(max)?);
+            let (min, max) = (bytes(min)?, bytes(max)?);
             is_range(min, max).then_some((min, max))
         }
     }
@@ -112,6 +136,9 @@ mod tests {
         assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
         assert_eq!(sizes("1:8192"), Some((1, 8192)));
         assert_eq!(sizes("64:64"), Some((64, 64)));
+        assert_eq!(sizes("4K"), Some((4096, 4096)));
+        assert_eq!(sizes("1:1MiB"), Some((1, 1 << 20)));
+        assert_eq!(sizes("1K:2G"), Some((1 << 10, 2 << 30)));
     }
 
     #[test]
@@ -133,6 +160,10 @@ mod tests {
             "1: 8",
             "-8",
             "8:12",
+            "4G",
+            "1:4G",
+            "3K:6K",
+            "8KB",
             "6:6",
         ] {
             assert_eq!(sizes(text), None, "{text:?}");
@@ -141,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_only_valid_sizes_from_random_text(text in "[0-9:x -]{0,24}") {
+        fn reads_only_valid_sizes_from_random_text(text in "[0-9:xKMGkib -]{0,24}") {
             if let Some((min, max)) = sizes(&text) {
                 prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
             }

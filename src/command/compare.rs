@@ -29,6 +29,7 @@ const MAX_REGRESS: f64 = 5.0;
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
+        program: "cxidiag compare".into(),
         about: "Compare the results of two runs",
         synopsis: vec![("cxidiag compare BASE NEW [OPTIONS]".into(), "")],
         arguments: Completion::Files,
@@ -53,6 +54,7 @@ pub fn usage() -> Usage {
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
             Entry::help(),
+            Entry::version(),
         ],
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
@@ -95,8 +97,8 @@ fn wrapped(text: &str) -> String {
 ///
 /// Invalid arguments, a file that cannot be read, results of different tools, or a regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&usage().to_string());
+    let Some(asked) = parse(&arguments)? else {
+        return Ok(());
     };
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
     if base.tool != new.tool {
@@ -117,7 +119,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         None => Metric::Percentile(Percentile::MEDIAN),
     });
     if !deciding.belongs_to(tool) {
-        let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
+        let allowed = format!(
+            "{} measures {}",
+            tool.name,
+            Metric::names(tool.measures_bandwidth())
+        );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
     if let Metric::Percentile(percentile) = deciding
@@ -151,8 +157,8 @@ struct Asked {
     figure: Option<Metric>,
 }
 
-/// Reads the arguments. Returns `None` if they ask for help.
-fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let value = |name| {
         Arg::new(name)
             .long(name)
@@ -166,7 +172,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         file("BASE"),
         file("NEW"),
     ];
-    let Some(matches) = super::matches("compare", declared, arguments)? else {
+    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
     let text = |name| matches.get_one::<String>(name);

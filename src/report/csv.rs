@@ -9,14 +9,15 @@ use std::iter;
 use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
+use super::run_columns::{self, RUN_COLUMNS};
 use crate::error::{Context, Failure};
 
-/// Returns the table.
+/// Returns the table, with or without its header.
 ///
 /// # Errors
 ///
 /// None in practice: the table is made in memory.
-pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
+pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure> {
     let none = [SizeResult::none(0)];
     let results = match outcome.results.as_slice() {
         [] => &none,
@@ -31,13 +32,18 @@ pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
             .iter()
             .filter(|column| column.is_in_csv(with_intervals))
     };
-    let titles = columns().filter_map(|column| column.csv);
-    writer.write_record(titles).environment(what)?;
+    if with_header {
+        let titles = columns().filter_map(|column| column.csv);
+        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title));
+        writer.write_record(titles).environment(what)?;
+    }
+    let of_run = run_columns::fields(outcome);
     for result in results {
         let intervals = result.intervals.iter().flat_map(|of| &of.rows);
         for interval in iter::once(None).chain(intervals.map(Some)) {
             let row = CsvRow { result, interval };
             let fields = columns().map(|column| column.field(outcome, &row));
+            let fields = fields.chain(of_run.iter().cloned());
             writer.write_record(fields).environment(what)?;
         }
     }

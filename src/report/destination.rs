@@ -86,7 +86,7 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(self, document: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
@@ -98,15 +98,15 @@ impl Destination {
                 let mut out = Stream::to(file);
                 out.write_all(document)
                     .and_then(|()| out.flush())
-                    .map_err(|error| cannot_write(&path, &error))
+                    .map_err(|error| cannot_write(path, &error))
             }
-            Self::File(path, permissions) => temporary(&path, &permissions)
+            Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
                     file.write_all(document)?;
-                    file.persist(&path)?;
+                    file.persist(path)?;
                     Ok(())
                 })
-                .map_err(|error| cannot_write(&path, &error)),
+                .map_err(|error| cannot_write(path, &error)),
         }
     }
 }
@@ -159,7 +159,28 @@ fn bare(error: &io::Error) -> io::Error {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
-        .with_hint("name a file in a directory that exists and that you may write to")
+        .with_hint(hint(path, error))
+}
+
+fn hint(path: &Path, error: &io::Error) -> String {
+    let directory = directory(path);
+    match error.kind() {
+        ErrorKind::NotFound if !directory.exists() => {
+            format!(
+                "the directory {} does not exist: create it first",
+                directory.display()
+            )
+        }
+        ErrorKind::StorageFull if !path.is_file() && path.exists() => {
+            format!("{} is a device without space: name a file", path.display())
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!(
+            "free space in {}, or name a file on another file system",
+            directory.display()
+        ),
+        ErrorKind::IsADirectory => "name a file in this directory".into(),
+        _ => "name a file in a directory that exists and that you may write to".into(),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The results of a run, for people and for programs.
 //!
 //! * `outcome`: a run as plain data; `facts`: the entries that are known before it begins.
-//! * `columns`: the columns of all tables of results.
-//! * `summary`, `text`: the documented text; `extra`: blocks after it, on request.
+//! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
+//! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
+//!   request.
 //! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
@@ -16,7 +17,7 @@ pub mod calibration;
 pub mod columns;
 pub mod comparison;
 mod csv;
-mod destination;
+pub mod destination;
 pub mod devices;
 mod extra;
 mod facts;
@@ -24,8 +25,10 @@ mod hdr_log;
 pub mod intervals;
 pub mod json;
 pub mod outcome;
+mod percentiles;
 mod progress;
 mod reporter;
+mod run_columns;
 mod sampler;
 #[cfg(test)]
 mod schema;
@@ -35,6 +38,7 @@ mod table;
 pub mod text;
 
 pub use destination::Destination;
+pub use facts::Connected;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{MeasuredBandwidth, Reporter, refused, text_output};
 
@@ -42,6 +46,12 @@ use std::io::{self, Write};
 
 use crate::error::Failure;
 use crate::interrupt;
+
+/// Returns the failure of a program that was started without a standard output.
+pub fn no_standard_output() -> Failure {
+    Failure::environment("standard output is closed: the results would be lost")
+        .with_hint("redirect it to a file, or to /dev/null if nobody reads it")
+}
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.
 ///

@@ -6,21 +6,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::destination::Destination;
+use super::facts::Connected;
 use super::hdr_log::HdrLog;
 use super::intervals::Intervals;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
-    Verdict,
+    Addresses, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem, SizeResult,
+    Status, Verdict,
 };
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
 use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
-use super::{csv, extra, json, text};
+use super::{csv, extra, facts, json, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
-use crate::machine::shown;
-use crate::measure::{ClockFacts, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until};
+use crate::machine::{Machine, shown};
+use crate::measure::{
+    ClockFacts, Gauge, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
+};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
 use crate::plan::{Plan, Role};
@@ -32,6 +35,8 @@ use crate::tool::Tool;
 pub struct Reporter {
     tool: &'static Tool,
     side: Side,
+    /// Whether one run after another is reported.
+    persists: bool,
     program: String,
     outputs: Outputs,
     /// The limit of the medians.
@@ -100,6 +105,8 @@ impl MeasuredBandwidth {
 struct Documents {
     json: Option<Destination>,
     csv: Option<Destination>,
+    /// CSV has gone to a stream or a device, where further rows need no header.
+    has_header: bool,
     hdr_log: Option<(Destination, HdrLog)>,
 }
 
@@ -115,6 +122,7 @@ impl Reporter {
                 Role::Server => Side::Server,
                 _ => Side::Client,
             },
+            persists: plan.listening.persist,
             program: plan.program.clone(),
             outputs,
             until: plan.until,
@@ -170,7 +178,9 @@ impl Reporter {
             let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
             self.sampler = Some(sampler);
         }
-        let Documents { json, csv, hdr_log } = &self.documents;
+        let Documents {
+            json, csv, hdr_log, ..
+        } = &self.documents;
         let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
         let all = [json.as_ref(), csv.as_ref(), hdr_log];
         let mut targets: Vec<&Path> = all
@@ -193,35 +203,34 @@ impl Reporter {
         &mut self.out
     }
 
-    /// Prints the summary block after both sides have connected. `server` is the address of the
-    /// server.
+    /// Prints the summary block after both sides have connected.
     ///
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn met(&mut self, summary: &Summary, server: std::net::SocketAddr) -> Result<(), Failure> {
-        // A server has one client after another.
-        self.outcome.results.clear();
-        self.verified_sizes = 0;
-        self.verified_bytes = None;
-        self.kept = None;
+    pub fn met(&mut self, summary: &Summary, connected: &Connected) -> Result<(), Failure> {
+        if self.side == Side::Server {
+            // The run begins with its client, which has chosen the options.
+            self.started = Instant::now();
+            self.outcome.started_unix_ms = facts::unix_ms();
+            self.outcome.options = Some(Options::of(connected.plan, summary.run));
+            self.sizes = summary.run.sizes().collect();
+        }
         let address = |nic, pid| FabricAddress { nic, pid };
         self.outcome.addresses = Some(Addresses {
             local: address(summary.own.address.nic, summary.own.address.pid),
             remote: address(summary.peer.nic, summary.peer.pid),
             vni: summary.own.vni,
-            server_ip: server.ip().to_string(),
-            server_port: server.port(),
+            server_ip: connected.server.ip().to_canonical().to_string(),
+            server_port: connected.server.port(),
         });
         self.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
         });
-        self.outcome.device = Some(Device {
-            name: summary.device.to_string(),
-            is_software: Some(summary.simulated),
-            svc_id: summary.svc_id,
-        });
+        self.outcome.peer = Some(connected.peer.clone());
+        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
+        self.outcome.device = Some(device);
         if let Some(options) = &mut self.outcome.options {
             options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
@@ -240,7 +249,12 @@ impl Reporter {
         }
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
-        summary::write(&mut block, summary)
+        let write = if self.outputs.quiet {
+            summary::write_platform
+        } else {
+            summary::write
+        };
+        write(&mut block, summary)
             .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
@@ -494,13 +508,22 @@ impl Reporter {
         text::result(&mut self.out, self.tool, &result, measured.count, None)
     }
 
-    /// Prints what a latency server prints for each size.
+    /// Reports that a size is done on a latency server, which measures nothing. Prints once in a run
+    /// where the results are.
     ///
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn server_result(&mut self) -> Result<(), Failure> {
-        text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed)
+    pub fn server_result(&mut self, size: u64) -> Result<(), Failure> {
+        let result = self.complete(SizeResult {
+            extent: Extent::Complete,
+            ..SizeResult::none(size)
+        });
+        self.outcome.results.push(result);
+        match self.outcome.results.len() {
+            1 => text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed),
+            _ => Ok(()),
+        }
     }
 
     /// Prints what a latency server prints after the last size.
@@ -543,7 +566,8 @@ impl Reporter {
         }
         if self.outputs.percentiles {
             let own_spread = self.outputs.show_error;
-            extra::percentiles(out, self.tool, &self.outcome.results, own_spread)?;
+            let results = &self.outcome.results;
+            percentiles::write(out, self.tool, results, &Percentile::STANDARD, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
@@ -552,8 +576,26 @@ impl Reporter {
         out.flush()
     }
 
+    /// Writes the documents of a server's run that has ended with `result`, and forgets the run.
+    /// The next run replaces the files.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the run, or a document that cannot be written.
+    pub fn end_run(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        let result = self.write_documents(result);
+        let outcome = &mut self.outcome;
+        outcome.results.clear();
+        (outcome.peer, outcome.addresses, outcome.error) = (None, None, None);
+        self.sizes.clear();
+        self.verified_sizes = 0;
+        (self.verified_bytes, self.kept) = (None, None);
+        result
+    }
+
     /// Writes the documents after the run has ended with `result`, and returns the result of the
-    /// program.
+    /// program. Those of a server with one client after another show its last run, unless the server
+    /// itself fails.
     ///
     /// # Errors
     ///
@@ -561,6 +603,18 @@ impl Reporter {
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         (self.progress, self.sampler) = (None, None);
+        let ended_by_user = |result: &Result<(), Failure>| match result {
+            Ok(()) => true,
+            Err(failure) => matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed),
+        };
+        if self.persists && ended_by_user(&result) {
+            return result;
+        }
+        self.write_documents(result)
+    }
+
+    /// Writes the documents of a run that has ended with `result`, and returns the first failure.
+    fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.add_unmeasured_sizes();
         let result = result
             .and_then(|()| all_met(&self.outcome.expectations))
@@ -568,11 +622,24 @@ impl Reporter {
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
-        let Documents { json, csv, hdr_log } = std::mem::take(&mut self.documents);
+        let Self {
+            documents, outcome, ..
+        } = self;
+        let Documents {
+            json,
+            csv,
+            has_header,
+            hdr_log,
+        } = documents;
         let written = [
-            json.map(|to| to.write(&json::document(&self.outcome)?)),
-            csv.map(|to| to.write(&csv::document(&self.outcome)?)),
-            hdr_log.map(|(to, log)| to.write(&log.into_bytes())),
+            json.as_ref().map(|to| to.write(&json::document(outcome)?)),
+            csv.as_ref().map(|to| {
+                let is_replaced = to.target().is_some();
+                let with_header = is_replaced || !*has_header;
+                *has_header = true;
+                to.write(&csv::document(outcome, with_header)?)
+            }),
+            hdr_log.take().map(|(to, log)| to.write(&log.into_bytes())),
         ];
         let program = &self.program;
         written
@@ -619,7 +686,7 @@ pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     let document = if outputs.json == Some(Place::Stdout) {
         json::document(&outcome)
     } else if outputs.csv == Some(Place::Stdout) {
-        csv::document(&outcome)
+        csv::document(&outcome, true)
     } else {
         return;
     };
@@ -634,6 +701,7 @@ impl Outcome {
         let Err(failure) = result else {
             self.status = Status::Complete;
             self.exit_status = 0;
+            self.error = None;
             return;
         };
         self.status = match failure.kind {
@@ -653,7 +721,8 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<Verdict> {
     let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
-    outputs.expectations.iter().map(verdict).collect()
+    let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
+    applying.map(verdict).collect()
 }
 
 /// Returns whether all expectations are met.

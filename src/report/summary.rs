@@ -73,10 +73,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         buffers(block, summary)?;
     }
-    match run.duration_s {
-        Some(seconds) => {
+    match run.duration() {
+        Some(time) => {
             block.line("Test Type", "Duration")?;
-            block.line("Duration", format_args!("{seconds} seconds"))?;
+            block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))?;
         }
         None => {
             block.line("Test Type", "Iteration")?;
@@ -169,10 +169,26 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         &format!("Remote ({there})"),
         format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
     )?;
+    platform(block, summary)?;
+    gpus(block, summary)
+}
+
+/// Writes the only line of the summary block that results have in any case: that no hardware is
+/// involved.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write_platform(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let label_width = summary.tool.label_width();
+    platform(&mut Block { out, label_width }, summary)
+}
+
+fn platform(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
     if summary.simulated {
         block.line("Platform", "software NIC (no Cassini hardware involved)")?;
     }
-    gpus(block, summary)
+    Ok(())
 }
 
 /// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used` bytes

@@ -43,7 +43,7 @@ pub fn result(
         every(out, tool, samples)?;
         titles(out, tool)?;
     }
-    let row = columns::row(tool, Table::Results, result, count, false);
+    let row = columns::row(tool, result, count);
     writeln!(out, "{row}")?;
     // Also into a pipe: a reader that follows a long run sees each size as soon as it is measured.
     out.flush()

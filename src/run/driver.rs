@@ -17,8 +17,8 @@ use crate::machine::Machine;
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
-use crate::report::Reporter;
 use crate::report::summary::Summary;
+use crate::report::{Connected, Reporter, outcome};
 use crate::run_options::{RunOptions, Side};
 use crate::session::{self, Agreed, Session};
 use crate::tools;
@@ -297,5 +297,18 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         hrp: endpoint.hrp(&agreed.run),
         cpus: &plan.placement.cpus,
     };
-    reporter.met(&summary, session.peer())
+    let connected = Connected {
+        plan,
+        nic: endpoint.device().info(),
+        server: match side {
+            Side::Client => session.peer(),
+            Side::Server => session.local()?,
+        },
+        peer: outcome::Peer {
+            host_name: agreed.peer_name.clone(),
+            ip: session.peer().ip().to_canonical().to_string(),
+            is_cxidiag: agreed.is_cxidiag,
+        },
+    };
+    reporter.met(&summary, &connected)
 }

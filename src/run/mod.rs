@@ -10,6 +10,7 @@
 //! * `results`: the results of one size, and how they are reported.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
@@ -22,6 +23,7 @@ mod legacy_sync;
 mod loopback;
 mod one_sided;
 mod pairs;
+mod port_file;
 mod results;
 mod round_trip;
 #[cfg(test)]

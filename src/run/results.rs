@@ -165,7 +165,7 @@ impl Results for Latencies {
     }
 }
 
-/// The results of a latency server, which prints only that a size is done.
+/// The results of a latency server, which reports only that a size is done.
 pub struct ServerResults;
 
 impl Results for ServerResults {
@@ -179,8 +179,8 @@ impl Results for ServerResults {
         Ok(vec![Issued { own: 0, peer: None }])
     }
 
-    fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
-        reporter.server_result()
+    fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
+        reporter.server_result(size)
     }
 
     fn report_cut_short(&mut self, _: &mut Reporter, _: u64, _: &Failure) {}

@@ -2,7 +2,7 @@
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, file, place, text};
+use crate::cli::values::{LEFT_OUT, contents, file, label, place, text};
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -131,7 +131,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "json",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
@@ -153,7 +153,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "csv",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| "Write the results as comma-separated values; FILE\nas for --json".into(),
@@ -163,6 +163,26 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, value| {
             typed.outputs.csv = Some(place(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Label,
+        short: None,
+        long: "label",
+        value: Some(Value::new("KEY=VALUE", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: true,
+        help: |_| "Add a label to JSON and CSV, such as rack=x1; may\nbe repeated".into(),
+        manual: |_| {
+            "Add a label to JSON and CSV, such as `rack=x1`. *KEY* consists of letters, digits, \
+             `_`, `.` and `-`; *VALUE* is text without control characters and `;`. Each given \
+             label counts; of several with one key the last."
+        },
+        set: |typed, value| {
+            let (key, value) = label(text(value)?)?;
+            typed.outputs.labels.insert(key, value);
             Ok(())
         },
     },
@@ -202,32 +222,39 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: true,
         help: |tool| {
             let (example, metrics) = match tool.defaults.lists {
-                Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
-                None => ("p99<4us,mean<2.2us", "min, max,\nmean, stddev, pN"),
+                Some(_) => ("bw>=23GB/s,8:rate>1Mpkt/s", "bw, rate"),
+                None => ("p99<4us,64K:mean<9us", "min, max,\nmean, stddev, pN"),
             };
             format!(
-                "Check each size against bounds such as\n\"{example}\"; exit status 3 if any\n\
-                 fails. Metrics: {metrics}"
+                "Check bounds of all sizes or of one, such as\n\"{example}\", or those in @FILE;\n\
+                 exit status 3 if any fails. Metrics: {metrics}"
             )
         },
         manual: |tool| {
             if tool.measures_bandwidth() {
-                "Check the metrics of each size, and exit with status 3 if any check fails. \
-                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
-                 a number, and a unit. The metrics are bw, in MB/s or GB/s, and rate, in pkt/s, \
-                 kpkt/s or Mpkt/s. All lists that are given apply."
+                "Check the metrics of the sizes, and exit with status 3 if any check fails. *LIST* \
+                 holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, a \
+                 number, and a unit. With a size and a colon in front (`64K:bw>=20GB/s`), a bound \
+                 applies to that size only. The metrics are bw, in B/s, kB/s, MB/s, GB/s, KiB/s, \
+                 MiB/s, GiB/s, Mb/s or Gb/s (bits), and rate, in pkt/s, kpkt/s, Mpkt/s or the same \
+                 with op. With `@` and the name of a file, the file has a list on each line; `#` \
+                 begins a comment. All lists that are given apply."
             } else {
-                "Check the metrics of each size, and exit with status 3 if any check fails. \
-                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
-                 a number, and a unit. The metrics are min, max, mean, stddev and percentiles \
-                 such as p99, in ns, us, ms or s. All lists that are given apply."
+                "Check the metrics of the sizes, and exit with status 3 if any check fails. *LIST* \
+                 holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, a \
+                 number, and a unit. With a size and a colon in front (`8:p50<2us`), a bound applies \
+                 to that size only. The metrics are min, max, mean, stddev and percentiles such as \
+                 p99, in ns, us, ms or s. With `@` and the name of a file, the file has a list on \
+                 each line; `#` begins a comment. All lists that are given apply."
             }
         },
         set: |typed, value| {
-            typed
-                .outputs
-                .expectations
-                .extend(expect::parse(text(value)?)?);
+            let of_bandwidth = typed.run.lists.is_some();
+            let expectations = match text(value)?.strip_prefix('@') {
+                Some(path) => expect::parse_lines(&contents(path)?, of_bandwidth)?,
+                None => expect::parse(text(value)?, of_bandwidth)?,
+            };
+            typed.outputs.expectations.extend(expectations);
             Ok(())
         },
     },
@@ -240,12 +267,17 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Show no progress on a terminal, and no text if\nanother format has standard output"
+            "Print the table and the verdicts alone, without\n\
+             summary, notes and progress; no text if another\n\
+             format has standard output"
                 .into()
         },
         manual: |_| {
-            "Show no progress on a terminal, and no text if another format has standard \
-             output."
+            "Print the table of results and the blocks that other options ask for (such as \
+             `--expect`, `--until` or `--percentiles`), without the summary before the table, notes \
+             about options, and the progress on a terminal. With a software NIC, the line that says \
+             so stays. If another format has standard output, no text is printed. Errors and \
+             warnings still go to standard error."
         },
         set: |typed, _| {
             typed.outputs.quiet = true;

@@ -1,11 +1,11 @@
-//! The options of where this side measures: NIC, service, library, CPUs.
+//! The options of where this side measures: NIC, service, port, library, CPUs.
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::number::within;
-use crate::plan::DEFAULT_SVC_ID;
+use crate::plan::{DEFAULT_PORT, DEFAULT_SVC_ID};
 use crate::tool::Opt;
 
 /// All of them, in the order of the help text.
@@ -49,6 +49,30 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Port,
+        short: Some('p'),
+        long: "port",
+        value: Some(Value::new("PORT", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
+        help: |_| {
+            format!(
+                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
+            )
+        },
+        manual: |_| {
+            "The TCP port of the control connection: the server listens on it, and the client \
+             connects to it. With 0 the server takes any free port and prints its number."
+        },
+        set: |typed, value| {
+            let port = within(text(value)?, 0..=65535)
+                .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
+            typed.port = Some(port as u16);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::Libcxi,
         short: None,
         long: "libcxi",
@@ -74,10 +98,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Cpu,
         short: None,
         long: "cpu",
-        value: Some(Value::new(
-            "LIST|auto",
-            Completion::Words(|| vec!["auto".into()]),
-        )),
+        value: Some(Value::new("LIST|auto", Completion::Cpus)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
