@@ -164,7 +164,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "jsonl",
         value: Some(Value::new("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| "Append the results to FILE as one line of JSON".into(),
