@@ -529,6 +529,17 @@ mod tests {
         assert_eq!(server.note(), None);
     }
 
+    /// The errors of the server would begin with a line about it.
+    #[test]
+    fn passes_no_gpu_type_without_effect_to_loopback_server() {
+        let passes = |arguments: &[&str]| {
+            let arguments = planned(arguments).unwrap().server_arguments();
+            arguments.contains(&"--gpu-type=AMD".into())
+        };
+        assert!(!passes(&["--loopback", "-gAMD"]));
+        assert!(passes(&["--loopback", "-gAMD", "-r0"]));
+    }
+
     proptest! {
         #[test]
         fn checked_options_can_be_carried_out(
