@@ -52,8 +52,8 @@ pub struct OptionDef {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
-    /// allowed.
+    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or returns
+    /// what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
