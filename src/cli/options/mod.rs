@@ -6,6 +6,7 @@
 
 mod buffers;
 mod client;
+mod connection;
 mod duration;
 mod measured;
 mod output;
@@ -80,7 +81,7 @@ pub struct Group {
 }
 
 /// All options, in the groups and the order of the help text.
-pub static GROUPS: [Group; 7] = [
+pub static GROUPS: [Group; 8] = [
     Group {
         title: "What is measured",
         options: measured::OPTIONS,
@@ -100,6 +101,10 @@ pub static GROUPS: [Group; 7] = [
     Group {
         title: "Output",
         options: output::OPTIONS,
+    },
+    Group {
+        title: "Connection",
+        options: connection::OPTIONS,
     },
     Group {
         title: "Server",
