@@ -113,8 +113,9 @@ fn listener_stays_open_while_a_client_is_served() {
     server.join().unwrap();
 }
 
-/// A client that is served while others come. The served one is at its first barrier.
-fn busy_server() -> (JoinHandle<()>, u16, Session) {
+/// A server of two clients, its port, and its session with the first one, which lasts until the
+/// first barrier. The server then calls `release`.
+fn releasing_server(release: impl FnOnce() + Send + 'static) -> (JoinHandle<()>, u16, Session) {
     let (port, listening) = mpsc::channel();
     let server = thread::spawn(move || {
         let plan = plan(&["--port=0"]);
@@ -123,7 +124,10 @@ fn busy_server() -> (JoinHandle<()>, u16, Session) {
         server.announce(&mut Output { text, port }).unwrap();
         let (session, _) = server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
         let served = server.serve_alone(&plan, SERVER, &[], session, |session| {
-            session.barrier("first", LONG)
+            session.barrier("first", LONG)?;
+            session.finish();
+            release();
+            Ok(())
         });
         served.unwrap();
         server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
@@ -131,6 +135,10 @@ fn busy_server() -> (JoinHandle<()>, u16, Session) {
     let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
     let (first, _) = client(port, &[], CLIENT).unwrap();
     (server, port, first)
+}
+
+fn busy_server() -> (JoinHandle<()>, u16, Session) {
+    releasing_server(|| {})
 }
 
 #[test]
@@ -158,6 +166,32 @@ fn client_gets_its_turn_when_a_busy_server_is_free() {
     client(port, &[], CLIENT).unwrap_err();
     first.barrier("first", LONG).unwrap();
     assert!(waiting.join().unwrap().is_ok());
+    server.join().unwrap();
+}
+
+#[test]
+fn server_that_releases_its_resources_is_not_busy() {
+    let (finished, end) = mpsc::channel::<()>();
+    let (released, gate) = mpsc::channel::<()>();
+    let (server, port, first) = releasing_server(move || {
+        finished.send(()).unwrap();
+        gate.recv().unwrap();
+    });
+    first.barrier("first", LONG).unwrap();
+    end.recv().unwrap();
+    let mut next = Script::client(port);
+    next.send(&string("cxi_write_lat"));
+    // No answer, rather than one that the server is busy.
+    let moment = Duration::from_millis(100);
+    next.0.set_read_timeout(Some(moment)).unwrap();
+    assert!(next.0.peek(&mut [0]).is_err());
+    next.0.set_read_timeout(None).unwrap();
+    released.send(()).unwrap();
+    assert_eq!(next.receive(), string("cxi_write_lat"));
+    let version = String::from_utf8(next.lead(&string("2.4.0"))).unwrap();
+    assert!(!version.contains(" busy="), "{version}");
+    next.lead(&default_options());
+    next.lead(&encode_address(CLIENT.address));
     server.join().unwrap();
 }
 
