@@ -535,6 +535,7 @@ mod tests {
             "4,0-2",
             "-n",
             "9",
+            "--token=secret",
         ];
         let plan = planned(&typed).unwrap();
         let arguments = plan.server_arguments();
@@ -551,6 +552,8 @@ mod tests {
         );
         assert_eq!(server.libcxi, plan.libcxi);
         assert_eq!(server.cpus, plan.cpus);
+        // Other users see arguments.
+        assert_eq!(server.admission.token, None);
         assert_eq!(server.note(), None);
     }
 
