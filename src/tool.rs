@@ -80,10 +80,14 @@ pub enum Opt {
     Interval,
     /// `--json`
     Json,
+    /// `--jsonl`
+    Jsonl,
     /// `--csv`
     Csv,
     /// `--label`
     Label,
+    /// `--samples`
+    Samples,
     /// `--hdr-log`
     HdrLog,
     /// `--expect`
@@ -128,6 +132,7 @@ const LATENCY: &[Opt] = &[
     Opt::Clock,
     Opt::ShowError,
     Opt::Percentiles,
+    Opt::Samples,
     Opt::HdrLog,
 ];
 
@@ -144,6 +149,7 @@ const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 const RESULTS: &[Opt] = &[
     Opt::Interval,
     Opt::Json,
+    Opt::Jsonl,
     Opt::Csv,
     Opt::Label,
     Opt::Expect,

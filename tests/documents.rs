@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use cxidiag::cli::usage::{Entry, Usage};
 use documents::{File, manual, prose, roff, subcommands};
@@ -106,7 +107,7 @@ fn escapes_prose_for_roff() {
 .nh
 .ad l
 .SH TITLE
-One-sided \fB\-\-no\-ll\fP and \fIV-1\fP,
+One\-sided \fB\-\-no\-ll\fP and \fIV\-1\fP,
 \&.hidden * \e \(dqquoted\(dq
 .IP \(bu 2
 first
@@ -140,14 +141,16 @@ fn states_default_of_each_value() {
         "until",
         "rate",
         "interval",
+        "percentiles",
         "json",
         "csv",
         "label",
+        "samples",
         "hdr-log",
         "expect",
+        "port-file",
         "tx-gpu",
         "rx-gpu",
-        "port-file",
     ];
     for (name, usage) in usages() {
         for entry in usage.all_options() {
@@ -246,7 +249,7 @@ fn refers_to_other_pages_with_same_names() {
     for (path, text) in &pages {
         let (own, own_section) = name_of(path);
         let (_, others) = text.split_once("\n.SH SEE ALSO\n").expect("others");
-        assert!(others.contains("\\fBcxi\\-softnic\\fP(7)"), "{path}");
+        assert!(others.contains("\\fBcxi\\-softnic\\fP(1)"), "{path}");
         let of_legacy = own.starts_with("cxi_");
         for (other, _) in &pages {
             let (name, section) = name_of(other);
@@ -262,11 +265,9 @@ fn refers_to_other_pages_with_same_names() {
                 .iter()
                 .filter(|tool| !of_legacy || tool.legacy_name.is_some())
             {
-                assert!(
-                    text.contains(&format!("\n{}.\n", tool.usage.about)),
-                    "{path}: {}",
-                    tool.name
-                );
+                let about = tool.usage.about.replace('-', "\\-");
+                let is_listed = text.contains(&format!("\n{about}.\n"));
+                assert!(is_listed, "{path}: {}", tool.name);
             }
         }
     }
@@ -299,7 +300,7 @@ fn renders_pages_without_warnings() {
     let made = fs::read_dir(man)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path());
-    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.7");
+    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
     for path in made.chain([by_hand]) {
         let path = path.to_str().expect("text");
         let output = run("groff", &["-man", "-Tutf8", "-ww", "-rLL=80n", path]);
@@ -309,6 +310,21 @@ fn renders_pages_without_warnings() {
             stderr(&output)
         );
         assert!(output.stdout.len() > 1000, "{path}");
+    }
+}
+
+/// A dash without a backslash becomes a hyphen in some terminals, and lines break at it.
+#[test]
+fn writes_names_and_options_with_ascii_dashes() {
+    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
+    let text = fs::read_to_string(by_hand).expect("a page");
+    for (path, text) in pages()
+        .into_iter()
+        .chain([("cxi-softnic.1".to_owned(), text)])
+    {
+        for line in text.lines().filter(|line| !line.starts_with(".TH ")) {
+            assert!(!line.replace("\\-", "").contains('-'), "{path}: {line}");
+        }
     }
 }
 
@@ -332,18 +348,33 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns what bash offers for the last of `words`.
+/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank follows.
 fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
     let script = r#"source "$0"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        compopt() { :; }
+        nospace=
+        compopt() { [[ $2 != nospace ]] || nospace="="; }
         _cxidiag "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}""#;
+        echo "${COMPREPLY[*]}$nospace""#;
     let file = directory.join("bash/cxidiag");
     let file = file.to_str().expect("text");
     let output = run("bash", &[&["-euc", script, file], words].concat());
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
+}
+
+/// Returns what shells offer for `--cpu` on this machine.
+fn cpu_words() -> BTreeSet<&'static str> {
+    static LISTS: LazyLock<String> = LazyLock::new(|| {
+        let nodes = fs::read_dir("/sys/devices/system/node")
+            .into_iter()
+            .flatten();
+        nodes
+            .filter_map(|node| fs::read_to_string(node.ok()?.path().join("cpulist")).ok())
+            .chain(fs::read_to_string("/sys/devices/system/cpu/online"))
+            .collect()
+    });
+    LISTS.lines().chain(["auto"]).collect()
 }
 
 #[test]
@@ -352,6 +383,11 @@ fn bash_completes_subcommands_options_and_values() {
     let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
+    assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json=");
+    let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
     assert_eq!(
         offered(&["cxidiag", "write-lat", "--no-"]),
         "--no-idc --no-ll"
@@ -450,6 +486,9 @@ fn zsh_passes_specifications_to_arguments() {
     assert!(text.contains("--fetching["), "{text}");
     // Without remarks.
     assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
+    // `=-`: the value follows after `=`, without a blank.
+    assert!(text.contains("\n--json=-["), "{text}");
+    assert!(text.contains(":LIST|auto:_cxidiag_cpus\n"), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
     // As a subcommand, the tool is the second word.
     let check = check.replace(
@@ -459,6 +498,16 @@ fn zsh_passes_specifications_to_arguments() {
     let output = run("zsh", &["-fc", &check, script]);
     assert_success(&output);
     assert_eq!(stdout(&output), text);
+    // It offers what the variable holds.
+    let check = r#"_arguments() { :; }
+        compadd() { print -l -- ${(P)2} }
+        service=cxi_atomic_lat; source $0; _cxidiag_cpus"#;
+    let output = run("zsh", &["-fc", check, script]);
+    assert_success(&output);
+    assert_eq!(
+        stdout(&output).lines().collect::<BTreeSet<_>>(),
+        cpu_words()
+    );
 }
 
 #[test]
@@ -497,4 +546,16 @@ fn fish_completes_subcommands_options_and_values() {
         offered("cxi_read_lat.fish", "cxi_read_lat -d so"),
         "soft0 soft1 soft2 soft3"
     );
+    let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --js"),
+        "--json --json="
+    );
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),
+        "--json=Cargo.toml"
+    );
+    assert!(offered("cxidiag.fish", "cxidiag compare --figure p").starts_with("p50 "));
+    assert_eq!(offered("cxidiag.fish", "cxidiag help comp"), "compare");
 }

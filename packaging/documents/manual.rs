@@ -153,7 +153,7 @@ impl Sources {
         let mut all = vec![(PROGRAM.to_owned(), 1)];
         all.extend(self.called(names).map(|tool| (page_name(tool, names), 1)));
         all.push((overview_name(names).to_owned(), 7));
-        all.push(("cxi-softnic".to_owned(), 7));
+        all.push(("cxi-softnic".to_owned(), 1));
         let others: Vec<String> = all
             .iter()
             .filter(|(name, section)| (name.as_str(), *section) != own)

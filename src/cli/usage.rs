@@ -15,6 +15,8 @@ pub enum Completion {
     Files,
     /// Hosts.
     Hosts,
+    /// `auto`, and the lists of the CPUs of this machine and of its NUMA nodes.
+    Cpus,
     /// These words.
     Words(fn() -> Vec<String>),
     /// Nothing: a number, or a list.

@@ -1,9 +1,9 @@
-//! The columns of the results: one table for the text, the percentiles, CSV and `compare`.
+//! The columns of the results: one table for the text, CSV and `compare`.
 //!
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
 use super::intervals::{Figures, Interval};
-use super::outcome::{Outcome, PercentileValue, SizeResult, Verdict};
+use super::outcome::{Outcome, SizeResult, Verdict};
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
 use crate::tool::Tool;
@@ -40,8 +40,6 @@ pub enum Value {
 pub enum Table {
     /// The documented table of the run.
     Results,
-    /// The block of percentiles after it.
-    Percentiles,
     /// The intervals of a size.
     Intervals,
 }
@@ -52,7 +50,8 @@ const TIMES: &str = "  Start[s]      End[s]";
 /// The form of a column in a table of the text.
 #[derive(Clone, Copy)]
 struct TextForm {
-    table: Table,
+    /// Whether the table of results has the column.
+    is_in_results: bool,
     title: &'static str,
     width: usize,
     decimals: usize,
@@ -106,15 +105,15 @@ pub static COLUMNS: &[Column] = &[
     Column::metric(Metric::Deviation)
         .csv("standard_deviation_ns")
         .results("StdDev[us]", 10, 2),
-    Column::percentile(0, "p50[us]").csv("p50_ns").compared(),
-    Column::percentile(1, "p90[us]").csv("p90_ns"),
-    Column::percentile(2, "p99[us]")
+    Column::percentile(0).csv("p50_ns").compared(),
+    Column::percentile(1).csv("p90_ns"),
+    Column::percentile(2)
         .csv("p99_ns")
+        .text(false, "p99[us]", 10, 3)
         .compared()
         .of_intervals(),
-    Column::percentile(3, "p99.9[us]").csv("p99.9_ns"),
-    Column::percentile(4, "p99.99[us]").csv("p99.99_ns"),
-    Column::percentile(5, "Max[us]"),
+    Column::percentile(3).csv("p99.9_ns"),
+    Column::percentile(4).csv("p99.99_ns"),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
         .results("BW[MB/s]", 8, 2)
@@ -156,9 +155,8 @@ impl Column {
     }
 
     /// The percentile at this place of [`Percentile::STANDARD`].
-    const fn percentile(at: usize, title: &'static str) -> Self {
-        let percentile = Percentile::STANDARD[at];
-        Self::metric(Metric::Percentile(percentile)).text(Table::Percentiles, title, 10, 3)
+    const fn percentile(at: usize) -> Self {
+        Self::metric(Metric::Percentile(Percentile::STANDARD[at]))
     }
 
     const fn csv(mut self, title: &'static str) -> Self {
@@ -177,18 +175,18 @@ impl Column {
     }
 
     const fn results(self, title: &'static str, width: usize, decimals: usize) -> Self {
-        self.text(Table::Results, title, width, decimals)
+        self.text(true, title, width, decimals)
     }
 
     const fn text(
         mut self,
-        table: Table,
+        is_in_results: bool,
         title: &'static str,
         width: usize,
         decimals: usize,
     ) -> Self {
         self.text = Some(TextForm {
-            table,
+            is_in_results,
             title,
             width,
             decimals,
@@ -231,7 +229,7 @@ impl Column {
 pub fn header(tool: &Tool, table: Table) -> String {
     let first = match table {
         Table::Intervals => TIMES,
-        Table::Results | Table::Percentiles => tool.size_column,
+        Table::Results => tool.size_column,
     };
     of_table(tool, table).fold(first.to_owned(), |header, (column, form)| {
         let title = match column.value {
@@ -239,38 +237,21 @@ pub fn header(tool: &Tool, table: Table) -> String {
             Value::Metric(Metric::PacketRate) => tool.rate_column(),
             _ => form.title,
         };
-        format!(
-            "{header}  {title:>width$}",
-            width = form.width + marks(table)
-        )
+        format!("{header}  {title:>width$}", width = form.width)
     })
 }
 
-/// Returns the row of a result, of which `count` operations are shown. `own_spread` adds the marks of
-/// percentiles that differ by less than the spread of the tool.
-pub fn row(
-    tool: &Tool,
-    table: Table,
-    result: &SizeResult,
-    count: Option<u64>,
-    own_spread: bool,
-) -> String {
+/// Returns the row of a result, of which `count` operations are shown.
+pub fn row(tool: &Tool, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!(
         "{:width$}",
         result.size_bytes,
         width = tool.size_column.len()
     );
-    let row = of_table(tool, table).fold(size, |row, (column, form)| {
+    of_table(tool, Table::Results).fold(size, |row, (column, form)| {
         let cell = cell(column, form, count, |metric| result.figure(metric));
-        let mark = match marked(column, table, result) {
-            Some(value) if value.too_few_samples => FEW_SAMPLES,
-            Some(value) if own_spread && value.within_own_spread == Some(true) => OWN_SPREAD,
-            _ => "",
-        };
-        let (width, marks) = (form.width, marks(table));
-        format!("{row}  {cell:>width$}{mark:marks$}")
-    });
-    row.trim_end().to_owned()
+        format!("{row}  {cell:>width$}", width = form.width)
+    })
 }
 
 /// Returns a row of the table of intervals. `times` are start and end, or a label.
@@ -301,34 +282,6 @@ fn cell(
     cell.unwrap_or_else(|| "-".into())
 }
 
-/// Marks a percentile of too few samples.
-pub const FEW_SAMPLES: &str = "*";
-
-/// Marks a percentile that differs from the one before it by less than the spread of the tool.
-pub const OWN_SPREAD: &str = "~";
-
-/// The width of the marks behind each cell.
-fn marks(table: Table) -> usize {
-    match table {
-        Table::Results | Table::Intervals => 0,
-        Table::Percentiles => FEW_SAMPLES.len(),
-    }
-}
-
-/// Returns the percentile that a cell shows, in a table with marks.
-fn marked<'a>(
-    column: &Column,
-    table: Table,
-    result: &'a SizeResult,
-) -> Option<&'a PercentileValue> {
-    let (Table::Percentiles, Some(Metric::Percentile(percentile))) = (table, column.shown_metric())
-    else {
-        return None;
-    };
-    let mut values = result.latency.iter().flat_map(|of| &of.percentiles);
-    values.find(|value| value.percent == percentile.percent())
-}
-
 fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
     COLUMNS
         .iter()
@@ -339,7 +292,7 @@ fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column,
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
             Table::Intervals => column.of_intervals,
-            Table::Results | Table::Percentiles => form.table == table,
+            Table::Results => form.is_in_results,
         })
 }
 
@@ -371,17 +324,6 @@ fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
 mod tests {
     use super::*;
     use crate::tools::TOOLS;
-
-    #[test]
-    fn shows_each_standard_percentile() {
-        for percentile in Percentile::STANDARD {
-            let metric = Metric::Percentile(percentile);
-            let shown = COLUMNS
-                .iter()
-                .filter(|column| column.shown_metric() == Some(metric));
-            assert_eq!(shown.count(), 1, "{metric}");
-        }
-    }
 
     #[test]
     fn shows_metrics_of_the_tool_only() {

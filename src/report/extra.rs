@@ -1,8 +1,7 @@
-//! Text after the documented table, on request: checked data, percentiles and verdicts.
+//! Text after the documented table, on request: checked data, medians and verdicts.
 
 use std::io::{self, Write};
 
-use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
 use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
@@ -52,42 +51,6 @@ pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
         ),
     }?;
     out.flush()
-}
-
-/// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
-///
-/// # Errors
-///
-/// `out` cannot be written.
-pub fn percentiles(
-    out: &mut impl Write,
-    tool: &Tool,
-    results: &[SizeResult],
-    own_spread: bool,
-) -> io::Result<()> {
-    let header = columns::header(tool, Table::Percentiles);
-    writeln!(out, "{header}")?;
-    let mut rows = String::new();
-    for result in results.iter().filter(|result| result.latency.is_some()) {
-        rows += &columns::row(tool, Table::Percentiles, result, None, own_spread);
-        rows.push('\n');
-    }
-    out.write_all(rows.as_bytes())?;
-    for (mark, meaning) in [
-        (
-            FEW_SAMPLES,
-            "fewer than 10 samples above this percentile: unreliable",
-        ),
-        (
-            OWN_SPREAD,
-            "differs from the percentile before it by less than the spread of the tool",
-        ),
-    ] {
-        if rows.contains(mark) {
-            writeln!(out, "{mark} {meaning}")?;
-        }
-    }
-    writeln!(out, "{}", "-".repeat(header.len()))
 }
 
 /// Writes the median of each size with its confidence interval, or that it is unstable.
@@ -288,7 +251,7 @@ mod tests {
     use crate::measure::{Rates, Recorder, SideResult, Until};
     use crate::plan::expect;
     use crate::rate::{Kept, Rate};
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
@@ -296,8 +259,12 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        let until = Some(Until { percent: 1.0 });
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), until)
+        let detail = Detail {
+            own_spread_ns: Some(5),
+            until: Some(Until { percent: 1.0 }),
+            ..Detail::default()
+        };
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, detail)
     }
 
     #[test]
@@ -328,38 +295,6 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn prints_percentiles() {
-        let results = [
-            recorded(8, (0..1_000).map(|i| 2_000 + i)),
-            SizeResult::none(16),
-            recorded(4_294_967_295, [123_456_789]),
-        ];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
-        let expected = "\
-RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
-           8       2.499        2.899        2.989        2.998*       2.999*       2.999
-  4294967295  123456.789*  123456.789*  123456.789*  123456.789*  123456.789*  123456.789
-* fewer than 10 samples above this percentile: unreliable
-------------------------------------------------------------------------------------------
-";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn marks_percentiles_within_spread_of_the_tool() {
-        // 2000 to 2499 ns, and 1 % of the samples at 2,600 ns.
-        let samples = (0..100_000).map(|i| if i < 99_000 { 2_000 + i % 500 } else { 2_600 });
-        let text = written(|out| percentiles(out, &TOOLS[0], &[recorded(8, samples)], true));
-        let expected = "\
-RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
-           8       2.252        2.454        2.499        2.600        2.600~       2.600~
-~ differs from the percentile before it by less than the spread of the tool
-------------------------------------------------------------------------------------------
-";
-        assert_eq!(text, expected);
     }
 
     #[test]
@@ -448,16 +383,6 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
         clock.drift_ppm = None;
         let text = written(|out| own_error(out, &clock, &error));
         assert!(text.ends_with("; TSC\n"), "{text}");
-    }
-
-    #[test]
-    fn explains_the_mark_only_if_used() {
-        let results = [recorded(8, (0..100_000).map(|i| 2_000 + i % 100))];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
-        assert!(
-            !text.contains(FEW_SAMPLES) && !text.contains(OWN_SPREAD),
-            "{text}"
-        );
     }
 
     #[test]

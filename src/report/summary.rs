@@ -85,8 +85,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if tool.takes(Opt::Warmup) {
         block.line("Warmup Iters", run.warmup)?;
-        let gap = format_args!("{} microseconds", run.gap_us);
-        block.line("Inter-Iter Gap", gap)?;
+        block.line(
+            "Inter-Iter Gap",
+            format_args!("{} microseconds", run.gap_us),
+        )?;
     }
     if let Some(rate) = run.extensions.rate {
         let from = if tool.measures_bandwidth() {
@@ -146,10 +148,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             // All buffers of this side lie on GPUs.
             None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable)?,
             None => block.line("Hugepages", Setting::Disabled)?,
-            Some((size, count)) => {
-                let pages = format_args!("Enabled ({size} - {count} pages)");
-                block.line("Hugepages", pages)?;
-            }
+            Some((size, count)) => block.line(
+                "Hugepages",
+                format_args!("Enabled ({size} - {count} pages)"),
+            )?,
         }
     }
     let LocalAddress {
@@ -201,8 +203,10 @@ fn direction_and_buffers(
     if !tool.takes(Opt::BufSz) {
         return Ok(());
     }
-    let buffer = format_args!("{} ({used} used)", lists.max_buffer);
-    block.line("Max RDMA Buf", buffer)?;
+    block.line(
+        "Max RDMA Buf",
+        format_args!("{} ({used} used)", lists.max_buffer),
+    )?;
     block.line("RDMA Buf Align", lists.alignment)
 }
 

@@ -43,7 +43,7 @@ pub fn result(
         every(out, tool, samples)?;
         titles(out, tool)?;
     }
-    let row = columns::row(tool, Table::Results, result, count, false);
+    let row = columns::row(tool, result, count);
     writeln!(out, "{row}")?;
     // Also into a pipe: a reader that follows a long run sees each size as soon as it is measured.
     out.flush()
@@ -158,7 +158,7 @@ mod tests {
     use crate::endpoint::LocalAddress;
     use crate::gpu::OnGpus;
     use crate::measure::Recorder;
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::report::summary::{self, Summary};
     use crate::run_options::{RunOptions, Setting, Side};
     use crate::tools::TOOLS;
@@ -219,7 +219,7 @@ mod tests {
     fn measured(size: u64, samples: &[u64]) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         samples.iter().for_each(|sample| recorder.record(*sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, None, None)
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, Detail::default())
     }
 
     /// Writes the row of a latency tool.
