@@ -151,21 +151,21 @@ fn busy_server_ignores_unrelated_connections() {
 }
 
 #[test]
-fn server_fails_if_no_client_comes_in_time() {
+fn limits_each_wait_for_a_client() {
     let plan = plan(&["--port=0", "--timeout=10ms"]);
     let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
     let port = server.port();
     // It is no client, and does not extend the time.
     let _silent = TcpStream::connect((HOST, port)).unwrap();
-    let met = server.find_client(&plan, SERVER, &mut Vec::new());
-    let failure = met.map(drop).unwrap_err();
-    assert_eq!(
-        (failure.kind, failure.message()),
-        (
-            Kind::Environment,
-            format!("no client came to TCP port {port} within 10ms")
-        )
-    );
+    for _ in 0..2 {
+        let met = server.find_client(&plan, SERVER, &mut Vec::new());
+        let failure = met.map(drop).unwrap_err();
+        let message = format!("no client came to TCP port {port} within 10ms");
+        assert_eq!(
+            (failure.kind, failure.message()),
+            (Kind::Environment, message)
+        );
+    }
 }
 
 #[test]
