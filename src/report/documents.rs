@@ -11,6 +11,7 @@ use super::{csv, json};
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::plan::outputs::{Outputs, Place};
+use crate::tool::Tool;
 
 /// Where the documents go. Histogram log and table of samples grow during the run.
 #[derive(Default)]
@@ -123,4 +124,20 @@ impl Documents {
         let written = written.into_iter().flatten();
         written.filter_map(Result::err).collect()
     }
+}
+
+/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
+/// refused because of its arguments.
+pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
+    let mut outcome = Outcome::bare(tool);
+    outcome.close(Err(failure), Duration::ZERO);
+    let document = if outputs.json == Some(Place::Stdout) {
+        json::document(&outcome)
+    } else if outputs.csv == Some(Place::Stdout) {
+        csv::document(&outcome, true)
+    } else {
+        return;
+    };
+    // The failure itself goes to standard error in any case.
+    let _ = document.and_then(|document| Destination::Stdout.write(&document));
 }

@@ -176,9 +176,10 @@ fn persistent_server_writes_each_run() {
     let mut table = csv::Reader::from_reader(child.stdout.take().unwrap());
     let titles = table.headers().unwrap().clone();
     let at = |title: &str| titles.iter().position(|of| of == title).unwrap();
-    let mut rows = Vec::new();
+    let (mut rows, mut started) = (Vec::new(), Vec::new());
     for row in table.records().take(3).map(Result::unwrap) {
         let field = |title| row[at(title)].to_owned();
+        started.push(field("started_unix_ms").parse::<u64>().unwrap());
         rows.push([
             field("size_bytes"),
             field("iters"),
@@ -189,6 +190,10 @@ fn persistent_server_writes_each_run() {
     assert_eq!(rows[0], ["8", "1", "complete", "complete"]);
     assert_eq!(rows[1], ["16", "1", "complete", "complete"]);
     assert_eq!(rows[2], ["32", "2", "complete", "complete"]);
+    assert!(
+        started[0] == started[1] && started[1] < started[2],
+        "{started:?}"
+    );
     let last = written(&file);
     assert_eq!(last["results"].as_array().unwrap().len(), 1);
     assert_eq!(last["results"][0]["size_bytes"], 32);
