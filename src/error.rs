@@ -142,6 +142,12 @@ impl Failure {
         self
     }
 
+    /// Adds advice, if there is any.
+    pub fn with_hint_if(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+
     /// Returns what failed and its causes as one line, `what: cause: cause (place)`.
     pub fn message(&self) -> String {
         let links: Vec<String> = self.error.chain().map(text).collect();

@@ -27,7 +27,7 @@
 //! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
 //! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
 //! | 0 | [`extensions`] | the options of a run that legacy tools lack |
-//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`] | what everything else is built from |
+//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`], [`token`] | what everything else is built from |
 
 #![forbid(unsafe_code)]
 

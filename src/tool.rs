@@ -80,6 +80,8 @@ pub enum Opt {
     Interval,
     /// `--json`
     Json,
+    /// `--jsonl`
+    Jsonl,
     /// `--csv`
     Csv,
     /// `--label`
@@ -147,6 +149,7 @@ const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 const RESULTS: &[Opt] = &[
     Opt::Interval,
     Opt::Json,
+    Opt::Jsonl,
     Opt::Csv,
     Opt::Label,
     Opt::Expect,

@@ -22,6 +22,8 @@ mod expect;
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
 mod intervals;
+#[path = "outputs/jsonl.rs"]
+mod jsonl;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]
@@ -230,6 +232,16 @@ fn writes_each_sample() {
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 
+    // JSON is made in memory. The run ends before it begins.
+    let output = short(
+        "write-lat",
+        &["-n", "1000001", "--report-all", "--json", "-v", "7777"],
+    );
+    let error = harness::assert_status(&output, 1);
+    assert!(
+        error.contains("warning: JSON has no more than 1000000 samples of a size: "),
+        "{error}"
+    );
     // Only the table; the text is that of a run without it.
     let output = short("send-lat", &[&samples, "--json"]);
     let run = document(&output);
@@ -337,10 +349,10 @@ fn rejects_invalid_expectations_with_one_document() {
 #[test]
 fn writes_requested_document_for_invalid_arguments() {
     for (arguments, is_json) in [
-        (&["--js", "--iters=x"][..], true),
+        (&["--json", "--iters=x"][..], true),
         (&["--iters=x", "--json=-"], true),
-        (&["--unknown", "--jso"], true),
-        (&["--csv", "--js", "a", "b"], true),
+        (&["--unknown", "--json"], true),
+        (&["--csv", "--json", "a", "b"], true),
         (&["--cs", "--unknown"], false),
     ] {
         let output = Fabric::new().run(&[&["write-lat"], arguments].concat());

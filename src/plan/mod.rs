@@ -148,9 +148,10 @@ impl Plan {
             (Some(address), false) => Role::Client { address },
             (None, true) => Role::Loopback,
             (Some(address), true) => {
-                return Err(Failure::usage(format!(
+                let failure = Failure::usage(format!(
                     "--loopback starts its own server: leave out the address '{address}'"
-                )));
+                ));
+                return Err(failure.with_hint_if(typed.address_hint));
             }
         };
         // The server of a loopback run listens on any free port.
@@ -326,6 +327,8 @@ mod tests {
         };
         assert_eq!(planned(&["cxi-nid0"]).unwrap().role, client);
         assert!(refusal(&["cxi-nid0", "--loopback"]).contains("'cxi-nid0'"));
+        let failure = planned(&["--loopback", "--json", "out"]).unwrap_err();
+        assert_eq!(failure.hint.as_deref(), Some("did you mean --json=out?"));
     }
 
     #[test]

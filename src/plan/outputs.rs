@@ -45,6 +45,8 @@ pub struct Outputs {
     pub interval: Option<Duration>,
     /// A JSON document.
     pub json: Option<Place>,
+    /// A file to which a line of JSON is appended.
+    pub jsonl: Option<PathBuf>,
     /// A table of comma-separated values.
     pub csv: Option<Place>,
     /// A log of histograms.
@@ -112,6 +114,7 @@ impl Outputs {
     pub fn of_server(self) -> Self {
         Self {
             json: self.json,
+            jsonl: self.jsonl,
             csv: self.csv,
             labels: self.labels,
             ..Self::default()

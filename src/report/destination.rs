@@ -187,7 +187,8 @@ fn bare(error: &io::Error) -> io::Error {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+/// Returns the failure to write a file.
+pub(super) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
         .with_hint(hint(path, error))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::destination::Destination;
 use super::hdr_log::HdrLog;
+use super::json_lines::JsonLines;
 use super::outcome::{Extent, Outcome, SizeResult};
 use super::samples::SampleTable;
 use super::{csv, json};
@@ -17,6 +18,7 @@ use crate::tool::Tool;
 #[derive(Default)]
 pub struct Documents {
     json: Option<Destination>,
+    jsonl: Option<JsonLines>,
     csv: Option<Destination>,
     /// CSV has gone to a stream or a device, where further rows need no header.
     has_header: bool,
@@ -45,6 +47,9 @@ impl Documents {
             open(&outputs.json, &mut self.json)?;
             open(&outputs.csv, &mut self.csv)?;
         }
+        if let Some(path) = &outputs.jsonl {
+            self.jsonl = Some(JsonLines::open(path)?);
+        }
         if let Some(path) = &outputs.hdr_log {
             let log = HdrLog::begin(SystemTime::now(), comment)?;
             self.hdr_log = Some((Destination::file(path)?, log));
@@ -59,6 +64,7 @@ impl Documents {
             .into_iter()
             .flatten()
             .filter_map(Destination::target)
+            .chain(self.jsonl.as_ref().map(JsonLines::target))
             .collect();
         targets.sort_unstable();
         match targets.windows(2).find(|two| two[0] == two[1]) {
@@ -70,9 +76,9 @@ impl Documents {
         }
     }
 
-    /// Returns whether there is a JSON document.
+    /// Returns whether the run is written as JSON.
     pub fn has_json(&self) -> bool {
-        self.json.is_some()
+        self.json.is_some() || self.jsonl.is_some()
     }
 
     /// Adds the latencies of a size to the documents that grow. The size was measured from `start` to
@@ -103,13 +109,14 @@ impl Documents {
         }
     }
 
-    /// Writes the documents of a run that has ended, and returns what has failed. JSON and CSV can be
-    /// written again for another run.
+    /// Writes the documents of a run that has ended, and returns what has failed. JSON, JSON lines and
+    /// CSV can be written again for another run.
     pub fn write(&mut self, outcome: &Outcome) -> Vec<Failure> {
         let json = self.json.as_ref();
         let csv = self.csv.as_ref();
         let written = [
             json.map(|to| to.write(&json::document(outcome)?)),
+            self.jsonl.as_ref().map(|to| to.append(outcome)),
             csv.map(|to| {
                 let is_replaced = to.target().is_some();
                 let with_header = is_replaced || !self.has_header;

@@ -16,7 +16,7 @@ use super::summary::{self, Summary};
 use super::{extra, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
-use crate::measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
+use crate::measure::{ClockFacts, CpuShare, Gauge, OwnError, Recorder, Until};
 use crate::plan::expect::Metric;
 use crate::plan::outputs::Outputs;
 use crate::plan::{Plan, Role};
@@ -54,6 +54,8 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// The CPU time of this thread when the current size was begun.
+    size_cpu: Option<CpuShare>,
     /// Bytes of the current size that were checked.
     verified_bytes: Option<u64>,
     /// Number of sizes whose bytes were checked.
@@ -97,6 +99,7 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            size_cpu: None,
             verified_bytes: None,
             verified_sizes: 0,
             rate: None,
@@ -210,10 +213,17 @@ impl Reporter {
         self.kept = kept;
     }
 
+    /// Returns the part of the time of the current size in which this thread waited for a CPU.
+    fn cpu_wait_percent(&mut self) -> Option<f64> {
+        let earlier = self.size_cpu.take()?;
+        CpuShare::of_this_thread()?.waited_percent_since(earlier)
+    }
+
     /// Returns the result of a size with what was set about it.
     fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
+            cpu_wait_percent: self.cpu_wait_percent(),
             ..result
         };
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
@@ -234,6 +244,7 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        self.size_cpu = CpuShare::of_this_thread();
         if let Some(sampler) = &mut self.sampler {
             sampler.begin(size, gauge);
         }

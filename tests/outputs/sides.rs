@@ -114,6 +114,34 @@ fn each_side_names_both() {
     }
 }
 
+/// The NIC of a server fails while it measures the first of two sizes.
+#[test]
+fn failed_server_writes_all_sizes() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("json");
+    let json = format!("--json={}", file.display());
+    let mut command = fabric.command(&["send-lat", "-p", "0", "-d", "soft0", &json]);
+    command.env("CXIDIAG_FAULTS", "error=UNDELIVERABLE@3");
+    let server = super::harness::Server::start(command);
+    let client = fabric.client("send-lat", &server, "-d soft1 -n 20 -s 8:16");
+    assert_status(&client, 1);
+    let error = assert_status(&server.finish(), 1);
+    let run = written(&file);
+    assert_eq!(
+        (&run["status"], &run["side"]),
+        (&json!("failed"), &json!("server"))
+    );
+    assert_eq!(run["error"]["kind"], "nic");
+    let message = run["error"]["message"].as_str().unwrap();
+    assert!(message.contains("(8 bytes, NIC 0x12 PID "), "{message}");
+    assert!(error.contains(message), "{error}");
+    let sizes = run["results"].as_array().unwrap().iter();
+    let sizes: Vec<_> = sizes.map(|of| (&of["size_bytes"], &of["extent"])).collect();
+    let none = json!("none");
+    assert_eq!(sizes, [(&json!(8), &none), (&json!(16), &none)]);
+}
+
 #[test]
 fn labels_share_a_field() {
     let output = super::short(

@@ -38,7 +38,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Print percentiles after the table: those of LIST,\n\
+            "Print percentiles after the table; those of LIST,\n\
              such as 50,95,99.9, else 50, 90, 99, 99.9, 99.99, max"
                 .into()
         },
@@ -152,10 +152,29 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         manual: |_| {
             "Write the results as one JSON document to *FILE*. Without *FILE*, the document goes \
-             to standard output, and the text to standard error."
+             to standard output, and the text to standard error. A server writes the run as its \
+             side sees it; with `--persist`, each run replaces the one before."
         },
         set: |typed, value| {
             typed.outputs.json = Some(place(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Jsonl,
+        short: None,
+        long: "jsonl",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| "Append the results to FILE as one line of JSON".into(),
+        manual: |_| {
+            "Append the results to *FILE* as one line of JSON, the document of `--json`. Many runs may \
+             append to the same file, also at the same time."
+        },
+        set: |typed, value| {
+            typed.outputs.jsonl = Some(named_file(value)?);
             Ok(())
         },
     },

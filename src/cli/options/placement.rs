@@ -126,7 +126,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
-        help: |_| "Run server and client on this machine, in one\ncommand".into(),
+        help: |_| "Run both sides on this machine, in one command".into(),
         manual: |_| {
             "Run server and client in one command, on one machine and one NIC. No address may be \
              given."

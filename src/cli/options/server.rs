@@ -137,9 +137,9 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Measure only with a peer that has the same token\n\
-             (default: CXIDIAG_TOKEN, which other users do not\n\
-             see in the list of processes)"
+            "Measure only with a peer that has the same token;\n\
+             other users see options, but not the environment\n\
+             (default: CXIDIAG_TOKEN)"
                 .into()
         },
         manual: |_| {
