@@ -134,7 +134,10 @@ fn failed_server_writes_all_sizes() {
     );
     assert_eq!(run["error"]["kind"], "nic");
     let message = run["error"]["message"].as_str().unwrap();
-    assert!(message.contains("(8 bytes, NIC 0x12 PID "), "{message}");
+    assert!(
+        message.contains("; at 8 bytes, between NIC 0x12 PID "),
+        "{message}"
+    );
     assert!(error.contains(message), "{error}");
     let sizes = run["results"].as_array().unwrap().iter();
     let sizes: Vec<_> = sizes.map(|of| (&of["size_bytes"], &of["extent"])).collect();
