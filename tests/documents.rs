@@ -135,8 +135,8 @@ End
 fn states_default_of_each_value() {
     // Without them, nothing happens, or another option applies.
     let without = [
-        "duration", "until", "rate", "interval", "json", "csv", "hdr-log", "expect", "tx-gpu",
-        "rx-gpu",
+        "duration", "until", "rate", "interval", "json", "jsonl", "csv", "hdr-log", "expect",
+        "tx-gpu", "rx-gpu",
     ];
     for (name, usage) in usages() {
         for entry in &usage.options {

@@ -14,7 +14,7 @@ const ENOUGH_INTERVALS: usize = 5;
 const ASSUMED: f64 = 1.0 / 3.0;
 
 /// Time without a CPU, in percent, above which the samples of a run say little.
-const DISTURBED_PERCENT: f64 = 10.0;
+pub const DISTURBED_PERCENT: f64 = 5.0;
 
 /// The range of a metric in one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn waiting_for_a_cpu_disturbs() {
         let mut result = of_latencies();
-        for (waited, expected) in [(None, false), (Some(10.0), false), (Some(10.1), true)] {
+        for (waited, expected) in [(None, false), (Some(5.0), false), (Some(5.1), true)] {
             result.cpu_wait_percent = waited;
             assert_eq!(is_disturbed(&result), expected, "{waited:?}");
         }

@@ -195,7 +195,7 @@ fn treats_lower_bandwidth_as_worse() {
         text.contains("24000.0    33%  12000.0    33%  -50.00%  regressed\n"),
         "{text}"
     );
-    assert!(text.contains("A noise of 33% is assumed"), "{text}");
+    assert!(text.contains("Noise of 33% is assumed"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert_eq!(pair.compare(&["--max-regress=50%"]).status.code(), Some(0));
     // Smaller changes need intervals: six of one second, of one side.
