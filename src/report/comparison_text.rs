@@ -78,7 +78,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
         ));
     }
     if has(Test::Ranges) {
-        tests.push("samples within the runs; 5 runs a side show more".into());
+        tests.push("ranges of the samples in each run; has no level".into());
     }
     tests
 }
@@ -165,7 +165,8 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         writeln!(
             out,
             "Unclear: {sizes}. Worse by more than {limit}%, but the noise is unknown: a run\n\
-             waited for its CPU for more than {DISTURBED_PERCENT}% of the time, or has no range of {metric}."
+             waited for its CPU for more than {DISTURBED_PERCENT}% of the time, or has no range of\n\
+             {metric}."
         )?;
     }
     let has_few_runs = comparison

@@ -54,8 +54,8 @@ impl Noise {
 /// Returns the range of a metric in one run; `None` if it is unknown.
 ///
 /// A percentile lies between its neighbours in the document, the median for instance between the
-/// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest and
-/// its fastest interval. Maximum and standard deviation have no range.
+/// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest
+/// and its fastest interval. Maximum and standard deviation have no range.
 pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     let value = result.figure(metric)?;
     match metric {
