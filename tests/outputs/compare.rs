@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::{Fabric, document, schema, short, stderr, stdout};
+use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
 
 /// Two documents of one tool, from which files are made.
 struct Pair {
@@ -176,6 +176,34 @@ fn many_runs_are_ranked() {
         text.contains("Mann-Whitney U of the runs, one-sided, 1% for each size"),
         "{text}"
     );
+}
+
+/// The added latency is longer than the time slices of a busy machine.
+#[test]
+fn finds_a_slower_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = |name: &str, link: &str| {
+        let path = directory.path().join(name);
+        let option = format!("--jsonl={}", path.display());
+        let few = ["-n", "9", "--warmup=1", "--latency-gap=0"];
+        let arguments = [
+            &["write-lat", "--loopback", "-d", "soft0", &option],
+            &few[..],
+        ]
+        .concat();
+        for _ in 0..5 {
+            let fabric = Fabric::new();
+            let mut command = fabric.command(&arguments[..]);
+            command.env("CXIDIAG_LINK", link);
+            assert_success(&command.output().unwrap());
+        }
+        path.to_str().unwrap().to_owned()
+    };
+    let (base, new) = (runs("base", "latency=1us"), runs("new", "latency=20ms"));
+    let compare = |files: [&str; 2]| Fabric::new().run(&["compare", files[0], files[1]]);
+    let output = compare([&base, &new]);
+    assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
+    assert_eq!(compare([&new, &base]).status.code(), Some(0));
 }
 
 #[test]
