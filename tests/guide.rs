@@ -240,10 +240,13 @@ fn comparable(script: &str, output: &str) -> String {
     if !script.starts_with("cxidiag compare") {
         return masked(output);
     }
-    // Numbers, hosts, verdicts and the line on standard error depend on the machine.
-    output
+    // Numbers, hosts and verdicts depend on the machine, and so do the lines behind the table.
+    let (summary, table) = output.split_once("\n\n").expect("a table");
+    let table = table.lines().enumerate();
+    let table = table.take_while(|(at, line)| *at == 0 || line.starts_with(' '));
+    summary
         .lines()
-        .filter(|line| !line.starts_with("cxidiag compare: "))
+        .chain(table.map(|(_, line)| line))
         .map(|line| {
             let words = if line.starts_with(' ') { 2 } else { 4 };
             let kept: Vec<&str> = line.split_whitespace().take(words).collect();

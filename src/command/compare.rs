@@ -45,9 +45,10 @@ pub fn usage() -> Usage {
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Files,
-        about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, one\n\
-                 run or many; - is standard input. Five runs or more on each side are ranked\n\
-                 (test of Mann-Whitney, 1%). Fewer runs show less: see the manual page.",
+        about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
+                          one run or many; - is standard input. Five runs or more on each side are\n\
+                          ranked (test of Mann and Whitney, 1%). Fewer runs show less noise: only large\n\
+                          changes count.",
         options: vec![
             Entry {
                 short: None,

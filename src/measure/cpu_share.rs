@@ -25,8 +25,8 @@ impl CpuShare {
         })
     }
 
-    /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to run
-    /// but waited for a CPU. `None` if it has not run since.
+    /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to
+    /// run but waited for a CPU. `None` if it has not run since.
     pub fn waited_percent_since(self, earlier: Self) -> Option<f64> {
         let ran = self.ran.checked_sub(earlier.ran)?;
         let waited = self.waited.checked_sub(earlier.waited)?;

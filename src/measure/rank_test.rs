@@ -1,13 +1,13 @@
 //! The Mann-Whitney U test: whether the runs of one configuration lie above those of another.
 //!
-//! It compares ranks only, so it assumes nothing about the distribution of the runs. The runs must be
-//! independent of each other.
+//! It compares ranks only, so it assumes nothing about the distribution of the runs. The runs must
+//! be independent of each other.
 
 /// Values of both samples together up to which the distribution of the ranks is computed exactly.
 const EXACT: usize = 60;
 
-/// Returns the smallest probability that [`probability_of_shift`] can return for samples of these sizes
-/// without equal values: that of the one order in which all of `second` lie above all of `first`.
+/// Returns the smallest probability that [`probability_of_shift`] can return for samples of these
+/// sizes without equal values: that of the one order in which all of `second` lie above all of `first`.
 pub fn smallest_probability(first: usize, second: usize) -> f64 {
     1.0 / combinations(first + second, second)
 }
@@ -29,8 +29,8 @@ pub fn probability_of_shift(first: &[f64], second: &[f64]) -> f64 {
     }
 }
 
-/// Returns twice the rank of each value of `first`, then of `second`, among all. Equal values have the
-/// mean of their ranks, which may end in one half.
+/// Returns twice the rank of each value of `first`, then of `second`, among all. Equal values have
+/// the mean of their ranks, which may end in one half.
 fn doubled_ranks(first: &[f64], second: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let rank = |value: &f64| {

@@ -19,7 +19,8 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 /// Level of the test of several runs.
 pub const LEVEL: f64 = 0.01;
 
-/// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is null.
+/// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is
+/// null.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
@@ -160,8 +161,8 @@ pub struct Figure {
     pub value: f64,
     /// Number of runs that measured the size completely.
     pub runs: usize,
-    /// Lower end of the noise: the lowest run if the runs are ranked, else the range of the samples; null
-    /// if unknown.
+    /// Lower end of the noise: the lowest run if the runs are ranked, else that of the range of the
+    /// samples; null if unknown.
     pub noise_low: Option<f64>,
     /// Upper end of the noise.
     pub noise_high: Option<f64>,
@@ -379,8 +380,8 @@ impl SizeComparison {
     }
 }
 
-/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger than the
-/// noise, if that is known.
+/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger than
+/// the noise, if that is known.
 fn verdict(worse: f64, max_regress: f64, is_change: Option<bool>) -> Verdict {
     match is_change {
         Some(true) if worse > max_regress => Verdict::Regressed,

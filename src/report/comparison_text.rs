@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeComparison, Test, Verdict};
+use super::noise::DISTURBED_PERCENT;
 use super::summary::line;
 use super::table::{self, Align};
 use crate::plan::expect::{Metric, Unit};
@@ -77,7 +78,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
         ));
     }
     if has(Test::Ranges) {
-        tests.push("samples within the runs; 5 runs a side show more".into());
+        tests.push("ranges of the samples in each run; has no level".into());
     }
     tests
 }
@@ -149,46 +150,51 @@ fn noise(figure: Option<&Figure>) -> String {
     }
 }
 
-/// Writes what follows from verdicts that decide nothing.
+/// Writes what verdicts that decide nothing mean, and what to do.
 fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
-    let limit = comparison.max_regress_percent;
-    if let Some(sizes) = comparison.sizes_that_are(Verdict::WithinNoise) {
+    let (metric, limit) = (&comparison.metric, comparison.max_regress_percent);
+    let within_noise = comparison.sizes_that_are(Verdict::WithinNoise);
+    let unclear = comparison.sizes_that_are(Verdict::Unclear);
+    if let Some(sizes) = &within_noise {
         writeln!(
             out,
             "Within noise: {sizes}. Worse by more than {limit}%, but not by more than the noise."
         )?;
     }
-    if let Some(sizes) = comparison.sizes_that_are(Verdict::Unclear) {
+    if let Some(sizes) = &unclear {
         writeln!(
             out,
-            "Unclear: {sizes}. Worse by more than {limit}%, but a run waited for its CPU for more than\n\
-             10% of its time, or one run has no range of {}.",
-            comparison.metric
+            "Unclear: {sizes}. Worse by more than {limit}%, but the noise is unknown: a run\n\
+             waited for its CPU for more than {DISTURBED_PERCENT}% of the time, or has no range of\n\
+             {metric}."
         )?;
     }
-    let decides_nothing =
-        |size: &SizeComparison| matches!(size.verdict, Verdict::WithinNoise | Verdict::Unclear);
-    if comparison.sizes.iter().any(decides_nothing) {
-        writeln!(
+    let has_few_runs = comparison
+        .sizes
+        .iter()
+        .any(|size| size.test == Some(Test::Ranges));
+    match within_noise.or(unclear) {
+        None => {}
+        Some(_) if has_few_runs => {
+            writeln!(
+                out,
+                "To decide, measure 5 runs or more for each side, in turns."
+            )?;
+        }
+        Some(_) => writeln!(
             out,
-            "To decide, measure 5 runs or more for each side, in turns."
-        )?;
+            "More runs may decide, or a machine with less other load."
+        )?,
     }
-    let is_assumed = |figure: &Option<Figure>| {
-        figure
-            .as_ref()
-            .is_some_and(|figure| figure.noise_is_assumed)
-    };
-    let any = |size: &SizeComparison| {
-        size.metrics.iter().any(|metric| {
-            metric.metric == comparison.metric
-                && (is_assumed(&metric.base) || is_assumed(&metric.new))
-        })
-    };
-    if comparison.sizes.iter().any(any) {
+    let is_assumed = comparison.sizes.iter().any(|size| {
+        let deciding = size.metrics.iter().filter(|of| of.metric == *metric);
+        let mut figures = deciding.flat_map(|of| of.base.iter().chain(&of.new));
+        figures.any(|figure| figure.noise_is_assumed)
+    });
+    if is_assumed {
         writeln!(
             out,
-            "A noise of 33% is assumed: runs with --interval=100ms show their own."
+            "Noise of 33% is assumed where a run has no intervals (--interval=100ms)."
         )?;
     }
     Ok(())

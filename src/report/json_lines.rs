@@ -1,7 +1,7 @@
 //! `--jsonl`: one line for each run, appended to a file that other programs may append to as well.
 //!
-//! A lock keeps the lines of several writers apart, also on NFS, where appending is not atomic. A writer
-//! that is killed may leave a part of a line; the next one then begins a new line.
+//! A lock keeps the lines of several writers apart, also on NFS, where appending is not atomic. A
+//! writer that is killed may leave a part of a line; the next one then begins a new line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

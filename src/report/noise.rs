@@ -14,7 +14,7 @@ const ENOUGH_INTERVALS: usize = 5;
 const ASSUMED: f64 = 1.0 / 3.0;
 
 /// Time without a CPU, in percent, above which the samples of a run say little.
-const DISTURBED_PERCENT: f64 = 10.0;
+pub const DISTURBED_PERCENT: f64 = 5.0;
 
 /// The range of a metric in one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +54,8 @@ impl Noise {
 /// Returns the range of a metric in one run; `None` if it is unknown.
 ///
 /// A percentile lies between its neighbours in the document, the median for instance between the
-/// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest and
-/// its fastest interval. Maximum and standard deviation have no range.
+/// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest
+/// and its fastest interval. Maximum and standard deviation have no range.
 pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     let value = result.figure(metric)?;
     match metric {
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn waiting_for_a_cpu_disturbs() {
         let mut result = of_latencies();
-        for (waited, expected) in [(None, false), (Some(10.0), false), (Some(10.1), true)] {
+        for (waited, expected) in [(None, false), (Some(5.0), false), (Some(5.1), true)] {
             result.cpu_wait_percent = waited;
             assert_eq!(is_disturbed(&result), expected, "{waited:?}");
         }

@@ -55,8 +55,8 @@ impl Source {
         }
     }
 
-    /// Reads the runs: one JSON document, or one on each line. The second list has a warning for each
-    /// line that is not complete, as a program that was killed while it wrote leaves it.
+    /// Reads the runs: one JSON document, or one on each line. The second list has a warning for
+    /// each line that is not complete, as a program that was killed while it wrote leaves it.
     ///
     /// # Errors
     ///

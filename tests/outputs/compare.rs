@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::{Fabric, document, schema, short, stderr, stdout};
+use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
 
 /// Two documents of one tool, from which files are made.
 struct Pair {
@@ -178,6 +178,34 @@ fn many_runs_are_ranked() {
     );
 }
 
+/// The added latency is longer than the time slices of a busy machine.
+#[test]
+fn finds_a_slower_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = |name: &str, link: &str| {
+        let path = directory.path().join(name);
+        let option = format!("--jsonl={}", path.display());
+        let few = ["-n", "9", "--warmup=1", "--latency-gap=0"];
+        let arguments = [
+            &["write-lat", "--loopback", "-d", "soft0", &option],
+            &few[..],
+        ]
+        .concat();
+        for _ in 0..5 {
+            let fabric = Fabric::new();
+            let mut command = fabric.command(&arguments[..]);
+            command.env("CXIDIAG_LINK", link);
+            assert_success(&command.output().unwrap());
+        }
+        path.to_str().unwrap().to_owned()
+    };
+    let (base, new) = (runs("base", "latency=1us"), runs("new", "latency=20ms"));
+    let compare = |files: [&str; 2]| Fabric::new().run(&["compare", files[0], files[1]]);
+    let output = compare([&base, &new]);
+    assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
+    assert_eq!(compare([&new, &base]).status.code(), Some(0));
+}
+
 #[test]
 fn treats_lower_bandwidth_as_worse() {
     let mut pair = Pair::of("send-bw");
@@ -195,7 +223,7 @@ fn treats_lower_bandwidth_as_worse() {
         text.contains("24000.0    33%  12000.0    33%  -50.00%  regressed\n"),
         "{text}"
     );
-    assert!(text.contains("A noise of 33% is assumed"), "{text}");
+    assert!(text.contains("Noise of 33% is assumed"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert_eq!(pair.compare(&["--max-regress=50%"]).status.code(), Some(0));
     // Smaller changes need intervals: six of one second, of one side.
