@@ -78,12 +78,18 @@ pub enum Opt {
     Percentiles,
     /// `--interval`
     Interval,
+    /// `--unit`
+    Unit,
     /// `--json`
     Json,
+    /// `--jsonl`
+    Jsonl,
     /// `--csv`
     Csv,
     /// `--label`
     Label,
+    /// `--samples`
+    Samples,
     /// `--hdr-log`
     HdrLog,
     /// `--expect`
@@ -128,11 +134,18 @@ const LATENCY: &[Opt] = &[
     Opt::Clock,
     Opt::ShowError,
     Opt::Percentiles,
+    Opt::Samples,
     Opt::HdrLog,
 ];
 
 /// Options of all bandwidth tools, and of no others.
-const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse, Opt::BothEnds];
+const BANDWIDTH: &[Opt] = &[
+    Opt::Pairs,
+    Opt::Threads,
+    Opt::Reverse,
+    Opt::BothEnds,
+    Opt::Unit,
+];
 
 /// Options of the run that all tools have and the legacy tools lack.
 const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
@@ -144,6 +157,7 @@ const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 const RESULTS: &[Opt] = &[
     Opt::Interval,
     Opt::Json,
+    Opt::Jsonl,
     Opt::Csv,
     Opt::Label,
     Opt::Expect,

@@ -137,8 +137,20 @@ End
 fn states_default_of_each_value() {
     // Without them, nothing happens, or another option applies.
     let without = [
-        "duration", "until", "rate", "interval", "json", "csv", "label", "hdr-log", "expect",
-        "tx-gpu", "rx-gpu",
+        "duration",
+        "until",
+        "rate",
+        "interval",
+        "percentiles",
+        "json",
+        "csv",
+        "label",
+        "samples",
+        "hdr-log",
+        "expect",
+        "port-file",
+        "tx-gpu",
+        "rx-gpu",
     ];
     for (name, usage) in usages() {
         for entry in usage.all_options() {

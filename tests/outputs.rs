@@ -22,6 +22,8 @@ mod expect;
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
 mod intervals;
+#[path = "outputs/jsonl.rs"]
+mod jsonl;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]
@@ -204,6 +206,61 @@ fn csv_has_the_metrics_of_json() {
     }
 }
 
+/// `--report-all` prints each sample and adds it to JSON, `--samples` writes it to a table.
+#[test]
+fn writes_each_sample() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("samples.csv");
+    std::fs::write(&file, "old").unwrap();
+    let samples = format!("--samples={}", file.display());
+    let output = short("write-lat", &["--json", "--report-all", &samples]);
+    let run = document(&output);
+    let text = stderr(&output);
+    let mut table = csv::Reader::from_path(&file).unwrap();
+    assert_eq!(
+        table.headers().unwrap(),
+        ["size_bytes", "iteration", "latency_ns"].as_slice()
+    );
+    let rows: Vec<[u64; 3]> = table.deserialize().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 60);
+    for (at, [size, iteration, ns]) in rows.into_iter().enumerate() {
+        assert_eq!((size, iteration), ([8, 16][at / 30], at as u64 % 30));
+        let latency = &run["results"][at / 30]["latency"];
+        assert_eq!(latency["samples_ns"][at % 30], ns);
+        let printed = format!("\n{iteration:10}  {:7}.{:03}\n", ns / 1000, ns % 1000);
+        assert!(text.contains(&printed), "{printed}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+
+    // Only the table; the text is that of a run without it.
+    let output = short("send-lat", &[&samples, "--json"]);
+    let run = document(&output);
+    assert!(run["results"][0]["latency"]["samples_ns"].is_null());
+    assert!(!stderr(&output).contains("WriteNum"));
+    assert_eq!(read(&file).lines().count(), 61);
+    for (arguments, message) in [
+        (
+            "write-lat --samples=x -D 1",
+            "--samples needs a number of iterations",
+        ),
+        (
+            "write-lat --samples=x --until=1%",
+            "--samples needs a number of iterations",
+        ),
+        (
+            "write-lat --samples=x -n 1000000001",
+            "at most 1000000000 with --samples",
+        ),
+        ("write-lat --samples=-", "expected the name of a file"),
+    ] {
+        let output = Fabric::new().run(&format!("{arguments} --loopback -d cxi99"));
+        assert!(
+            harness::assert_status(&output, 2).contains(message),
+            "{arguments}"
+        );
+    }
+}
+
 #[test]
 fn checks_expectations_for_each_size() {
     let output = short("write-lat", &["--expect", "max<1h,p50<1s"]);
@@ -282,10 +339,10 @@ fn rejects_invalid_expectations_with_one_document() {
 #[test]
 fn writes_requested_document_for_invalid_arguments() {
     for (arguments, is_json) in [
-        (&["--js", "--iters=x"][..], true),
+        (&["--json", "--iters=x"][..], true),
         (&["--iters=x", "--json=-"], true),
-        (&["--unknown", "--jso"], true),
-        (&["--csv", "--js", "a", "b"], true),
+        (&["--unknown", "--json"], true),
+        (&["--csv", "--json", "a", "b"], true),
         (&["--cs", "--unknown"], false),
     ] {
         let output = Fabric::new().run(&[&["write-lat"], arguments].concat());
@@ -471,7 +528,7 @@ fn writes_each_format_if_interrupted() {
 #[test]
 fn rejects_unwritable_file_before_the_run() {
     let fabric = Fabric::new();
-    for kind in ["json", "csv", "hdr-log"] {
+    for kind in ["json", "csv", "hdr-log", "samples"] {
         let option = format!("--{kind}=/no/such/directory/result");
         // The run itself would fail in another way.
         let output = fabric.run(&[

@@ -198,8 +198,8 @@ fn rejects_options_of_other_tools_and_invalid_lists() {
     for (options, words) in [
         ("-l 0", ["--list-size", "16382"]),
         ("--buf-sz 65535", ["--buf-sz", "65536"]),
-        ("--rdzv", ["--rdzv", "unknown option"]),
-        ("--no-ll", ["--no-ll", "unknown option"]),
+        ("--rdzv", ["--rdzv", "is for send-lat, send-bw"]),
+        ("--no-ll", ["--no-ll", "is for latency tools"]),
     ] {
         let error = assert_status(&fabric.run(&format!("write-bw h {options}")), 2);
         assert_eq!(error.lines().count(), 1, "{error}");

@@ -9,8 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::options;
-use super::parser::{meant, option_before};
+use super::parser::{hint_before, meant};
 use crate::error::Failure;
+use crate::plan::typed::Typed;
 use crate::tool::Tool;
 
 /// Suffixes of the files that results are written to, and the options that write them.
@@ -21,55 +22,45 @@ const SUFFIXES: [(&str, &str); 4] = [
     ("hlog", "hdr-log"),
 ];
 
-/// Returns the address, if there is one; `words` are the arguments that are no options, in order.
+/// Reads the address, if there is one; `words` are the arguments that are no options, in order.
 ///
 /// # Errors
 ///
 /// A word that is no host name, or more than one word.
 pub(super) fn read<'a>(
     tool: &Tool,
-    words: &mut impl Iterator<Item = &'a OsString>,
+    mut words: impl Iterator<Item = &'a OsString>,
     arguments: &[OsString],
-) -> Result<Option<String>, Failure> {
+    typed: &mut Typed,
+) -> Result<(), Failure> {
     let Some(word) = words.next() else {
-        return Ok(None);
+        return Ok(());
     };
-    let before = |word: &OsStr| {
+    let hint = |word: &OsStr| {
         let optional = options::of(tool).filter(|own| own.value.is_some_and(|of| of.is_optional));
-        option_before(word, arguments, optional.map(|own| own.long))
-    };
-    let hinted = |failure: Failure, word: &OsStr, option: Option<&str>| match option {
-        Some(long) => failure.with_hint(meant(long, word)),
-        None => failure,
+        hint_before(word, arguments, optional.map(|own| own.long))
     };
     if let Some(surplus) = words.next() {
         let failure = Failure::usage(format!(
             "unexpected argument '{}': one server address at most (see --help)",
             surplus.display()
         ));
-        let misplaced = [surplus, word]
-            .into_iter()
-            .find(|word| before(word).is_some());
-        return Err(match misplaced {
-            Some(word) => hinted(failure, word, before(word)),
-            None => failure,
-        });
+        return Err(failure.with_hint_if(hint(surplus).or_else(|| hint(word))));
     }
     let host = match word.to_str() {
         Some(host) if !host.is_empty() => host,
-        _ => {
-            let what = "expected a host name or an IP address";
-            return Err(refused(word, what));
-        }
+        _ => return Err(refused(word, "expected a host name or an IP address")),
     };
     let suffix = option_of_suffix(host);
-    let follows = before(word);
-    if host.contains('/') || suffix.is_some() || follows.is_some() && Path::new(host).exists() {
+    let hint = hint(word);
+    if host.contains('/') || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
         let writer = suffix.filter(|long| options::of(tool).any(|own| own.long == *long));
-        let what = "this is a file, not a host name or an IP address";
-        return Err(hinted(refused(word, what), word, follows.or(writer)));
+        let failure = refused(word, "this is a file, not a host name or an IP address");
+        return Err(failure.with_hint_if(hint.or_else(|| Some(meant(writer?, word)))));
     }
-    Ok(Some(host.to_owned()))
+    typed.address = Some(host.to_owned());
+    typed.address_hint = hint;
+    Ok(())
 }
 
 fn refused(word: &OsStr, what: &str) -> Failure {

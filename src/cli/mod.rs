@@ -3,7 +3,8 @@
 //! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
 //! ends the options; the last of several equal options counts; `--help` and `--version` act when
 //! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
-//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line.
+//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps with a
+//! hint.
 
 mod address;
 pub mod help;
@@ -82,9 +83,8 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
     };
     let mut typed = Typed::nothing(tool.defaults);
     let read = read_options(tool, &matches, &mut typed).and_then(|()| {
-        let mut addresses = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
-        typed.address = address::read(tool, &mut addresses, &arguments)?;
-        Ok(())
+        let words = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+        address::read(tool, words, &arguments, &mut typed)
     });
     match read {
         Ok(()) => Ok(Request::Run(Box::new(typed))),

@@ -99,11 +99,9 @@ fn refusal(
                 .get_arguments()
                 .filter(|own| own.is_require_equals_set())
                 .filter_map(Arg::get_long);
-            let failure = Failure::usage(format!("unexpected argument '{named}' (see --help)"));
-            return match option_before(named.as_ref(), arguments, optional) {
-                Some(long) => failure.with_hint(meant(long, named.as_ref())),
-                None => failure,
-            };
+            let hint = hint_before(named.as_ref(), arguments, optional);
+            return Failure::usage(format!("unexpected argument '{named}' (see --help)"))
+                .with_hint_if(hint);
         }
         ErrorKind::UnknownArgument => elsewhere(option).unwrap_or_else(|| unknown(option, command)),
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
@@ -139,16 +137,17 @@ fn unknown(option: &str, command: &Command) -> String {
     unknown_option(option, own)
 }
 
-/// Returns the option whose value was omitted directly before `word`; `optional` are the long forms of
-/// options with an optional value.
-pub fn option_before<'a>(
+/// Returns the hint that `word` is meant as the value of the option directly before it; `optional` are
+/// the long forms of options whose value may be omitted.
+pub fn hint_before<'a>(
     word: &OsStr,
     arguments: &[OsString],
     mut optional: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+) -> Option<String> {
     let place = arguments.iter().position(|argument| argument == word)?;
     let before = arguments[..place].last()?.to_str()?.strip_prefix("--")?;
-    optional.find(|long| !before.is_empty() && long.starts_with(before))
+    let long = optional.find(|long| !before.is_empty() && long.starts_with(before))?;
+    Some(meant(long, word))
 }
 
 /// Returns the hint that `word` is meant as the value of the option `long`.

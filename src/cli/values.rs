@@ -9,6 +9,7 @@ use cxi::HugePage;
 
 use crate::atomic::Atomic;
 use crate::error::cause;
+use crate::measure::Percentile;
 use crate::number::{bytes, within};
 use crate::plan::outputs::Place;
 use crate::plan::typed::Typed;
@@ -30,6 +31,14 @@ pub fn place(value: &OsStr) -> Result<Place, String> {
         return Ok(Place::Stdout);
     }
     file(value).map(Place::File)
+}
+
+/// Returns the path of a file that is not standard output.
+pub(super) fn named_file(value: &OsStr) -> Result<PathBuf, String> {
+    if value == LEFT_OUT {
+        return Err("expected the name of a file: this format cannot go to standard output".into());
+    }
+    file(value)
 }
 
 /// Returns the path of a file.
@@ -60,6 +69,18 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
                 .into(),
         ),
     }
+}
+
+/// Returns the percentiles of a list in ascending order, each once.
+pub(super) fn percentiles(text: &str) -> Result<Vec<Percentile>, String> {
+    let number = |text: &str| text.parse::<Percentile>().ok();
+    let listed: Option<Vec<Percentile>> = text.split(',').map(number).collect();
+    let mut percentiles = listed.ok_or(
+        "expected percentiles above 0 and up to 100 with commas between them, such as 50,95,99.9",
+    )?;
+    percentiles.sort_unstable();
+    percentiles.dedup();
+    Ok(percentiles)
 }
 
 /// Sets an option of atomic operations.
@@ -167,6 +188,20 @@ mod tests {
             "6:6",
         ] {
             assert_eq!(sizes(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn reads_percentiles_in_order_and_once() {
+        let names = |text| {
+            percentiles(text).map(|all| all.iter().map(Percentile::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            names("99.9,50,95,50"),
+            Ok(["p50", "p95", "p99.9"].map(String::from).to_vec())
+        );
+        for text in ["", ",", "50,", "0", "101", "50;90", "p50", "50, 90"] {
+            assert!(percentiles(text).is_err(), "{text}");
         }
     }
 

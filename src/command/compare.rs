@@ -1,24 +1,33 @@
-//! `compare`: shows two results side by side and decides whether the second is worse
+//! `compare`: shows the results of two sides and decides whether the second is worse
 //! (docs/output-formats.md).
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, value_parser};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::error::invalid;
-use crate::error::{Failure, cause};
+use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
+use crate::cli::values::{LEFT_OUT, place};
+use crate::error::{Failure, invalid};
 use crate::interrupt;
 use crate::measure::Percentile;
 use crate::number::percent;
 use crate::plan::expect::Metric;
+use crate::plan::outputs::Place;
 use crate::report::columns::{COLUMNS, Column};
-use crate::report::comparison::{self, Comparison};
-use crate::report::outcome::{Outcome, SCHEMA_VERSION};
+use crate::report::comparison::Comparison;
+use crate::report::runs::{ReadRun, Source};
+use crate::report::{Destination, comparison_text, json};
+use crate::tool::Tool;
 use crate::tools::TOOLS;
+
+/// Name of the command, for warnings.
+const NAME: &str = "cxidiag compare";
+
+/// What separates the runs of both sides.
+const SEPARATOR: &str = "--";
 
 /// Columns of an explanation in the help text.
 const EXPLANATION_WIDTH: usize = 53;
@@ -30,10 +39,15 @@ const MAX_REGRESS: f64 = 5.0;
 pub fn usage() -> Usage {
     Usage {
         program: "cxidiag compare".into(),
-        about: "Compare the results of two runs",
-        synopsis: vec![("cxidiag compare BASE NEW [OPTIONS]".into(), "")],
+        about: "Compare the results of runs",
+        synopsis: vec![
+            ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
+            ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
+        ],
         arguments: Completion::Files,
-        about_arguments: "BASE and NEW are files that a tool wrote with --json=FILE.",
+        about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, one\n\
+                 run or many; - is standard input. Five runs or more on each side are ranked\n\
+                 (test of Mann-Whitney, 1%). Fewer runs show less: see the manual page.",
         options: vec![
             Entry {
                 short: None,
@@ -46,19 +60,30 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "figure",
                 value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: wrapped(&format!(
-                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
-                    figures().join(", ")
-                )),
+                help: wrapped(
+                    &format!(
+                        "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
+                        figures().join(", ")
+                    ),
+                    EXPLANATION_WIDTH,
+                ),
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
+            },
+            Entry {
+                short: None,
+                long: "json",
+                value: Some(Value::optional("FILE", Completion::Files)),
+                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
+                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
+                         the document goes to standard output, in place of the text.",
             },
             Entry::help(),
             Entry::version(),
         ],
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
-             PERCENT, or NEW did not measure it completely.",
+             PERCENT and by more than the noise, or NEW did not measure it completely.",
         ],
         ..Usage::default()
     }
@@ -75,46 +100,54 @@ fn figures() -> Vec<String> {
         .collect()
 }
 
-/// Returns the text in lines that fit the column of explanations.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= EXPLANATION_WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
-}
-
 /// Runs the command with the arguments after its name.
 ///
 /// # Errors
 ///
-/// Invalid arguments, a file that cannot be read, results of different tools, or a regression.
+/// Invalid arguments, a file that cannot be read or written, results of different tools, or a
+/// regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(&arguments)? else {
+    let Some(asked) = parse(arguments)? else {
         return Ok(());
     };
+    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
-    if base.tool != new.tool {
+    let tool = common_tool(base.iter().chain(&new))?;
+    let metric = deciding(asked.figure, tool)?;
+    let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
+    if asked.json != Some(Place::Stdout) {
+        let mut text = Vec::new();
+        comparison_text::write(&mut text, &comparison)
+            .and_then(|()| io::stdout().write_all(&text))
+            .map_err(interrupt::output_failed)?;
+    }
+    if let Some(destination) = destination {
+        destination.write(&json::document(&comparison)?)?;
+    }
+    comparison.result()
+}
+
+/// Returns the tool that measured all runs.
+fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'static Tool, Failure> {
+    let first = runs
+        .next()
+        .ok_or_else(|| Failure::environment("nothing to compare: no runs"))?;
+    let name = &first.outcome.tool;
+    if let Some(other) = runs.find(|run| run.outcome.tool != *name) {
         return Err(Failure::usage(format!(
-            "cannot compare results of different tools: {} is from {}, {} from {}",
-            asked.base.display(),
-            base.tool,
-            asked.new.display(),
-            new.tool
+            "cannot compare results of different tools: {} is from {name}, {} from {}",
+            first.file, other.file, other.outcome.tool
         )));
     }
-    let tool = TOOLS
+    TOOLS
         .iter()
-        .find(|tool| tool.name == base.tool)
-        .ok_or_else(|| Failure::usage(format!("unknown tool {}", base.tool)))?;
-    let deciding = asked.figure.unwrap_or(match tool.defaults.lists {
+        .find(|tool| tool.name == name)
+        .ok_or_else(|| Failure::usage(format!("unknown tool {name}")))
+}
+
+/// Returns the metric that decides: the one that was typed, or that of the tool.
+fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
+    let deciding = typed.unwrap_or(match tool.defaults.lists {
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
     });
@@ -139,98 +172,132 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
-    let comparison = Comparison::new(&base, &new, deciding, asked.max_regress);
-    let names = [&asked.base, &asked.new].map(|path| path.display().to_string());
-    let mut text = Vec::new();
-    comparison::write(&mut text, tool, names, [&base, &new], &comparison)
-        .and_then(|()| io::stdout().write_all(&text))
-        .map_err(interrupt::output_failed)?;
-    comparison.result()
+    Ok(deciding)
+}
+
+/// Reads the runs of one side. Prints a warning for each line that is left out.
+fn read(sources: &[Source]) -> Result<Vec<ReadRun>, Failure> {
+    let mut all = Vec::new();
+    for source in sources {
+        let (runs, warnings) = source.read()?;
+        for warning in warnings {
+            let _ = writeln!(io::stderr(), "{NAME}: warning: {warning}");
+        }
+        all.extend(runs);
+    }
+    Ok(all)
 }
 
 /// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
-    base: PathBuf,
-    new: PathBuf,
+    base: Vec<Source>,
+    new: Vec<Source>,
     max_regress: f64,
     figure: Option<Metric>,
+    json: Option<Place>,
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let after = match arguments.iter().position(|word| word == SEPARATOR) {
+        Some(at) => arguments.split_off(at),
+        None => Vec::new(),
+    };
+    let is_separated = !after.is_empty();
+    let after: Vec<OsString> = after.into_iter().skip(1).collect();
+    let Some(before) = matches(&arguments)? else {
+        return Ok(None);
+    };
+    let Some(after) = matches(&after)? else {
+        return Ok(None);
+    };
+    let (base, new) = if is_separated {
+        (sources(&before), sources(&after))
+    } else {
+        match <[Source; 2]>::try_from(sources(&before)) {
+            Ok([base, new]) => (vec![base], vec![new]),
+            Err(files) => {
+                return Err(misplaced(&format!(
+                    "{} given: two are one run of the base and one new run; with more, -- stands \
+                     between both sides",
+                    counted(files.len())
+                )));
+            }
+        }
+    };
+    if base.is_empty() || new.is_empty() {
+        return Err(misplaced("there are no files on one side of --"));
+    }
+    let from_stdin = base.iter().chain(&new).filter(|of| **of == Source::Stdin);
+    if from_stdin.count() > 1 {
+        return Err(misplaced("standard input (-) can be read only once"));
+    }
+    // The last one counts.
+    let typed = |name| after.get_one::<String>(name).or(before.get_one(name));
+    let max_regress = match typed("max-regress") {
+        None => MAX_REGRESS,
+        Some(typed) => percent(typed).ok_or_else(|| {
+            let allowed = "expected a percentage such as 5%";
+            Failure::usage(invalid("max-regress", typed, allowed))
+        })?,
+    };
+    let figure = typed("figure")
+        .map(|typed| {
+            let metric = typed.parse();
+            metric.map_err(|why: String| Failure::usage(invalid("figure", typed, why)))
+        })
+        .transpose()?;
+    let json = after.get_one::<OsString>("json").or(before.get_one("json"));
+    let json = json
+        .map(|value| {
+            place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
+        })
+        .transpose()?;
+    Ok(Some(Asked {
+        base,
+        new,
+        max_regress,
+        figure,
+        json,
+    }))
+}
+
+/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the version.
+fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let value = |name| {
         Arg::new(name)
             .long(name)
             .action(ArgAction::Set)
             .allow_hyphen_values(true)
     };
-    let file = |name| Arg::new(name).value_parser(value_parser!(PathBuf));
-    let declared = [
-        value("max-regress"),
-        value("figure"),
-        file("BASE"),
-        file("NEW"),
-    ];
-    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
-        return Ok(None);
-    };
-    let text = |name| matches.get_one::<String>(name);
-    let max_regress = match text("max-regress") {
-        None => MAX_REGRESS,
-        Some(typed) => percent(typed).ok_or_else(|| {
-            Failure::usage(invalid(
-                "max-regress",
-                typed,
-                "expected a percentage such as 5%",
-            ))
-        })?,
-    };
-    let figure = match text("figure") {
-        None => None,
-        Some(typed) => Some(
-            typed
-                .parse()
-                .map_err(|why: String| Failure::usage(invalid("figure", typed, why)))?,
-        ),
-    };
-    let path = |name: &str| {
-        matches.get_one::<PathBuf>(name).cloned().ok_or_else(|| {
-            Failure::usage(format!(
-                "missing argument {name}: expected two files (see cxidiag compare --help)"
-            ))
-        })
-    };
-    Ok(Some(Asked {
-        base: path("BASE")?,
-        new: path("NEW")?,
-        max_regress,
-        figure,
-    }))
+    let json = Arg::new("json")
+        .long("json")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value(LEFT_OUT)
+        .value_parser(ValueParser::os_string());
+    let files = Arg::new("FILE")
+        .action(ArgAction::Append)
+        .value_parser(value_parser!(PathBuf));
+    let declared = [value("max-regress"), value("figure"), json, files];
+    super::matches(&usage(), declared, arguments)
 }
 
-/// Reads the document at `path`.
-fn read(path: &Path) -> Result<Outcome, Failure> {
-    let refused =
-        |why: &str| Failure::environment(format!("cannot read {}: {why}", path.display()));
-    let not_a_result =
-        |why: &str| refused(why).with_hint("expected a file that a tool wrote with --json=FILE");
-    let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|error| not_a_result(&format!("not valid JSON: {error}")))?;
-    match value
-        .get("schema_version")
-        .and_then(serde_json::Value::as_u64)
-    {
-        Some(version) if version == u64::from(SCHEMA_VERSION) => {}
-        Some(version) => {
-            return Err(refused(&format!(
-                "schema version {version} is not supported (expected {SCHEMA_VERSION})"
-            ))
-            .with_hint("measure again, or use the cxidiag that wrote it"));
-        }
-        None => return Err(not_a_result("not a result of cxidiag")),
+fn sources(matches: &ArgMatches) -> Vec<Source> {
+    let files = matches.get_many::<PathBuf>("FILE").into_iter().flatten();
+    files.map(|path| Source::of(path)).collect()
+}
+
+/// Returns a failure because of the files in the arguments.
+fn misplaced(what: &str) -> Failure {
+    Failure::usage(format!("{what} (see {NAME} --help)"))
+}
+
+fn counted(files: usize) -> String {
+    match files {
+        0 => "no files are".into(),
+        1 => "one file is".into(),
+        files => format!("{files} files are"),
     }
-    serde_json::from_value(value)
-        .map_err(|error| not_a_result(&format!("not a result of cxidiag: {error}")))
 }

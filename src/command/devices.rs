@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, value_parser};
 
 use crate::backend;
-use crate::cli::parser::{meant, option_before, with_optional_value};
+use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::cli::values::place;
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
@@ -124,11 +124,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         .flatten()
         .map(|name| {
             name.parse().map_err(|why: &str| {
-                let failure = Failure::usage(format!("invalid device '{name}': {why}"));
-                match option_before(name.as_ref(), arguments, ["json"].into_iter()) {
-                    Some(long) => failure.with_hint(meant(long, name.as_ref())),
-                    None => failure,
-                }
+                let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
+                Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
             })
         })
         .collect::<Result<_, _>>()?;

@@ -58,7 +58,7 @@ pub static COMMANDS: &[Command] = &[
     },
     Command {
         name: "compare",
-        about: "Compare the results of two runs",
+        about: "Compare the results of runs",
         usage: compare::usage,
         run: compare::run,
     },

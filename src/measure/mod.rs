@@ -2,11 +2,13 @@
 //! and, if requested, all samples; bandwidth and packet rate.
 
 mod clock;
+mod cpu_share;
 mod crowding;
 mod gauge;
 mod live_histogram;
 mod own_error;
 mod percentile;
+pub mod rank_test;
 mod rates;
 mod recorder;
 mod run_clock;
@@ -16,6 +18,7 @@ mod stats;
 pub mod wait_policy;
 
 pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
+pub use cpu_share::CpuShare;
 pub use gauge::Gauge;
 pub use live_histogram::LatencyCounts;
 pub use own_error::{Distribution, OwnError};

@@ -5,8 +5,11 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bandwidth_unit::BandwidthUnit;
+use crate::error::invalid;
+use crate::measure::Percentile;
 use crate::plan::expect::{Expectation, Metric};
-use crate::run_options::RunOptions;
+use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
 
 /// The destination of a document.
@@ -37,16 +40,22 @@ impl Place {
 pub struct Outputs {
     /// A line about what the tool itself adds to a latency, after the table.
     pub show_error: bool,
-    /// A block of percentiles after the table.
-    pub percentiles: bool,
+    /// The percentiles of the block after the table, in ascending order; empty for no block.
+    pub percentiles: Vec<Percentile>,
+    /// The unit of bandwidths in the text.
+    pub unit: BandwidthUnit,
     /// A row for each interval of this length while a size is measured.
     pub interval: Option<Duration>,
     /// A JSON document.
     pub json: Option<Place>,
+    /// A file to which a line of JSON is appended.
+    pub jsonl: Option<PathBuf>,
     /// A table of comma-separated values.
     pub csv: Option<Place>,
     /// A log of histograms.
     pub hdr_log: Option<PathBuf>,
+    /// A table of all samples.
+    pub samples: Option<PathBuf>,
     /// Keys and values that the documents repeat.
     pub labels: BTreeMap<String, String>,
     /// Bounds on the metrics of each size.
@@ -60,7 +69,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// Metrics of other tools, sizes of other runs, and two documents for standard output.
+    /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two documents
+    /// for standard output.
     pub fn checked(self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
         if let Some(other) = self
             .expectations
@@ -85,6 +95,15 @@ impl Outputs {
                 ));
             }
         }
+        if self.samples.is_some() && run.duration_s.is_some() {
+            return Err(
+                "--samples needs a number of iterations: leave out --duration and --until".into(),
+            );
+        }
+        if self.samples.is_some() && run.iters > MAX_REPORT_ALL {
+            let allowed = format!("at most {MAX_REPORT_ALL} with --samples");
+            return Err(invalid("iters", run.iters, allowed).into());
+        }
         if self.json == Some(Place::Stdout) && self.csv == Some(Place::Stdout) {
             return Err(
                 "--json and --csv cannot both go to standard output: name a file for one of them, --json=FILE"
@@ -94,12 +113,14 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Returns the outputs of a server: its documents.
+    /// Returns the outputs of a server: its documents, and the unit of its text.
     pub fn of_server(self) -> Self {
         Self {
             json: self.json,
+            jsonl: self.jsonl,
             csv: self.csv,
             labels: self.labels,
+            unit: self.unit,
             ..Self::default()
         }
     }

@@ -18,6 +18,8 @@ use crate::token::Token;
 pub struct Typed {
     /// ADDR: the server to connect to.
     pub address: Option<String>,
+    /// What ADDR may have been meant as, if it follows an option whose value was omitted.
+    pub address_hint: Option<String>,
     /// `--loopback`.
     pub loopback: bool,
     /// `--device`.
@@ -65,6 +67,7 @@ impl Typed {
     pub fn nothing(defaults: RunOptions) -> Self {
         Self {
             address: None,
+            address_hint: None,
             loopback: false,
             device: None,
             svc_id: None,

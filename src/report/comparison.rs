@@ -1,44 +1,114 @@
-//! Two outcomes side by side, with a verdict for each size.
+//! The runs of two sides compared, with a verdict for each size (docs/output-formats.md). The doc
+//! comments of the types are the descriptions in their schema, docs/comparison.schema.json.
 
-use std::io::{self, Write};
-
-use serde_json::{Map, Value};
+use serde::Serialize;
 
 use super::columns::{COLUMNS, Column};
-use super::outcome::{Extent, Outcome, SizeResult, Status};
-use super::summary::line;
-use super::table::{self, Align};
+use super::differences;
+use super::noise::{self, Noise};
+use super::outcome::{Extent, SizeResult, Status};
+use super::runs::ReadRun;
 use crate::error::Failure;
+use crate::measure::rank_test::{probability_of_shift, smallest_probability};
 use crate::plan::expect::{Metric, Unit};
 use crate::tool::Tool;
 
-/// Options that do not influence the results.
-const INDIFFERENT: [&str; 6] = [
-    "address",
-    "port",
-    "libcxi",
-    "report_all",
-    "expect",
-    "loopback",
-];
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// Level of the test of several runs.
+pub const LEVEL: f64 = 0.01;
+
+/// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Version of cxidiag.
+    cxidiag_version: &'static str,
+    /// Name of the tool that measured.
+    pub tool: String,
+    /// The metric that decides, such as p50 or bw.
+    pub metric: String,
+    /// --max-regress: largest change for the worse that is allowed, in percent of the base.
+    pub max_regress_percent: f64,
+    /// Level of the test of several runs, for each size, in percent.
+    pub level_percent: f64,
+    /// The runs of the base.
+    pub base: Vec<Run>,
+    /// The new runs.
+    pub new: Vec<Run>,
+    /// What makes runs differ beside their results, in lines.
+    pub differences: Vec<String>,
+    /// One entry for each size of any run, in ascending order.
+    pub sizes: Vec<SizeComparison>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Run {
+    /// The file that it was read from; - for standard input.
+    pub file: String,
+    /// Host name of the side that measured.
+    pub host: String,
+    /// Name of the NIC that measured; null without.
+    pub device: Option<String>,
+    /// Whether it is a software NIC; null if unknown.
+    pub is_software: Option<bool>,
+    /// Start of the run, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// How the run ended.
+    pub status: Status,
+}
+
+/// One size.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SizeComparison {
+    /// Size of an operation, in bytes.
+    pub size_bytes: u64,
+    /// How the metric that decides has changed.
+    pub verdict: Verdict,
+    /// How the change was tested; null if there is none.
+    pub test: Option<Test>,
+    /// Probability of a change of this direction and extent between runs that do not differ; null
+    /// unless the runs were ranked.
+    pub p_value: Option<f64>,
+    /// The metrics that are shown, with the one that decides.
+    pub metrics: Vec<MetricComparison>,
+}
 
 /// How a size has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Better, or worse by no more than allowed.
-    Fine,
-    /// Worse by more than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No change beyond the limit.
+    Ok,
+    /// Better by more than the limit and than the noise.
+    Improved,
+    /// Worse by more than the limit, but not by more than the noise.
+    WithinNoise,
+    /// Worse by more than the limit, but the noise is unknown.
+    Unclear,
+    /// Worse by more than the limit and than the noise.
     Regressed,
-    /// Measured completely in the base, but not in the new run.
+    /// Measured completely in the base, but in no new run.
     NotMeasured,
     /// Not measured completely in the base.
     NoBase,
 }
 
-impl Change {
-    fn text(self) -> &'static str {
+impl Verdict {
+    /// Returns the verdict in words.
+    pub fn text(self) -> &'static str {
         match self {
-            Self::Fine => "ok",
+            Self::Ok => "ok",
+            Self::Improved => "improved",
+            Self::WithinNoise => "within noise",
+            Self::Unclear => "unclear",
             Self::Regressed => "regressed",
             Self::NotMeasured => "not measured",
             Self::NoBase => "no base",
@@ -46,43 +116,166 @@ impl Change {
     }
 }
 
-/// Two outcomes compared, size by size.
-#[derive(Debug)]
-pub struct Comparison {
-    /// The metric that decides.
-    pub metric: Metric,
-    /// Largest change for the worse that is allowed, in percent of the base.
-    pub max_regress: f64,
-    /// Each size of either run in bytes, in ascending order, and its change.
-    pub sizes: Vec<(u64, Change)>,
+/// How a change is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// The runs of both sides are ranked: Mann-Whitney U, one-sided.
+    MannWhitneyU,
+    /// Too few runs to be ranked: the metric of each side must lie outside the range of the other.
+    Ranges,
+}
+
+/// One metric of both sides.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MetricComparison {
+    /// Its name.
+    pub metric: String,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// The base; null if it was not measured completely.
+    pub base: Option<Figure>,
+    /// The new runs; null if it was not measured completely.
+    pub new: Option<Figure>,
+    /// Change in percent of the base; null if a side is null, or the base is 0.
+    pub change_percent: Option<f64>,
+    #[serde(skip)]
+    shown: Metric,
+}
+
+impl MetricComparison {
+    /// Returns which metric it is.
+    pub fn shown(&self) -> Metric {
+        self.shown
+    }
+}
+
+/// A metric of the runs of one side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// Its median over the runs.
+    pub value: f64,
+    /// Number of runs that measured the size completely.
+    pub runs: usize,
+    /// Lower end of the noise: the lowest run if the runs are ranked, else the range of the samples; null
+    /// if unknown.
+    pub noise_low: Option<f64>,
+    /// Upper end of the noise.
+    pub noise_high: Option<f64>,
+    /// Whether the noise is assumed, because a run has no samples of the metric.
+    pub noise_is_assumed: bool,
+}
+
+impl Figure {
+    /// Returns the larger distance of the noise from the value, in percent of the value.
+    pub fn noise_percent(&self) -> Option<f64> {
+        let (low, high) = (self.noise_low?, self.noise_high?);
+        let farthest = (self.value - low).max(high - self.value);
+        (self.value > 0.0).then(|| farthest / self.value * 100.0)
+    }
+}
+
+/// The results of a size in the runs of one side that measured it completely.
+struct Measured<'a>(Vec<&'a SizeResult>);
+
+impl<'a> Measured<'a> {
+    fn new(runs: &'a [ReadRun], size: u64) -> Self {
+        let result = |run: &'a ReadRun| {
+            let of_size = |result: &&SizeResult| result.size_bytes == size;
+            let result = run.outcome.results.iter().find(of_size);
+            result.filter(|result| result.extent == Extent::Complete)
+        };
+        Self(runs.iter().filter_map(result).collect())
+    }
+
+    /// Returns the metric in each run that has it.
+    fn values(&self, metric: Metric) -> Vec<f64> {
+        let results = self.0.iter();
+        results.filter_map(|result| result.figure(metric)).collect()
+    }
+
+    /// Returns the range of the runs' own samples.
+    fn own_noise(&self, metric: Metric) -> Option<Noise> {
+        let mut ranges = self.0.iter().map(|result| noise::of(result, metric));
+        let first = ranges.next()??;
+        ranges.try_fold(first, |all, range| Some(all.and(range?)))
+    }
+
+    fn figure(&self, metric: Metric, test: Test) -> Option<Figure> {
+        let mut values = self.values(metric);
+        values.sort_unstable_by(f64::total_cmp);
+        let (least, greatest) = (*values.first()?, *values.last()?);
+        let noise = match test {
+            Test::Ranges => self.own_noise(metric),
+            Test::MannWhitneyU => Some(Noise {
+                low: least,
+                high: greatest,
+                is_assumed: false,
+            }),
+        };
+        Some(Figure {
+            value: median(&values),
+            runs: values.len(),
+            noise_low: noise.map(|noise| noise.low),
+            noise_high: noise.map(|noise| noise.high),
+            noise_is_assumed: noise.is_some_and(|noise| noise.is_assumed),
+        })
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.0.iter().any(|result| noise::is_disturbed(result))
+    }
+}
+
+/// Returns the median of sorted values.
+fn median(sorted: &[f64]) -> f64 {
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    low + (high - low) / 2.0
 }
 
 impl Comparison {
-    /// Compares `new` with `base`.
-    pub fn new(base: &Outcome, new: &Outcome, metric: Metric, max_regress: f64) -> Self {
-        let mut sizes: Vec<u64> = [base, new]
+    /// Compares the runs of `new` with those of `base`, at least one each, with their files.
+    pub fn new(
+        tool: &Tool,
+        base: &[ReadRun],
+        new: &[ReadRun],
+        metric: Metric,
+        max_regress: f64,
+    ) -> Self {
+        let mut sizes: Vec<u64> = base
             .iter()
-            .flat_map(|outcome| outcome.results.iter().map(|result| result.size_bytes))
+            .chain(new)
+            .flat_map(|run| run.outcome.results.iter().map(|result| result.size_bytes))
             .collect();
         sizes.sort_unstable();
         sizes.dedup();
+        let shown = shown_metrics(tool, metric);
         let compare = |size| {
-            let of = |outcome| complete(outcome, size).and_then(|result| result.figure(metric));
-            let change = match (of(base), of(new)) {
-                (None, _) => Change::NoBase,
-                (Some(_), None) => Change::NotMeasured,
-                (Some(base), Some(new)) if worse_by(metric, base, new) > max_regress => {
-                    Change::Regressed
-                }
-                _ => Change::Fine,
-            };
-            (size, change)
+            let sides = [Measured::new(base, size), Measured::new(new, size)];
+            SizeComparison::new(size, &sides, metric, &shown, max_regress)
         };
         Self {
-            metric,
-            max_regress,
+            schema_version: SCHEMA_VERSION,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            tool: tool.name.into(),
+            metric: metric.to_string(),
+            max_regress_percent: max_regress,
+            level_percent: LEVEL * 100.0,
+            base: base.iter().map(Run::of).collect(),
+            new: new.iter().map(Run::of).collect(),
+            differences: differences::all(base, new),
             sizes: sizes.into_iter().map(compare).collect(),
         }
+    }
+
+    /// Returns the sizes with this verdict, for messages: `8, 16 bytes`. `None` without any.
+    pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
+        let of = self.sizes.iter().filter(|size| size.verdict == verdict);
+        let sizes: Vec<String> = of.map(|size| size.size_bytes.to_string()).collect();
+        (!sizes.is_empty()).then(|| format!("{} bytes", sizes.join(", ")))
     }
 
     /// Returns whether no size has regressed.
@@ -91,23 +284,24 @@ impl Comparison {
     ///
     /// A size is worse than allowed or not measured completely, or no size could be compared.
     pub fn result(&self) -> Result<(), Failure> {
-        let such = |change| self.sizes.iter().filter(move |(_, of)| *of == change);
-        if such(Change::NoBase).count() == self.sizes.len() {
+        if self
+            .sizes
+            .iter()
+            .all(|size| size.verdict == Verdict::NoBase)
+        {
             return Err(Failure::environment(format!(
                 "nothing to compare: no size in the base is complete and has {}",
                 self.metric
             )));
         }
-        let worse = format!("worse than the base by more than {}%", self.max_regress);
+        let limit = self.max_regress_percent;
+        let worse = format!("worse than the base by more than {limit}%");
         let bad: Vec<String> = [
-            (Change::Regressed, worse.as_str()),
-            (Change::NotMeasured, "not measured completely"),
+            (Verdict::Regressed, worse.as_str()),
+            (Verdict::NotMeasured, "not measured completely"),
         ]
         .into_iter()
-        .filter_map(|(change, what)| {
-            let sizes: Vec<String> = such(change).map(|(size, _)| size.to_string()).collect();
-            (!sizes.is_empty()).then(|| format!("{what}: {} bytes", sizes.join(", ")))
-        })
+        .filter_map(|(verdict, what)| Some(format!("{what}: {}", self.sizes_that_are(verdict)?)))
         .collect();
         if bad.is_empty() {
             Ok(())
@@ -117,12 +311,109 @@ impl Comparison {
     }
 }
 
-/// Returns the result of a size that was measured completely.
-fn complete(outcome: &Outcome, size: u64) -> Option<&SizeResult> {
-    outcome
-        .results
-        .iter()
-        .find(|result| result.size_bytes == size && result.extent == Extent::Complete)
+impl Run {
+    fn of(ReadRun { file, outcome: run }: &ReadRun) -> Self {
+        let device = run.device.as_ref();
+        Self {
+            file: file.clone(),
+            host: run.host.name.clone(),
+            device: device.map(|device| device.name.clone()),
+            is_software: device.and_then(|device| device.is_software),
+            started_unix_ms: run.started_unix_ms,
+            status: run.status,
+        }
+    }
+}
+
+impl SizeComparison {
+    fn new(
+        size: u64,
+        sides: &[Measured; 2],
+        metric: Metric,
+        shown: &[Metric],
+        max_regress: f64,
+    ) -> Self {
+        let [base, new] = [0, 1].map(|at| sides[at].values(metric));
+        let can_rank = smallest_probability(base.len(), new.len()) <= LEVEL;
+        let test = if can_rank {
+            Test::MannWhitneyU
+        } else {
+            Test::Ranges
+        };
+        let figures = [0, 1].map(|at| sides[at].figure(metric, test));
+        let (verdict, tested, p_value) = match &figures {
+            [None, _] => (Verdict::NoBase, None, None),
+            [Some(_), None] => (Verdict::NotMeasured, None, None),
+            [Some(of_base), Some(of_new)] => {
+                let worse = worse_by(metric, of_base.value, of_new.value);
+                let p_value = can_rank.then(|| probability(metric, &base, &new, worse > 0.0));
+                let is_change = match p_value {
+                    Some(p_value) => Some(p_value <= LEVEL),
+                    None => are_apart(sides, metric, of_base.value, of_new.value),
+                };
+                (verdict(worse, max_regress, is_change), Some(test), p_value)
+            }
+        };
+        let compare = |&shown: &Metric| {
+            let [base, new] = [0, 1].map(|at| sides[at].figure(shown, test));
+            let values = base.as_ref().zip(new.as_ref());
+            let values = values.map(|(base, new)| (base.value, new.value));
+            MetricComparison {
+                metric: shown.to_string(),
+                unit: shown.unit().name(),
+                change_percent: values
+                    .filter(|(base, new)| *base > 0.0 || base == new)
+                    .map(|(base, new)| change(base, new)),
+                base,
+                new,
+                shown,
+            }
+        };
+        Self {
+            size_bytes: size,
+            verdict,
+            test: tested,
+            p_value,
+            metrics: shown.iter().map(compare).collect(),
+        }
+    }
+}
+
+/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger than the
+/// noise, if that is known.
+fn verdict(worse: f64, max_regress: f64, is_change: Option<bool>) -> Verdict {
+    match is_change {
+        Some(true) if worse > max_regress => Verdict::Regressed,
+        Some(false) if worse > max_regress => Verdict::WithinNoise,
+        None if worse > max_regress => Verdict::Unclear,
+        Some(true) if -worse > max_regress => Verdict::Improved,
+        _ => Verdict::Ok,
+    }
+}
+
+/// Returns the p-value of `new` being worse than `base`, or else better.
+fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64 {
+    let grows = metric.unit() == Unit::Nanoseconds;
+    if is_worse == grows {
+        probability_of_shift(base, new)
+    } else {
+        probability_of_shift(new, base)
+    }
+}
+
+/// Returns whether the value of each side lies outside the range of the other. `None` if a range is
+/// unknown.
+fn are_apart(
+    [base, new]: &[Measured; 2],
+    metric: Metric,
+    of_base: f64,
+    of_new: f64,
+) -> Option<bool> {
+    if base.is_disturbed() || new.is_disturbed() {
+        return None;
+    }
+    let (range_of_base, range_of_new) = (base.own_noise(metric)?, new.own_noise(metric)?);
+    Some(!range_of_base.contains(of_new) && !range_of_new.contains(of_base))
 }
 
 /// Returns the change in percent of the base: infinite if the base is 0.
@@ -142,174 +433,12 @@ fn worse_by(metric: Metric, base: f64, new: f64) -> f64 {
     }
 }
 
-/// Writes both results side by side: the metrics that `compare` always shows, and the one that
-/// decides.
-///
-/// # Errors
-///
-/// `out` cannot be written.
-pub fn write(
-    out: &mut impl Write,
-    tool: &Tool,
-    names: [String; 2],
-    [base, new]: [&Outcome; 2],
-    comparison: &Comparison,
-) -> io::Result<()> {
-    for ((label, name), outcome) in ["Base", "New"].into_iter().zip(names).zip([base, new]) {
-        line(out, label, format_args!("{name} ({})", described(outcome)))?;
-    }
-    line(out, "Tool", tool.name)?;
-    let (metric, limit) = (comparison.metric, comparison.max_regress);
-    line(
-        out,
-        "Metric",
-        format_args!("{metric}, at most {limit}% worse"),
-    )?;
-    for difference in differences(base, new) {
-        line(out, "Difference", difference)?;
-    }
-    let (unit, _) = metric.unit().readable();
-    let titles = vec![
-        tool.size_column.to_owned(),
-        "Metric".into(),
-        format!("Base[{unit}]"),
-        format!("New[{unit}]"),
-        "Change".into(),
-        "Verdict".into(),
-    ];
-    let metrics = metrics(tool, metric);
-    let rows = comparison.sizes.iter().flat_map(|&(size, change)| {
-        let row = move |&shown: &Metric| row(size, shown, [base, new], comparison.metric, change);
-        metrics.iter().map(row)
-    });
-    let align = [
-        Align::Right,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
-    writeln!(out)?;
-    for line in table::lines(std::iter::once(titles).chain(rows), &align) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-/// Returns the row of one metric of one size.
-fn row(
-    size: u64,
-    shown: Metric,
-    outcomes: [&Outcome; 2],
-    deciding: Metric,
-    verdict: Change,
-) -> Vec<String> {
-    let (unit, scale) = shown.unit().readable();
-    let [base, new] = outcomes.map(|of| complete(of, size)?.figure(shown));
-    let text = |value: Option<f64>| match value {
-        Some(value) => format!("{:.3}", value / scale),
-        None => "-".into(),
-    };
-    let change = match (base, new) {
-        (Some(base), Some(new)) if base > 0.0 || new == base => {
-            format!("{:+.2}%", change(base, new))
-        }
-        _ => "-".into(),
-    };
-    vec![
-        size.to_string(),
-        if shown.unit() == deciding.unit() {
-            shown.to_string()
-        } else {
-            format!("{shown}[{unit}]")
-        },
-        text(base),
-        text(new),
-        change,
-        if shown == deciding {
-            verdict.text().into()
-        } else {
-            String::new()
-        },
-    ]
-}
-
-/// Returns the metrics of the table.
-fn metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
+/// Returns the metrics of the table: those that are always shown, and the one that decides.
+fn shown_metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
     COLUMNS
         .iter()
         .filter(|column| column.compared || column.shown_metric() == Some(deciding))
         .filter_map(Column::shown_metric)
         .filter(|metric| metric.belongs_to(tool))
         .collect()
-}
-
-/// Returns host and device of a run.
-fn described(outcome: &Outcome) -> String {
-    let device = outcome.device.as_ref();
-    let name = device.map_or("no device", |device| device.name.as_str());
-    let software = match device.and_then(|device| device.is_software) {
-        Some(true) => ", software NIC",
-        _ => "",
-    };
-    format!("{name} on {}{software}", outcome.host.name)
-}
-
-/// Returns what makes two runs differ beside their results, as lines: software NIC and hardware, an
-/// incomplete run, clocks, and options.
-fn differences(base: &Outcome, new: &Outcome) -> Vec<String> {
-    let software = |outcome: &Outcome| outcome.device.as_ref()?.is_software;
-    let kind = |outcome| match software(outcome) {
-        Some(true) => "software NIC",
-        Some(false) => "hardware",
-        None => "no NIC",
-    };
-    let mut lines = Vec::new();
-    if software(base) != software(new) {
-        lines.push(format!("base: {}, new: {}", kind(base), kind(new)));
-    }
-    for (which, outcome) in [("base", base), ("new", new)] {
-        if !matches!(outcome.status, Status::Complete | Status::Unmet) {
-            let status = serde_json::to_value(outcome.status).unwrap_or_default();
-            let status = status.as_str().unwrap_or_default();
-            lines.push(format!("{which} is incomplete: {status}"));
-        }
-    }
-    let (before, after) = (&base.clock.name, &new.clock.name);
-    if before != after {
-        lines.push(format!("clock: {before} in base, {after} in new"));
-    }
-    lines.extend(differing_options(base, new));
-    lines
-}
-
-fn differing_options(base: &Outcome, new: &Outcome) -> Vec<String> {
-    let options = |outcome: &Outcome| serde_json::to_value(&outcome.options).unwrap_or_default();
-    let (base, new) = (options(base), options(new));
-    let (Value::Object(base), Value::Object(new)) = (base, new) else {
-        return Vec::new();
-    };
-    let mut lines = Vec::new();
-    for (name, before) in &base {
-        let Some(after) = new.get(name).filter(|after| *after != before) else {
-            continue;
-        };
-        match (before, after) {
-            _ if INDIFFERENT.contains(&name.as_str()) => {}
-            (Value::Object(before), Value::Object(after)) => {
-                lines.extend(differing_fields(before, after));
-            }
-            _ => lines.push(format!("{name}: {before} in base, {after} in new")),
-        }
-    }
-    lines
-}
-
-fn differing_fields(base: &Map<String, Value>, new: &Map<String, Value>) -> Vec<String> {
-    let fields = base.iter().filter_map(|(name, before)| {
-        let after = new.get(name).filter(|after| *after != before)?;
-        Some(format!("{name}: {before} in base, {after} in new"))
-    });
-    fields.collect()
 }

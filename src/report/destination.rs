@@ -1,7 +1,7 @@
 //! Where a document goes. A file is replaced at the end, by the complete document.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -86,23 +86,53 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, mut document: &[u8]) -> Result<(), Failure> {
+        self.copy(&mut document)
+    }
+
+    /// Creates a file without a name for a document that is too large for memory.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be created.
+    pub fn scratch(&self) -> Result<File, Failure> {
+        let file = match self {
+            Self::File(path, _) => tempfile::tempfile_in(directory(path)),
+            Self::Stdout | Self::Device(..) => tempfile::tempfile(),
+        };
+        file.map_err(|error| self.failure(&bare(&error)))
+    }
+
+    /// Returns the failure of a document that cannot be written here.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        match self {
+            Self::Stdout => cannot_write(Path::new("standard output"), error),
+            Self::Device(_, path) | Self::File(path, _) => cannot_write(path, error),
+        }
+    }
+
+    /// Writes the complete document that `from` contains.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn copy(&self, from: &mut impl Read) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
-                out.write_all(document)
-                    .and_then(|()| out.flush())
+                io::copy(from, &mut out)
+                    .and_then(|_| out.flush())
                     .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
                 let mut out = Stream::to(file);
-                out.write_all(document)
-                    .and_then(|()| out.flush())
+                io::copy(from, &mut out)
+                    .and_then(|_| out.flush())
                     .map_err(|error| cannot_write(path, &error))
             }
             Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
-                    file.write_all(document)?;
+                    io::copy(from, file.as_file_mut())?;
                     file.persist(path)?;
                     Ok(())
                 })
@@ -157,7 +187,8 @@ fn bare(error: &io::Error) -> io::Error {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+/// Returns the failure to write a file.
+pub(super) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
         .with_hint(hint(path, error))
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cxi::DeviceInfo;
 use rustix::system::uname;
+use serde_json::Number;
 
 use super::outcome::{
     AtomicOptions, Device, Host, Job, ListOptions, Options, Outcome, Peer, SCHEMA_VERSION, Side,
@@ -15,7 +16,7 @@ use crate::atomic::AtomicOp;
 use crate::job;
 use crate::machine::placement::Cpus;
 use crate::machine::{Machine, host_name, loaded_library};
-use crate::measure::ClockFacts;
+use crate::measure::{ClockFacts, Percentile};
 use crate::plan::{Plan, Role};
 use crate::run_options::RunOptions;
 use crate::tool::{Opt, Tool};
@@ -91,6 +92,15 @@ pub fn unix_ms() -> u64 {
     now.unwrap_or_default().as_millis() as u64
 }
 
+/// Returns a time in seconds, as an integer if it is a whole number of them.
+fn seconds(time: Duration) -> Option<Number> {
+    if time.subsec_nanos() == 0 {
+        Some(time.as_secs().into())
+    } else {
+        Number::from_f64(time.as_secs_f64())
+    }
+}
+
 impl Device {
     fn unopened(plan: &Plan) -> Self {
         Self {
@@ -139,7 +149,7 @@ impl Options {
                 .as_ref()
                 .map(|library| library.path.to_string_lossy().into_owned()),
             iters: run.duration_s.is_none().then_some(run.iters),
-            duration_s: run.duration_s,
+            duration_s: run.duration().and_then(seconds),
             until_percent: plan.until.map(|until| until.percent),
             warmup: takes(Opt::Warmup).then_some(run.warmup),
             latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
@@ -183,6 +193,10 @@ impl Options {
                 reverse: run.extensions.reverse,
                 both_ends: run.extensions.both_ends,
             }),
+            percentiles: (plan.outputs.percentiles.iter())
+                .filter(|of| !Percentile::STANDARD.contains(of))
+                .map(|of| of.percent())
+                .collect(),
             interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
             expect: plan
                 .outputs

@@ -4,9 +4,13 @@
 //! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
 //! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
 //!   request.
-//! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
+//! * `json`, `csv`, `hdr_log`, `samples`: outcome -> documents; `documents`: those of a run;
+//!   `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
-//! * `comparison`: two outcomes side by side; `table`: tables without a documented form.
+//! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
+//! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
+//!   trusted; `differences`: what differs beside the results.
+//! * `table`: tables without a documented form.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `progress`: the progress of a size, on a terminal.
@@ -16,20 +20,27 @@
 pub mod calibration;
 pub mod columns;
 pub mod comparison;
+pub mod comparison_text;
 mod csv;
 pub mod destination;
 pub mod devices;
+mod differences;
+mod documents;
 mod extra;
 mod facts;
 mod hdr_log;
 pub mod intervals;
 pub mod json;
+mod json_lines;
+mod noise;
 pub mod outcome;
 mod percentiles;
 mod progress;
 mod reporter;
 mod run_columns;
+pub mod runs;
 mod sampler;
+mod samples;
 #[cfg(test)]
 mod schema;
 mod stream;

@@ -147,7 +147,7 @@ fn tables(columns: &[Column], size_width: usize) -> Vec<&[Column]> {
 mod tests {
     use super::*;
     use crate::measure::Recorder;
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
@@ -155,7 +155,15 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), None)
+        SizeResult::of_latencies(
+            size,
+            &recorder,
+            Extent::Complete,
+            Detail {
+                own_spread_ns: Some(5),
+                ..Detail::default()
+            },
+        )
     }
 
     fn written(results: &[SizeResult], percentiles: &[Percentile], own_spread: bool) -> String {

@@ -1,17 +1,17 @@
 //! Receives the results of a run: prints the text during the run, writes the documents at its end.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use super::columns::Layout;
 use super::destination::Destination;
+use super::documents::Documents;
 use super::facts::Connected;
-use super::hdr_log::HdrLog;
 use super::intervals::Intervals;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem, SizeResult,
-    Status, Verdict,
+    Addresses, Detail, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem,
+    SizeResult, Status, Verdict,
 };
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
@@ -22,7 +22,7 @@ use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::machine::{Machine, shown};
 use crate::measure::{
-    ClockFacts, Gauge, OwnError, Percentile, Rates, Recorder, SideResult, SideView, Until,
+    ClockFacts, CpuShare, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until,
 };
 use crate::plan::expect::Metric;
 use crate::plan::outputs::{Outputs, Place};
@@ -31,12 +31,19 @@ use crate::rate::{Kept, Rate};
 use crate::run_options::Side;
 use crate::tool::Tool;
 
+/// Largest number of samples of a size in JSON, which is made in memory.
+const MAX_JSON_SAMPLES: usize = 1_000_000;
+
 /// The text and the documents of one run.
 pub struct Reporter {
-    tool: &'static Tool,
+    layout: Layout,
     side: Side,
     /// Whether one run after another is reported.
     persists: bool,
+    /// Whether a run of a server that persists has ended.
+    has_ended_run: bool,
+    /// Whether each sample is printed.
+    report_all: bool,
     program: String,
     outputs: Outputs,
     /// The limit of the medians.
@@ -54,6 +61,8 @@ pub struct Reporter {
     started: Instant,
     /// When the current size was begun, from the start of the run.
     size_started: Duration,
+    /// The CPU time of this thread when the current size was begun.
+    size_cpu: Option<CpuShare>,
     /// Bytes of the current size that were checked.
     verified_bytes: Option<u64>,
     /// Number of sizes whose bytes were checked.
@@ -100,16 +109,6 @@ impl MeasuredBandwidth {
     }
 }
 
-/// Where the documents go. The histogram log grows during the run.
-#[derive(Default)]
-struct Documents {
-    json: Option<Destination>,
-    csv: Option<Destination>,
-    /// CSV has gone to a stream or a device, where further rows need no header.
-    has_header: bool,
-    hdr_log: Option<(Destination, HdrLog)>,
-}
-
 impl Reporter {
     /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
     pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
@@ -117,12 +116,17 @@ impl Reporter {
         // The rows of intervals show the progress as well.
         let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
-            tool: plan.tool,
+            layout: Layout {
+                tool: plan.tool,
+                unit: outputs.unit,
+            },
             side: match plan.role {
                 Role::Server => Side::Server,
                 _ => Side::Client,
             },
             persists: plan.listening.persist,
+            has_ended_run: false,
+            report_all: plan.run.report_all,
             program: plan.program.clone(),
             outputs,
             until: plan.until,
@@ -141,6 +145,7 @@ impl Reporter {
             outcome: Outcome::of(plan),
             started: Instant::now(),
             size_started: Duration::ZERO,
+            size_cpu: None,
             verified_bytes: None,
             verified_sizes: 0,
             rate: None,
@@ -155,47 +160,25 @@ impl Reporter {
     ///
     /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
-        // Standard output first: it gets its document even if the others fail.
-        let stdout = |place: &&Place| place.file().is_none();
-        for only_stdout in [true, false] {
-            let open = |place: &Option<_>, destination: &mut Option<Destination>| {
-                if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
-                    *destination = Some(Destination::open(place)?);
-                }
-                Ok::<(), Failure>(())
-            };
-            open(&self.outputs.json, &mut self.documents.json)?;
-            open(&self.outputs.csv, &mut self.documents.csv)?;
-        }
-        if let Some(path) = &self.outputs.hdr_log {
-            let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
-            let log = HdrLog::begin(SystemTime::now(), &comment)?;
-            self.documents.hdr_log = Some((Destination::file(path)?, log));
+        let comment = format!(
+            "cxidiag {} on {}",
+            self.layout.tool.name, self.outcome.host.name
+        );
+        self.documents.open(&self.outputs, &comment)?;
+        let iters = self.outcome.options.as_ref().and_then(|of| of.iters);
+        let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
+        if self.report_all && self.documents.has_json() && are_too_many {
+            self.warn(&format!(
+                "JSON has no more than {MAX_JSON_SAMPLES} samples of a size: --samples=FILE writes all of them"
+            ));
         }
         if let Some(length) = self.outputs.interval {
             let out = self.out.clone();
             // Before this thread moves to its CPUs, which the other one would inherit.
-            let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
+            let sampler = Sampler::start(self.layout, length, self.bidirectional, out)?;
             self.sampler = Some(sampler);
         }
-        let Documents {
-            json, csv, hdr_log, ..
-        } = &self.documents;
-        let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
-        let all = [json.as_ref(), csv.as_ref(), hdr_log];
-        let mut targets: Vec<&Path> = all
-            .into_iter()
-            .flatten()
-            .filter_map(Destination::target)
-            .collect();
-        targets.sort_unstable();
-        match targets.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Failure::usage(format!(
-                "two documents cannot be written to the same file, {}",
-                two[0].display()
-            ))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the writer of the text.
@@ -267,7 +250,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
         let each_has_titles = report_all || self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
@@ -277,7 +260,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
         let each_has_titles = self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Sets the facts about the clock.
@@ -287,7 +270,7 @@ impl Reporter {
 
     /// Returns whether an output shows what the tool itself adds to a latency.
     pub fn shows_own_error(&self) -> bool {
-        self.outputs.show_error || self.documents.json.is_some()
+        self.outputs.show_error || self.documents.has_json()
     }
 
     /// Sets what the tool itself adds to a latency.
@@ -306,10 +289,17 @@ impl Reporter {
         self.kept = kept;
     }
 
+    /// Returns the part of the time of the current size in which this thread waited for a CPU.
+    fn cpu_wait_percent(&mut self) -> Option<f64> {
+        let earlier = self.size_cpu.take()?;
+        CpuShare::of_this_thread()?.waited_percent_since(earlier)
+    }
+
     /// Returns the result of a size with what was set about it.
     fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
+            cpu_wait_percent: self.cpu_wait_percent(),
             ..result
         };
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
@@ -330,6 +320,7 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
+        self.size_cpu = CpuShare::of_this_thread();
         if let Some(sampler) = &mut self.sampler {
             sampler.begin(size, gauge);
         }
@@ -382,23 +373,23 @@ impl Reporter {
             _ => self.row_of_latencies(size, recorder),
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, ""))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
             .and_then(|()| self.extra());
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
-        let samples = recorder.samples();
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, Detail::default());
+        let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
-        text::result(out, self.tool, &result, count, samples)
+        text::result(out, self.layout, &result, count, samples)
     }
 
     /// Prints the titles of the results after the intervals of a size, unless `others` do.
     fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
         if self.sampler.is_some() && !others {
-            text::titles(&mut self.out, self.tool)?;
+            text::titles(&mut self.out, self.layout)?;
         }
         Ok(())
     }
@@ -418,27 +409,33 @@ impl Reporter {
         intervals: Option<Intervals>,
         extent: Extent,
     ) -> Result<(), Failure> {
-        let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
+        let detail = Detail {
+            own_spread_ns: self.outcome.measurement_error.map(|of| of.spread_ns),
+            until: self.until,
+            further: &self.outputs.percentiles,
+        };
         let result = SizeResult {
             intervals,
-            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+            ..SizeResult::of_latencies(size, recorder, extent, detail)
         };
-        let result = self.complete(result);
+        let mut result = self.complete(result);
+        if let Some(latency) = &mut result.latency
+            && self.report_all
+            && self.documents.has_json()
+        {
+            let samples = recorder.samples();
+            let samples = samples.filter(|samples| samples.len() <= MAX_JSON_SAMPLES);
+            latency.samples_ns = samples.map(<[u64]>::to_vec);
+        }
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
             metric => result.figure(metric),
         };
         let verdicts = verdicts(&self.outputs, size, result.extent, figure);
-        if let Some((_, log)) = &mut self.documents.hdr_log
-            && result.count > 0
-        {
-            if result.extent != Extent::Complete {
-                log.remark(&format!("Size {size} was measured only in part"));
-            }
-            let took = self.started.elapsed() - self.size_started;
-            log.add(size, self.size_started, took, recorder.histogram())?;
-        }
+        let took = self.started.elapsed() - self.size_started;
+        self.documents
+            .add_latencies(&result, recorder, self.size_started, took)?;
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
         Ok(())
@@ -479,7 +476,7 @@ impl Reporter {
             ""
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, remark))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
             .and_then(|()| self.extra());
     }
 
@@ -505,7 +502,7 @@ impl Reporter {
         self.hide_progress();
         let result = measured.result(Extent::Complete);
         self.titles_after_intervals(false)?;
-        text::result(&mut self.out, self.tool, &result, measured.count, None)
+        text::result(&mut self.out, self.layout, &result, measured.count, None)
     }
 
     /// Reports that a size is done on a latency server, which measures nothing. Prints once in a run
@@ -521,7 +518,7 @@ impl Reporter {
         });
         self.outcome.results.push(result);
         match self.outcome.results.len() {
-            1 => text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed),
+            1 => text::server_result(&mut self.out, self.layout).map_err(interrupt::output_failed),
             _ => Ok(()),
         }
     }
@@ -532,7 +529,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .map_err(interrupt::output_failed)
     }
@@ -543,7 +540,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
@@ -555,23 +552,29 @@ impl Reporter {
         self.add_unmeasured_sizes();
         let out = &mut self.out;
         if self.until.is_some() {
-            extra::medians(out, self.tool, &self.outcome.results)?;
+            extra::medians(out, self.layout.tool, &self.outcome.results)?;
         }
-        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
-        extra::both_ends(out, self.tool, self.side, &self.outcome.results)?;
+        extra::slowest_pairs(out, self.layout, &self.outcome.results)?;
+        extra::both_ends(out, self.layout, self.side, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {
             extra::own_error(out, &self.outcome.clock, error)?;
         }
-        if self.outputs.percentiles {
+        let percentiles = self.outputs.percentiles.as_slice();
+        if !percentiles.is_empty() {
             let own_spread = self.outputs.show_error;
             let results = &self.outcome.results;
-            percentiles::write(out, self.tool, results, &Percentile::STANDARD, own_spread)?;
+            percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
-            extra::verdicts(out, self.tool, expectations, &self.outcome.expectations)?;
+            extra::verdicts(
+                out,
+                self.layout.tool,
+                expectations,
+                &self.outcome.expectations,
+            )?;
         }
         out.flush()
     }
@@ -584,6 +587,7 @@ impl Reporter {
     /// The failure of the run, or a document that cannot be written.
     pub fn end_run(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         let result = self.write_documents(result);
+        self.has_ended_run = true;
         let outcome = &mut self.outcome;
         outcome.results.clear();
         (outcome.peer, outcome.addresses, outcome.error) = (None, None, None);
@@ -594,8 +598,7 @@ impl Reporter {
     }
 
     /// Writes the documents after the run has ended with `result`, and returns the result of the
-    /// program. Those of a server with one client after another show its last run, unless the server
-    /// itself fails.
+    /// program. Those of a server with one client after another show its last run.
     ///
     /// # Errors
     ///
@@ -603,11 +606,9 @@ impl Reporter {
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         (self.progress, self.sampler) = (None, None);
-        let ended_by_user = |result: &Result<(), Failure>| match result {
-            Ok(()) => true,
-            Err(failure) => matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed),
-        };
-        if self.persists && ended_by_user(&result) {
+        let is_interrupted = |failure: &Failure| failure.kind == Kind::Interrupted;
+        let has_served = result.as_ref().err().is_none_or(is_interrupted) || self.has_ended_run;
+        if self.persists && has_served {
             return result;
         }
         self.write_documents(result)
@@ -622,40 +623,19 @@ impl Reporter {
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
-        let Self {
-            documents, outcome, ..
-        } = self;
-        let Documents {
-            json,
-            csv,
-            has_header,
-            hdr_log,
-        } = documents;
-        let written = [
-            json.as_ref().map(|to| to.write(&json::document(outcome)?)),
-            csv.as_ref().map(|to| {
-                let is_replaced = to.target().is_some();
-                let with_header = is_replaced || !*has_header;
-                *has_header = true;
-                to.write(&csv::document(outcome, with_header)?)
-            }),
-            hdr_log.take().map(|(to, log)| to.write(&log.into_bytes())),
-        ];
         let program = &self.program;
-        written
-            .into_iter()
-            .flatten()
-            .fold(result, |before, written| match (before, written) {
-                (Err(verdict), Err(failure)) if verdict.kind == Kind::Unmet => {
-                    verdict.report(program, &mut io::stderr());
-                    Err(failure)
-                }
-                (Err(worse), Err(failure)) => {
-                    failure.report(program, &mut io::stderr());
-                    Err(worse)
-                }
-                (before, written) => before.and(written),
-            })
+        let failures = self.documents.write(&self.outcome).into_iter();
+        failures.fold(result, |before, failure| match before {
+            Err(verdict) if verdict.kind == Kind::Unmet => {
+                verdict.report(program, &mut io::stderr());
+                Err(failure)
+            }
+            Err(worse) => {
+                failure.report(program, &mut io::stderr());
+                Err(worse)
+            }
+            Ok(()) => Err(failure),
+        })
     }
 
     /// Adds an entry for each size that was not measured. It meets no expectation.

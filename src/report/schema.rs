@@ -7,6 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::calibration::{self, Calibration};
+use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use crate::error::Kind;
@@ -99,7 +100,11 @@ fn of_results() -> Value {
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/Device/properties/svc_id", "minimum", json!(1)),
         ("/$defs/Options/properties/iters", "minimum", json!(1)),
-        ("/$defs/Options/properties/duration_s", "minimum", json!(1)),
+        (
+            "/$defs/Options/properties/duration_s",
+            "minimum",
+            json!(0.001),
+        ),
         (
             "/$defs/Options/properties/min_size_bytes",
             "minimum",
@@ -150,11 +155,6 @@ fn of_results() -> Value {
         (
             "/$defs/LatencyResult/properties/percentiles",
             "minItems",
-            json!(percentiles),
-        ),
-        (
-            "/$defs/LatencyResult/properties/percentiles",
-            "maxItems",
             json!(percentiles),
         ),
         (
@@ -220,12 +220,24 @@ fn of_calibration() -> Value {
     schema
 }
 
+fn of_comparison() -> Value {
+    let rules = [(
+        "/properties/schema_version",
+        "const",
+        json!(comparison::SCHEMA_VERSION),
+    )];
+    let mut schema = schema::<Comparison>("Runs of two sides compared", &rules);
+    close(&mut schema);
+    schema
+}
+
 #[test]
 fn matches_schemas_in_docs() {
     for (name, schema) in [
         ("cxidiag", of_results()),
         ("devices", of_devices()),
         ("calibration", of_calibration()),
+        ("comparison", of_comparison()),
     ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");

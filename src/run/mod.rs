@@ -8,6 +8,7 @@
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
+//! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
 //! * `port_file`: the number of a server's port, in a file.
@@ -26,6 +27,7 @@ mod pairs;
 mod port_file;
 mod results;
 mod round_trip;
+mod route;
 #[cfg(test)]
 mod scripted;
 mod serve;

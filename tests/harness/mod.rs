@@ -388,10 +388,15 @@ pub fn assert_every_latency_is_reported(tool: &str) {
     assert_eq!(numbers, ["0", "1", "2", "3"]);
 }
 
-/// Fails unless `--report-all` of a duration run prints a summary. The legacy tools crash.
+/// Fails unless `--report-all` of a duration run prints a summary and is named on standard error. The
+/// legacy tools crash.
 #[track_caller]
 pub fn assert_report_all_is_ignored_with_a_duration(tool: &str) {
-    let text = Fabric::new().loopback(tool, "-D 0.3 --report-all --latency-gap=0");
+    let args = format!("{tool} --loopback -d soft0 -D 0.3 --report-all --latency-gap=0");
+    let output = Fabric::new().run(&args);
+    let note = assert_status(&output, 0);
+    assert!(note.contains("without effect: --report-all"), "{note}");
+    let text = stdout(&output);
     assert!(text.contains(&duration(0.3)), "{text}");
     assert!(text.contains("\nResults Reported : Summary\n"), "{text}");
     assert!(!text.contains("WriteNum"), "{text}");

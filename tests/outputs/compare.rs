@@ -1,13 +1,14 @@
 //! `cxidiag compare` on documents that tools wrote, changed where a test needs it.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::{Fabric, document, short, stderr, stdout};
+use super::{Fabric, document, schema, short, stderr, stdout};
 
-/// Two documents of one tool in files.
+/// Two documents of one tool, from which files are made.
 struct Pair {
     directory: tempfile::TempDir,
     base: Value,
@@ -15,9 +16,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// A result of `tool`, twice.
+    /// A result of `tool` on a quiet machine, twice.
     fn of(tool: &str) -> Self {
-        let document = document(&short(tool, &["--json", "--quiet"]));
+        let mut document = document(&short(tool, &["--json", "--quiet"]));
+        for result in document["results"].as_array_mut().unwrap() {
+            result["cpu_wait_percent"] = 0.0.into();
+        }
         Self {
             directory: tempfile::tempdir().unwrap(),
             base: document.clone(),
@@ -25,29 +29,54 @@ impl Pair {
         }
     }
 
-    fn file(&self, name: &str, document: &Value) -> PathBuf {
+    fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.path().join(name);
-        std::fs::write(&path, document.to_string()).unwrap();
+        std::fs::write(&path, text).unwrap();
         path
     }
 
     fn compare(&self, options: &[&str]) -> Output {
-        let (base, new) = (self.file("base", &self.base), self.file("new", &self.new));
+        let base = self.file("base", &self.base.to_string());
+        let new = self.file("new", &self.new.to_string());
         let files = [base.to_str().unwrap(), new.to_str().unwrap()];
+        Fabric::new().run(&[&["compare"], &files[..], options].concat())
+    }
+
+    /// Compares runs with these medians, one run on each line of a file for each side.
+    fn compare_medians(&self, base: &[u64], new: &[u64], options: &[&str]) -> Output {
+        let lines = |medians: &[u64]| {
+            let line = |&ns: &u64| {
+                let mut run = self.base.clone();
+                set_latencies(&mut run, 0, ns);
+                set_latencies(&mut run, 1, 1_000);
+                run.to_string() + "\n"
+            };
+            medians.iter().map(line).collect::<String>()
+        };
+        let (base, new) = (
+            self.file("base", &lines(base)),
+            self.file("new", &lines(new)),
+        );
+        let files = [base.to_str().unwrap(), "--", new.to_str().unwrap()];
         Fabric::new().run(&[&["compare"], &files[..], options].concat())
     }
 }
 
-/// Sets the median of a size.
-fn set_median(document: &mut Value, at: usize, ns: u64) {
-    document["results"][at]["latency"]["percentiles"][0]["value_ns"] = ns.into();
+/// Sets the latencies of a size: the median, a minimum 1 % below and percentiles 1 % above.
+fn set_latencies(document: &mut Value, at: usize, ns: u64) {
+    let latency = &mut document["results"][at]["latency"];
+    latency["min_ns"] = (ns - ns / 100).into();
+    for percentile in latency["percentiles"].as_array_mut().unwrap() {
+        percentile["value_ns"] = (ns + ns / 100).into();
+    }
+    latency["percentiles"][0]["value_ns"] = ns.into();
 }
 
 fn with_medians(base: [u64; 2], new: [u64; 2]) -> Pair {
     let mut pair = Pair::of("write-lat");
     for at in 0..2 {
-        set_median(&mut pair.base, at, base[at]);
-        set_median(&mut pair.new, at, new[at]);
+        set_latencies(&mut pair.base, at, base[at]);
+        set_latencies(&mut pair.new, at, new[at]);
     }
     pair
 }
@@ -58,9 +87,14 @@ fn compares_the_median_of_each_size() {
     let output = pair.compare(&[]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "5 % are allowed: {text}");
-    for row in ["           8  p50  ", "  -50.00%  ok\n"] {
-        assert!(text.contains(row), "{text}");
+    for row in [
+        "      8  p50[us]   2.000   1.0%    2.100   1.0%    +5.00%  ok\n",
+        "   4.000   1.0%    2.000   1.0%   -50.00%  improved\n",
+    ] {
+        let spaces = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(spaces(&text).contains(&spaces(row)), "{text}");
     }
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     let output = pair.compare(&["--max-regress", "4.99%"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).contains("+5.00%  regressed\n"));
@@ -75,6 +109,76 @@ fn compares_the_median_of_each_size() {
 }
 
 #[test]
+fn one_run_a_side_must_differ_by_more_than_its_samples() {
+    let mut pair = with_medians([2_000, 4_000], [2_200, 4_000]);
+    assert_eq!(pair.compare(&[]).status.code(), Some(3));
+    // A tenth of the samples of the base are slower than the median of the new run.
+    pair.base["results"][0]["latency"]["percentiles"][1]["value_ns"] = 2_200.into();
+    let output = pair.compare(&[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("+10.00%  within noise\n"), "{text}");
+    assert!(text.contains("Within noise: 8 bytes. "), "{text}");
+    assert!(
+        text.contains("measure 5 runs or more for each side"),
+        "{text}"
+    );
+    // The new run has faster samples than the median of the base.
+    let mut pair = with_medians([2_000, 4_000], [2_200, 4_000]);
+    pair.new["results"][0]["latency"]["min_ns"] = 2_000.into();
+    assert_eq!(pair.compare(&[]).status.code(), Some(0));
+}
+
+#[test]
+fn a_run_that_waited_for_its_cpu_decides_nothing() {
+    let mut pair = with_medians([2_000, 4_000], [9_000, 4_000]);
+    pair.new["results"][0]["cpu_wait_percent"] = 30.0.into();
+    let output = pair.compare(&[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("+350.00%  unclear\n"), "{text}");
+    assert!(text.contains("Unclear: 8 bytes. "), "{text}");
+}
+
+#[test]
+fn many_runs_are_ranked() {
+    let pair = Pair::of("write-lat");
+    let base = [2_000, 2_010, 2_020, 2_030, 2_040];
+    let verdict = |new: &[u64]| {
+        let output = pair.compare_medians(&base, new, &["--json"]);
+        let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let size = &comparison["sizes"][0];
+        assert_eq!(size["test"], "mann_whitney_u");
+        assert_eq!(comparison["sizes"][1]["verdict"], "ok");
+        let verdict = size["verdict"].as_str().unwrap().to_owned();
+        (
+            output.status.code(),
+            verdict,
+            size["p_value"].as_f64().unwrap(),
+        )
+    };
+    let (status, word, p_value) = verdict(&[2_300, 2_310, 2_320, 2_330, 2_340]);
+    assert_eq!((status, word.as_str()), (Some(3), "regressed"));
+    assert!((p_value - 1.0 / 252.0).abs() < 1e-9, "{p_value}");
+    let (status, word, _) = verdict(&[1_700, 1_710, 1_720, 1_730, 1_740]);
+    assert_eq!((status, word.as_str()), (Some(0), "improved"));
+    // Two fast runs among the slow ones.
+    let (status, word, p_value) = verdict(&[2_005, 2_015, 2_320, 2_330, 2_340]);
+    assert_eq!((status, word.as_str()), (Some(0), "within_noise"));
+    assert!(p_value > 0.01, "{p_value}");
+    // A clear change below the limit.
+    let (status, word, _) = verdict(&[2_060, 2_061, 2_062, 2_063, 2_064]);
+    assert_eq!((status, word.as_str()), (Some(0), "ok"));
+
+    let text = stdout(&pair.compare_medians(&base, &base, &[]));
+    assert!(text.contains("(5 runs, soft"), "{text}");
+    assert!(
+        text.contains("Mann-Whitney U of the runs, one-sided, 1% for each size"),
+        "{text}"
+    );
+}
+
+#[test]
 fn treats_lower_bandwidth_as_worse() {
     let mut pair = Pair::of("send-bw");
     let bandwidth = |document: &mut Value, value: f64| {
@@ -83,17 +187,40 @@ fn treats_lower_bandwidth_as_worse() {
         }
     };
     bandwidth(&mut pair.base, 24e9);
-    bandwidth(&mut pair.new, 22e9);
+    bandwidth(&mut pair.new, 12e9);
     let output = pair.compare(&[]);
-    assert_eq!(output.status.code(), Some(3));
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(
-        stdout(&output).contains("  24000.000  22000.000  -8.33%  regressed\n"),
-        "{}",
-        stdout(&output)
+        text.contains("24000.0    33%  12000.0    33%  -50.00%  regressed\n"),
+        "{text}"
     );
-    assert_eq!(pair.compare(&["--max-regress=9%"]).status.code(), Some(0));
-    bandwidth(&mut pair.new, 48e9);
-    assert_eq!(pair.compare(&[]).status.code(), Some(0));
+    assert!(text.contains("A noise of 33% is assumed"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    assert_eq!(pair.compare(&["--max-regress=50%"]).status.code(), Some(0));
+    // Smaller changes need intervals: six of one second, of one side.
+    bandwidth(&mut pair.new, 22e9);
+    assert!(stdout(&pair.compare(&[])).contains("-8.33%  within noise\n"));
+    for document in [&mut pair.base, &mut pair.new] {
+        for result in document["results"].as_array_mut().unwrap() {
+            let row = |at: u64| {
+                json!({
+                    "start_s": at, "end_s": at + 1, "count": 1, "mean_ns": null, "p99_ns": null,
+                    "bandwidth_bytes_per_s": 1000 + at, "packet_rate_packets_per_s": 1
+                })
+            };
+            let rows: Vec<Value> = (0..6).map(row).collect();
+            result["intervals"] =
+                json!({"interval_s": 1, "rows": rows, "min": null, "p5": null, "max": null});
+        }
+    }
+    let output = pair.compare(&[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(
+        text.contains("-8.33%  regressed\n") && !text.contains("assumed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -133,11 +260,54 @@ fn names_differences_of_the_runs() {
     let text = stdout(&pair.compare(&[]));
     for line in [
         "Difference       : clock: TSC in base, CLOCK_MONOTONIC_RAW in new\n",
-        "Difference       : base: hardware, new: software NIC\n",
+        "Difference       : NIC: hardware in base, software in new\n",
         "Difference       : new is incomplete: failed\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
+    // Runs of one side are compared with its first one.
+    let (base, new) = (pair.base.to_string(), pair.new.to_string());
+    let mixed = pair.file("mixed", &format!("{base}\n{new}\n"));
+    let mixed = mixed.to_str().unwrap();
+    let output = Fabric::new().run(&["compare", mixed, "--", mixed]);
+    let text = stdout(&output);
+    assert!(
+        text.contains("Difference       : idc: true in new run 1, false in new run 2\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn reads_lines_and_standard_input() {
+    let pair = Pair::of("write-lat");
+    let run = pair.base.to_string();
+    let torn = pair.file(
+        "torn",
+        &format!("{run}\n{}\n\n{run}\n", &run[..run.len() / 2]),
+    );
+    let base = pair.file("base", &run);
+    let mut command =
+        Fabric::new().command(&["compare", torn.to_str().unwrap(), "--", "-", "--json"]);
+    command.stdin(File::open(&base).unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    schema::check_against(schema::COMPARISON, &comparison);
+    assert_eq!(comparison["base"].as_array().unwrap().len(), 2);
+    assert_eq!(comparison["new"][0]["file"], "-");
+    let said = stderr(&output);
+    assert!(
+        said.contains("torn: line 2 is left out: not valid JSON: "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    let file = pair.directory.path().join("comparison.json");
+    let option = format!("--json={}", file.display());
+    let output = pair.compare(&[&option]);
+    assert!(stdout(&output).contains("Verdict"));
+    let comparison = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    schema::check_against(schema::COMPARISON, &comparison);
 }
 
 #[test]
@@ -167,15 +337,26 @@ fn rejects_files_that_cannot_be_compared() {
             stderr(&output)
         );
     }
-    for arguments in [
-        &["compare"][..],
-        &["compare", "a"],
-        &["compare", "a", "b", "c"],
-        &["compare", "a", "b", "--max-regress=-5%"],
-        &["compare", "a", "b", "--max-regress=x"],
-        &["compare", "a", "b", "--max-regress="],
-        &["compare", "a", "b", "--figure=avg"],
-        &["compare", "a", "b", "--nonsense"],
+    let damaged = pair.file("damaged", "{\n\"a\": [\n1\n],\n");
+    let output = Fabric::new().run(&["compare", damaged.to_str().unwrap(), "b"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("damaged: not valid JSON: "),
+        "{}",
+        stderr(&output)
+    );
+    for (arguments, why) in [
+        (&["compare"][..], "no files are given"),
+        (&["compare", "a"], "one file is given"),
+        (&["compare", "a", "b", "c"], "-- stands between both sides"),
+        (&["compare", "a", "--"], "no files on one side of --"),
+        (&["compare", "-", "--", "-"], "can be read only once"),
+        (&["compare", "a", "b", "--max-regress=-5%"], "'-5%'"),
+        (&["compare", "a", "--", "b", "--max-regress=x"], "'x'"),
+        (&["compare", "a", "b", "--max-regress="], "''"),
+        (&["compare", "a", "b", "--figure=avg"], "avg"),
+        (&["compare", "a", "b", "--json="], "name of a file"),
+        (&["compare", "a", "b", "--nonsense"], "--nonsense"),
     ] {
         let output = Fabric::new().run(arguments);
         assert_eq!(
@@ -183,7 +364,9 @@ fn rejects_files_that_cannot_be_compared() {
             (Some(2), ""),
             "{arguments:?}"
         );
-        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(why), "{said}");
     }
     let output = Fabric::new().run(&["compare", "/no/such/file", "b"]);
     assert_eq!(output.status.code(), Some(1));

@@ -3,12 +3,21 @@
 use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-const SCHEMA: &str = include_str!("../../docs/cxidiag.schema.json");
+const RESULTS: &str = include_str!("../../docs/cxidiag.schema.json");
+
+/// The schema of what `compare --json` writes.
+pub const COMPARISON: &str = include_str!("../../docs/comparison.schema.json");
+
+/// Panics unless the document of a run matches its schema and has no further field.
+#[track_caller]
+pub fn check(document: &Value) {
+    check_against(RESULTS, document);
+}
 
 /// Panics unless the document matches the schema and has no further field.
 #[track_caller]
-pub fn check(document: &Value) {
-    let mut schema: Value = serde_json::from_str(SCHEMA).expect("a schema");
+pub fn check_against(schema: &str, document: &Value) {
+    let mut schema: Value = serde_json::from_str(schema).expect("a schema");
     forbid_others(&mut schema);
     let mut compiler = Compiler::new();
     compiler.add_resource("cxidiag", schema).expect("a schema");

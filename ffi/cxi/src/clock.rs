@@ -88,15 +88,13 @@ impl CpuCounter {
 
 /// Returns the properties of the processor that the instruction `cpuid` lists under `leaf`.
 #[cfg(target_arch = "x86_64")]
+#[allow(
+    unused_unsafe,
+    reason = "only older releases of Rust require the block"
+)]
 fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
     // SAFETY: every processor of this architecture has the instruction.
-    #[allow(
-        unused_unsafe,
-        reason = "only older releases of Rust require the block"
-    )]
-    unsafe {
-        std::arch::x86_64::__cpuid(leaf)
-    }
+    unsafe { std::arch::x86_64::__cpuid(leaf) }
 }
 
 #[cfg(target_arch = "aarch64")]

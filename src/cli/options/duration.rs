@@ -38,13 +38,13 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Duration,
         short: Some('D'),
         long: "duration",
-        value: Some(Value::new("TIME", Completion::Nothing)),
+        value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
         repeats: false,
         help: |_| "Time per size, instead of iterations: 10 (s), 500ms".into(),
         manual: |_| {
-            "Measure each size for this time instead of a number of iterations. *TIME* is a number, \
+            "Measure each size for this time instead of a number of iterations. *SEC* is a number, \
              which may have a fraction, and one of the units ns, us, ms, s and m (minutes); in \
              seconds without a unit. At least 1 ms. A legacy peer that issues operations itself \
              takes whole seconds only."
@@ -109,7 +109,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::LatencyGap,
         short: None,
         long: "latency-gap",
-        value: Some(Value::new("TIME", Completion::Nothing)),
+        value: Some(Value::new("USEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
         repeats: false,

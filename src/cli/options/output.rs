@@ -1,8 +1,10 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
 use super::{Governs, OptionDef};
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, contents, file, label, place, text};
+use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
+use crate::measure::Percentile;
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -32,17 +34,27 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Percentiles,
         short: None,
         long: "percentiles",
-        value: None,
+        value: Some(Value::optional("LIST", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
         repeats: false,
-        help: |_| "Print percentiles after the table".into(),
-        manual: |_| {
-            "Print percentiles of the latencies after the table: 50, 90, 99, 99.9 and 99.99 \
-             percent. A star marks a percentile with fewer than ten samples above it."
+        help: |_| {
+            "Print percentiles after the table; those of LIST,\n\
+             such as 50,95,99.9, else 50, 90, 99, 99.9, 99.99, max"
+                .into()
         },
-        set: |typed, _| {
-            typed.outputs.percentiles = true;
+        manual: |_| {
+            "Print percentiles of the latencies after the table: those of *LIST*, numbers above 0 and \
+             up to 100 with commas between them, or 50, 90, 99, 99.9, 99.99 and the maximum. A star \
+             marks a percentile with fewer than ten samples above it. JSON and CSV always have the \
+             latter ones, and those of *LIST* as well."
+        },
+        set: |typed, value| {
+            typed.outputs.percentiles = if value == LEFT_OUT {
+                Percentile::STANDARD.to_vec()
+            } else {
+                percentiles(text(value)?)?
+            };
             Ok(())
         },
     },
@@ -63,6 +75,30 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| {
             typed.outputs.show_error = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Unit,
+        short: None,
+        long: "unit",
+        value: Some(Value::new(
+            "UNIT",
+            Completion::Words(|| names(&BandwidthUnit::ALL)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or\nGb/s, which are bits (default: MB/s)".into()
+        },
+        manual: |_| {
+            "The unit of the bandwidths in the text of this side, which stands in the title of the \
+             column: MB/s, GB/s (powers of 1000), MiB/s (2^20 bytes) or Gb/s (10^9 bits). JSON and \
+             CSV always have bytes per second."
+        },
+        set: |typed, value| {
+            typed.outputs.unit = text(value)?.parse()?;
             Ok(())
         },
     },
@@ -149,6 +185,24 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Jsonl,
+        short: None,
+        long: "jsonl",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| "Append the results to FILE as one line of JSON".into(),
+        manual: |_| {
+            "Append the results to *FILE* as one line of JSON, the document of `--json`. Many runs may \
+             append to the same file, also at the same time."
+        },
+        set: |typed, value| {
+            typed.outputs.jsonl = Some(named_file(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::Csv,
         short: None,
         long: "csv",
@@ -187,6 +241,24 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Samples,
+        short: None,
+        long: "samples",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Write each sample to FILE as comma-separated values".into(),
+        manual: |_| {
+            "Write each measured latency to *FILE* as comma-separated values: size, number of the \
+             iteration from 0, and latency in nanoseconds. Not with `--duration` and `--until`."
+        },
+        set: |typed, value| {
+            typed.outputs.samples = Some(named_file(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::HdrLog,
         short: None,
         long: "hdr-log",
@@ -203,12 +275,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
              2) that the tools of HdrHistogram read."
         },
         set: |typed, value| {
-            if value == LEFT_OUT {
-                return Err(
-                    "expected the name of a file: this format cannot go to standard output".into(),
-                );
-            }
-            typed.outputs.hdr_log = Some(file(value)?);
+            typed.outputs.hdr_log = Some(named_file(value)?);
             Ok(())
         },
     },

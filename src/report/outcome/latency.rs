@@ -20,7 +20,8 @@ pub struct LatencyResult {
     pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum.
+    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and those of --percentiles, in
+    /// ascending order.
     pub percentiles: Vec<PercentileValue>,
     /// Lower end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
     /// 8 samples.
@@ -30,6 +31,10 @@ pub struct LatencyResult {
     pub median_high_ns: Option<u64>,
     /// Whether the median is known to the limit of --until; null without, and in a partial result.
     pub median_is_stable: Option<bool>,
+    /// --report-all: each sample, in the order of the measurement, in nanoseconds; null without, and for
+    /// more than 1000000 samples.
+    #[serde(default)]
+    pub samples_ns: Option<Vec<u64>>,
 }
 
 /// A latency that the given percentage of the samples does not exceed.
@@ -48,16 +53,23 @@ pub struct PercentileValue {
     pub within_own_spread: Option<bool>,
 }
 
+/// What the result of a size has in addition to the figures that all have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail<'a> {
+    /// Spread of the tool itself, in nanoseconds, if it was measured.
+    pub own_spread_ns: Option<u64>,
+    /// Limit of the median, if there is one.
+    pub until: Option<Until>,
+    /// Percentiles beside [`Percentile::STANDARD`].
+    pub further: &'a [Percentile],
+}
+
 impl SizeResult {
-    /// Returns the result of a size from the samples of a latency tool. `own_spread_ns` is the spread
-    /// of the tool itself, if it was measured; `until` is the limit of the median, if there is one.
-    pub fn of_latencies(
-        size: u64,
-        recorder: &Recorder,
-        extent: Extent,
-        own_spread_ns: Option<u64>,
-        until: Option<Until>,
-    ) -> Self {
+    /// Returns the result of a size from the samples of a latency tool.
+    pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
+        let mut percentiles = [&Percentile::STANDARD, detail.further].concat();
+        percentiles.sort_unstable();
+        percentiles.dedup();
         let statistics = recorder.statistics();
         let count = statistics.count();
         let interval = recorder.median_interval();
@@ -70,7 +82,7 @@ impl SizeResult {
                 percent: percentile.percent(),
                 value_ns,
                 too_few_samples: !percentile.is_supported_by(count),
-                within_own_spread: own_spread_ns.map(|spread| step < spread),
+                within_own_spread: detail.own_spread_ns.map(|spread| step < spread),
             })
         };
         Self {
@@ -82,12 +94,14 @@ impl SizeResult {
                 mean_ns: statistics.mean(),
                 latency_from: None,
                 standard_deviation_ns: statistics.standard_deviation(),
-                percentiles: Percentile::STANDARD.into_iter().filter_map(value).collect(),
+                percentiles: percentiles.into_iter().filter_map(value).collect(),
                 median_low_ns: interval.map(|(low, _)| low),
                 median_high_ns: interval.map(|(_, high)| high),
-                median_is_stable: until
+                median_is_stable: detail
+                    .until
                     .filter(|_| extent == Extent::Complete)
                     .map(|until| until.is_met_by(recorder)),
+                samples_ns: None,
             }),
             ..Self::none(size)
         }
@@ -111,8 +125,11 @@ mod tests {
     fn only_complete_medians_are_stable_or_not() {
         let stability = |extent| {
             let recorder = recorded([1, 1_000]);
-            let until = Some(Until { percent: 1.0 });
-            let result = SizeResult::of_latencies(8, &recorder, extent, None, until);
+            let detail = Detail {
+                until: Some(Until { percent: 1.0 }),
+                ..Detail::default()
+            };
+            let result = SizeResult::of_latencies(8, &recorder, extent, detail);
             result.latency.and_then(|latency| latency.median_is_stable)
         };
         assert_eq!(stability(Extent::Complete), Some(false));
@@ -122,7 +139,7 @@ mod tests {
     #[test]
     fn returns_latency_metrics() {
         let result =
-            SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, None, None);
+            SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, Detail::default());
         let figure = |name: &str| result.figure(name.parse().unwrap());
         assert_eq!(figure("min"), Some(1.0));
         assert_eq!(figure("max"), Some(1_000.0));
@@ -151,7 +168,15 @@ mod tests {
         });
         let recorder = recorded(samples);
         let marks = |spread| {
-            let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, spread, None);
+            let result = SizeResult::of_latencies(
+                8,
+                &recorder,
+                Extent::Complete,
+                Detail {
+                    own_spread_ns: spread,
+                    ..Detail::default()
+                },
+            );
             let percentiles = result.latency.unwrap().percentiles;
             let marks = percentiles.iter().map(|of| of.within_own_spread);
             marks.collect::<Vec<_>>()
@@ -163,10 +188,36 @@ mod tests {
 
     #[test]
     fn treats_no_samples_as_not_measured() {
-        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, None, None);
+        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, Detail::default());
         assert_eq!(
             (result.extent, result.latency.is_none()),
             (Extent::None, true)
         );
+    }
+
+    #[test]
+    fn further_percentiles_stand_in_order() {
+        let further = ["95", "99", "10"].map(|text| text.parse().unwrap());
+        let detail = Detail {
+            further: &further,
+            ..Detail::default()
+        };
+        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
+        let percentiles = result.latency.unwrap().percentiles;
+        let all: Vec<_> = percentiles
+            .iter()
+            .map(|of| (of.percent, of.value_ns))
+            .collect();
+        assert_eq!(
+            all[..5],
+            [
+                (10.0, 100),
+                (50.0, 500),
+                (90.0, 900),
+                (95.0, 950),
+                (99.0, 990)
+            ]
+        );
+        assert_eq!(all.len(), 8);
     }
 }

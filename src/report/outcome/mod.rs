@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
-pub use latency::{LatencyResult, PercentileValue};
+pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
 pub use size_result::{Extent, RateResult, SizeResult};

@@ -1,6 +1,7 @@
 //! The options in effect.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 /// All options in effect, given or default. An option that the tool does not have is null.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,7 +18,7 @@ pub struct Options {
     /// --iters: iterations per size; null with --duration.
     pub iters: Option<u64>,
     /// --duration: seconds per size, with --until at most; null without.
-    pub duration_s: Option<u32>,
+    pub duration_s: Option<Number>,
     /// --until: limit of the median's confidence interval, in percent of the median; null without.
     pub until_percent: Option<f64>,
     /// --warmup: iterations before each size that are not measured.
@@ -71,6 +72,8 @@ pub struct Options {
     pub atomic: Option<AtomicOptions>,
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
+    /// --percentiles: those beside the standard ones, in ascending order; empty without.
+    pub percentiles: Vec<f64>,
     /// --interval: length of the intervals, in seconds; null without.
     pub interval_s: Option<f64>,
     /// --expect: one entry for each bound, as given.

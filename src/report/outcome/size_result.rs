@@ -30,6 +30,9 @@ pub struct SizeResult {
     /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
     /// partial result.
     pub rate: Option<RateResult>,
+    /// Part of the time of the size, in percent, in which the first measuring thread of this side was
+    /// ready to run but waited for a CPU; null if unknown.
+    pub cpu_wait_percent: Option<f64>,
     /// What was measured in each interval; null without --interval, and if the size was not measured.
     pub intervals: Option<Intervals>,
 }
@@ -75,6 +78,7 @@ impl SizeResult {
             bandwidth: None,
             verified_bytes: None,
             rate: None,
+            cpu_wait_percent: None,
             intervals: None,
         }
     }

@@ -1,0 +1,175 @@
+//! The Mann-Whitney U test: whether the runs of one configuration lie above those of another.
+//!
+//! It compares ranks only, so it assumes nothing about the distribution of the runs. The runs must be
+//! independent of each other.
+
+/// Values of both samples together up to which the distribution of the ranks is computed exactly.
+const EXACT: usize = 60;
+
+/// Returns the smallest probability that [`probability_of_shift`] can return for samples of these sizes
+/// without equal values: that of the one order in which all of `second` lie above all of `first`.
+pub fn smallest_probability(first: usize, second: usize) -> f64 {
+    1.0 / combinations(first + second, second)
+}
+
+/// Returns the probability, if both samples come from the same distribution, that `second` lies at
+/// least as far above `first` as it does: the one-sided p-value. 1 if a sample is empty.
+///
+/// Exact for up to 60 values, also with equal ones; for more, by the normal distribution.
+pub fn probability_of_shift(first: &[f64], second: &[f64]) -> f64 {
+    if first.is_empty() || second.is_empty() {
+        return 1.0;
+    }
+    let ranks = doubled_ranks(first, second);
+    let sum: usize = ranks[first.len()..].iter().sum();
+    if ranks.len() <= EXACT {
+        exact(&ranks, second.len(), sum)
+    } else {
+        by_normal_distribution(&ranks, second.len(), sum)
+    }
+}
+
+/// Returns twice the rank of each value of `first`, then of `second`, among all. Equal values have the
+/// mean of their ranks, which may end in one half.
+fn doubled_ranks(first: &[f64], second: &[f64]) -> Vec<usize> {
+    let all: Vec<f64> = first.iter().chain(second).copied().collect();
+    let rank = |value: &f64| {
+        let below = all.iter().filter(|other| *other < value).count();
+        let equal = all.iter().filter(|other| *other == value).count();
+        2 * below + equal + 1
+    };
+    all.iter().map(rank).collect()
+}
+
+/// Returns the part of all choices of `chosen` ranks whose sum is at least `least`.
+fn exact(ranks: &[usize], chosen: usize, least: usize) -> f64 {
+    let total: usize = ranks.iter().sum();
+    // ways[k][s]: choices of k of the ranks so far with the sum s.
+    let mut ways = vec![vec![0.0_f64; total + 1]; chosen + 1];
+    ways[0][0] = 1.0;
+    for &rank in ranks {
+        for count in (1..=chosen).rev() {
+            let (fewer, these) = ways.split_at_mut(count);
+            let (from, to) = (&fewer[count - 1], &mut these[0]);
+            for sum in rank..=total {
+                to[sum] += from[sum - rank];
+            }
+        }
+    }
+    let reached: f64 = ways[chosen][least.min(total)..].iter().sum();
+    reached / combinations(ranks.len(), chosen)
+}
+
+/// Returns the same approximately, with corrections for equal values and for whole numbers.
+fn by_normal_distribution(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
+    let (count, chosen) = (ranks.len() as f64, chosen as f64);
+    let mean = (count + 1.0) / 2.0;
+    let squares = ranks.iter().map(|&rank| (rank as f64 / 2.0 - mean).powi(2));
+    let variance = squares.sum::<f64>() * chosen * (count - chosen) / (count * (count - 1.0));
+    if variance == 0.0 {
+        return 1.0;
+    }
+    let distance = sum as f64 / 2.0 - chosen * mean - 0.5;
+    upper_tail(distance / variance.sqrt())
+}
+
+/// Returns the probability that a value of the standard normal distribution is above `z`, with an
+/// absolute error below 8e-8 (Abramowitz and Stegun, 26.2.17).
+fn upper_tail(z: f64) -> f64 {
+    const TERMS: [f64; 5] = [
+        0.319_381_530,
+        -0.356_563_782,
+        1.781_477_937,
+        -1.821_255_978,
+        1.330_274_429,
+    ];
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let series = TERMS.iter().rev().fold(0.0, |sum, term| (sum + term) * t);
+    let tail = series * (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    if z < 0.0 { 1.0 - tail } else { tail }
+}
+
+/// Returns the number of ways to choose `chosen` of `count`.
+fn combinations(count: usize, chosen: usize) -> f64 {
+    (1..=chosen).fold(1.0, |ways, i| ways * (count - chosen + i) as f64 / i as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Counts all choices one by one: an independent computation.
+    fn counted(first: &[f64], second: &[f64]) -> f64 {
+        let all: Vec<f64> = first.iter().chain(second).copied().collect();
+        // Pairs that `second` wins, twice, with one for equal values.
+        let wins = |chosen: u32| {
+            let is_chosen = |at: &usize| chosen >> at & 1 == 1;
+            let mut wins = 0;
+            for i in (0..all.len()).filter(is_chosen) {
+                for j in (0..all.len()).filter(|at| !is_chosen(at)) {
+                    wins += i32::from(all[i] > all[j]) + i32::from(all[i] >= all[j]);
+                }
+            }
+            wins
+        };
+        let observed = wins((1_u32 << all.len()) - (1 << first.len()));
+        let choices: Vec<u32> = (0..1_u32 << all.len())
+            .filter(|chosen| chosen.count_ones() as usize == second.len())
+            .collect();
+        let reached = choices.iter().filter(|of| wins(**of) >= observed).count();
+        reached as f64 / choices.len() as f64
+    }
+
+    #[test]
+    fn returns_known_probabilities() {
+        let close = |is: f64, expected: f64| (is - expected).abs() < 1e-12;
+        let low = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let high = [6.0, 7.0, 8.0, 9.0, 10.0];
+        assert!(close(probability_of_shift(&low, &high), 1.0 / 252.0));
+        assert!(close(probability_of_shift(&high, &low), 1.0));
+        assert!(close(smallest_probability(5, 5), 1.0 / 252.0));
+        assert!(close(smallest_probability(4, 4), 1.0 / 70.0));
+        // One exchange at the border: one further order is as extreme.
+        let (first, second) = ([1.0, 2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 8.0, 9.0, 10.0]);
+        assert!(close(probability_of_shift(&first, &second), 2.0 / 252.0));
+        assert_eq!(probability_of_shift(&[1.0; 4], &[1.0; 5]), 1.0);
+        assert_eq!(probability_of_shift(&[], &[1.0]), 1.0);
+    }
+
+    #[test]
+    fn approximation_agrees_with_exact_distribution() {
+        for shift in 0..8 {
+            let first: Vec<f64> = (0..25).map(f64::from).collect();
+            let second: Vec<f64> = (0..25).map(|i| f64::from(i + shift)).collect();
+            let ranks = doubled_ranks(&first, &second);
+            let sum = ranks[25..].iter().sum();
+            let (exact, approximate) = (
+                exact(&ranks, 25, sum),
+                by_normal_distribution(&ranks, 25, sum),
+            );
+            assert!((exact - approximate).abs() < 0.005, "{exact} {approximate}");
+        }
+        let first: Vec<f64> = (0..100).map(f64::from).collect();
+        let second: Vec<f64> = (0..100).map(|i| f64::from(i) + 60.5).collect();
+        assert!(probability_of_shift(&first, &second) < 1e-6);
+        assert!(probability_of_shift(&first, &first) > 0.49);
+        assert_eq!(probability_of_shift(&[1.0; 40], &[1.0; 40]), 1.0);
+    }
+
+    proptest! {
+        /// Small numbers give many equal values.
+        #[test]
+        fn agrees_with_counted_choices(
+            first in prop::collection::vec(0_u8..6, 1..5),
+            second in prop::collection::vec(0_u8..6, 1..5),
+        ) {
+            let first: Vec<f64> = first.into_iter().map(f64::from).collect();
+            let second: Vec<f64> = second.into_iter().map(f64::from).collect();
+            let (is, expected) = (probability_of_shift(&first, &second), counted(&first, &second));
+            prop_assert!((is - expected).abs() < 1e-12, "{is} {expected}");
+            prop_assert!(is >= smallest_probability(first.len(), second.len()) - 1e-12);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A comparison as text: what was compared, a table, and what its verdicts mean.
+
+use std::io::{self, Write};
+
+use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeComparison, Test, Verdict};
+use super::summary::line;
+use super::table::{self, Align};
+use crate::plan::expect::{Metric, Unit};
+
+/// Differences between runs that are shown.
+const SHOWN_DIFFERENCES: usize = 10;
+
+/// Writes a comparison.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    line(out, "Base", described(&comparison.base))?;
+    line(out, "New", described(&comparison.new))?;
+    line(out, "Tool", &comparison.tool)?;
+    let (metric, limit) = (&comparison.metric, comparison.max_regress_percent);
+    line(
+        out,
+        "Metric",
+        format_args!("{metric}, at most {limit}% worse"),
+    )?;
+    for test in tests(comparison) {
+        line(out, "Test", test)?;
+    }
+    let differences = &comparison.differences;
+    for difference in differences.iter().take(SHOWN_DIFFERENCES) {
+        line(out, "Difference", difference)?;
+    }
+    if let more @ 1.. = differences.len().saturating_sub(SHOWN_DIFFERENCES) {
+        line(out, "Difference", format_args!("and {more} more"))?;
+    }
+    writeln!(out)?;
+    for line in rows(comparison) {
+        writeln!(out, "{line}")?;
+    }
+    remarks(out, comparison)
+}
+
+/// Returns the files, host and device of the runs of a side.
+fn described(runs: &[Run]) -> String {
+    let mut files: Vec<&str> = runs.iter().map(|run| run.file.as_str()).collect();
+    files.dedup();
+    let files = match files.as_slice() {
+        [] => String::new(),
+        [file] => (*file).to_owned(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+    };
+    let number = match runs.len() {
+        1 => String::new(),
+        runs => format!("{runs} runs, "),
+    };
+    let place = runs.first().map_or(String::new(), |run| {
+        let device = run.device.as_deref().unwrap_or("no device");
+        let software = match run.is_software {
+            Some(true) => ", software NIC",
+            _ => "",
+        };
+        format!("{device} on {}{software}", run.host)
+    });
+    format!("{files} ({number}{place})")
+}
+
+/// Returns how the sizes were tested, in words.
+fn tests(comparison: &Comparison) -> Vec<String> {
+    let has = |test| comparison.sizes.iter().any(|size| size.test == Some(test));
+    let mut tests = Vec::new();
+    if has(Test::MannWhitneyU) {
+        let level = comparison.level_percent;
+        tests.push(format!(
+            "Mann-Whitney U of the runs, one-sided, {level}% for each size"
+        ));
+    }
+    if has(Test::Ranges) {
+        tests.push("samples within the runs; 5 runs a side show more".into());
+    }
+    tests
+}
+
+/// Returns the lines of the table.
+fn rows(comparison: &Comparison) -> Vec<String> {
+    let titles = [
+        "Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict",
+    ];
+    let align = [
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ];
+    let rows = comparison.sizes.iter().flat_map(|size| {
+        size.metrics
+            .iter()
+            .map(|metric| row(comparison, size, metric))
+    });
+    let titles = titles.map(String::from).to_vec();
+    table::lines(std::iter::once(titles).chain(rows), &align)
+}
+
+/// Returns the row of one metric of one size.
+fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison) -> Vec<String> {
+    let (unit, _) = metric.shown().unit().readable();
+    let decides = metric.metric == comparison.metric;
+    let [base, new] = [&metric.base, &metric.new].map(Option::as_ref);
+    vec![
+        size.size_bytes.to_string(),
+        format!("{}[{unit}]", metric.metric),
+        value(metric.shown(), base),
+        noise(base),
+        value(metric.shown(), new),
+        noise(new),
+        metric
+            .change_percent
+            .map_or("-".into(), |change| format!("{change:+.2}%")),
+        if decides {
+            size.verdict.text().into()
+        } else {
+            String::new()
+        },
+    ]
+}
+
+fn value(metric: Metric, figure: Option<&Figure>) -> String {
+    let (_, scale) = metric.unit().readable();
+    let decimals = match metric.unit() {
+        Unit::Bytes => 1,
+        Unit::Nanoseconds | Unit::Packets => 3,
+    };
+    figure.map_or("-".into(), |figure| {
+        format!("{:.decimals$}", figure.value / scale)
+    })
+}
+
+fn noise(figure: Option<&Figure>) -> String {
+    match figure.and_then(Figure::noise_percent) {
+        None => "-".into(),
+        Some(percent) if percent > 999.0 => ">999%".into(),
+        Some(percent) if percent >= 9.95 => format!("{percent:.0}%"),
+        Some(percent) => format!("{percent:.1}%"),
+    }
+}
+
+/// Writes what follows from verdicts that decide nothing.
+fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    let limit = comparison.max_regress_percent;
+    if let Some(sizes) = comparison.sizes_that_are(Verdict::WithinNoise) {
+        writeln!(
+            out,
+            "Within noise: {sizes}. Worse by more than {limit}%, but not by more than the noise."
+        )?;
+    }
+    if let Some(sizes) = comparison.sizes_that_are(Verdict::Unclear) {
+        writeln!(
+            out,
+            "Unclear: {sizes}. Worse by more than {limit}%, but a run waited for its CPU for more than\n\
+             10% of its time, or one run has no range of {}.",
+            comparison.metric
+        )?;
+    }
+    let decides_nothing =
+        |size: &SizeComparison| matches!(size.verdict, Verdict::WithinNoise | Verdict::Unclear);
+    if comparison.sizes.iter().any(decides_nothing) {
+        writeln!(
+            out,
+            "To decide, measure 5 runs or more for each side, in turns."
+        )?;
+    }
+    let is_assumed = |figure: &Option<Figure>| {
+        figure
+            .as_ref()
+            .is_some_and(|figure| figure.noise_is_assumed)
+    };
+    let any = |size: &SizeComparison| {
+        size.metrics.iter().any(|metric| {
+            metric.metric == comparison.metric
+                && (is_assumed(&metric.base) || is_assumed(&metric.new))
+        })
+    };
+    if comparison.sizes.iter().any(any) {
+        writeln!(
+            out,
+            "A noise of 33% is assumed: runs with --interval=100ms show their own."
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What makes runs differ beside their results.
+
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
+
+use super::outcome::{Outcome, Status};
+use super::runs::ReadRun;
+
+/// Options that do not influence the results.
+const INDIFFERENT: [&str; 7] = [
+    "address",
+    "port",
+    "libcxi",
+    "report_all",
+    "expect",
+    "loopback",
+    "interval_s",
+];
+
+/// A run and its name in the text: `base`, or `base run 2`.
+type Named<'a> = (String, &'a Outcome);
+
+/// Returns what makes the runs of both sides differ, as lines: runs of one side among each other,
+/// the sides, and incomplete runs.
+pub fn all(base: &[ReadRun], new: &[ReadRun]) -> Vec<String> {
+    let sides = [named("base", base), named("new", new)];
+    let mut lines = Vec::new();
+    if let [Some(base), Some(new)] = [sides[0].first(), sides[1].first()] {
+        lines.extend(between(base, new));
+    }
+    for side in &sides {
+        for (name, run) in side {
+            if !matches!(run.status, Status::Complete | Status::Unmet) {
+                let status = serde_json::to_value(run.status).unwrap_or_default();
+                let status = status.as_str().unwrap_or_default();
+                lines.push(format!("{name} is incomplete: {status}"));
+            }
+        }
+        if let Some((first, others)) = side.split_first() {
+            lines.extend(others.iter().flat_map(|other| between(first, other)));
+        }
+    }
+    lines
+}
+
+fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
+    let name = |at: usize| match runs.len() {
+        1 => side.to_owned(),
+        _ => format!("{side} run {}", at + 1),
+    };
+    let runs = runs.iter().enumerate();
+    runs.map(|(at, run)| (name(at), &run.outcome)).collect()
+}
+
+/// Returns what makes two runs differ: software NIC and hardware, clocks, and options.
+fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut add = |what: &str, of_first: &dyn Display, of_second: &dyn Display| {
+        lines.push(format!(
+            "{what}: {of_first} in {one}, {of_second} in {other}"
+        ));
+    };
+    let (nic_of_first, nic_of_second) = (nic(first), nic(second));
+    if nic_of_first != nic_of_second {
+        add("NIC", &nic_of_first, &nic_of_second);
+    }
+    let clocks = (&first.clock.name, &second.clock.name);
+    if clocks.0 != clocks.1 {
+        add("clock", clocks.0, clocks.1);
+    }
+    for (name, of_first, of_second) in differing(&options(first), &options(second)) {
+        add(&name, &of_first, &of_second);
+    }
+    lines
+}
+
+/// Returns the kind of the NIC of a run.
+fn nic(run: &Outcome) -> &'static str {
+    match run.device.as_ref().and_then(|device| device.is_software) {
+        Some(true) => "software",
+        Some(false) => "hardware",
+        None => "none",
+    }
+}
+
+/// Returns the options of a run that influence its results.
+fn options(run: &Outcome) -> Map<String, Value> {
+    match serde_json::to_value(&run.options) {
+        Ok(Value::Object(mut options)) => {
+            options.retain(|name, _| !INDIFFERENT.contains(&name.as_str()));
+            options
+        }
+        _ => Map::new(),
+    }
+}
+
+/// Returns the fields that differ, also of objects inside, with both values.
+fn differing(
+    first: &Map<String, Value>,
+    second: &Map<String, Value>,
+) -> Vec<(String, Value, Value)> {
+    let mut all = Vec::new();
+    for (name, of_first) in first {
+        match (of_first, second.get(name)) {
+            (Value::Object(first), Some(Value::Object(second))) => {
+                all.extend(differing(first, second));
+            }
+            (of_first, Some(of_second)) if of_first != of_second => {
+                all.push((name.clone(), of_first.clone(), of_second.clone()));
+            }
+            _ => {}
+        }
+    }
+    all
+}

@@ -1,0 +1,195 @@
+//! `--jsonl`: one line for each run, appended to a file that other programs may append to as well.
+//!
+//! A lock keeps the lines of several writers apart, also on NFS, where appending is not atomic. A writer
+//! that is killed may leave a part of a line; the next one then begins a new line.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use super::destination::cannot_write;
+use crate::error::{Context, Failure};
+
+/// Longest wait for other writers, each of which takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time between two attempts to lock the file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A file to which a line can be appended.
+#[derive(Debug)]
+pub struct JsonLines {
+    path: PathBuf,
+    /// The path without symbolic links.
+    target: PathBuf,
+}
+
+impl JsonLines {
+    /// Checks that lines can be appended to `path`, which is created if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The file or its directory cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let target = open(path).and_then(|_| path.canonicalize());
+        Ok(Self {
+            path: path.into(),
+            target: target.map_err(|error| cannot_write(path, &error))?,
+        })
+    }
+
+    /// Returns the file that is written.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Appends one line with the document.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, or another program keeps it locked.
+    pub fn append(&self, document: &impl Serialize) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(document).environment("cannot write JSON")?;
+        line.push(b'\n');
+        open(&self.path)
+            .and_then(|mut file| append(&mut file, line, LOCK_TIMEOUT))
+            .map_err(|error| cannot_write(&self.path, &error))
+    }
+}
+
+/// Opens the file anew each time: a rotated file gets no further lines.
+fn open(path: &Path) -> io::Result<File> {
+    // A pipe is not opened for reading: it has a reader of its own.
+    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+    let is_missing = fs::symlink_metadata(path).is_err();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .read(is_file || is_missing)
+        .open(path)
+}
+
+/// Appends a line in one write, under a lock.
+fn append(file: &mut File, mut line: Vec<u8>, longest: Duration) -> io::Result<()> {
+    if !file.metadata()?.is_file() {
+        return file.write_all(&line);
+    }
+    lock(file, longest)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    if !ends_with_newline(file, length)? {
+        line.insert(0, b'\n');
+    }
+    // The lock ends with the file.
+    file.write_all(&line).inspect_err(|_| {
+        // A full disk: the part that was written is of no use.
+        let _ = file.set_len(length);
+    })
+}
+
+fn ends_with_newline(file: &mut File, length: u64) -> io::Result<bool> {
+    if length == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::Start(length - 1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == [b'\n'])
+}
+
+/// Locks the file. File systems without locks are left to the atomic appending of the kernel.
+fn lock(file: &File, longest: Duration) -> io::Result<()> {
+    let end = Instant::now() + longest;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => {
+                return Ok(());
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < end => {
+                thread::sleep(LOCK_INTERVAL);
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let seconds = longest.as_secs();
+                return Err(io::Error::other(format!(
+                    "another program has locked it for {seconds} s"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_one_line_for_each_document() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        for number in 1..=2 {
+            let lines = JsonLines::open(&path).unwrap();
+            lines
+                .append(&serde_json::json!({"text": "a\nb", "n": number}))
+                .unwrap();
+        }
+        let expected = "{\"n\":1,\"text\":\"a\\nb\"}\n{\"n\":2,\"text\":\"a\\nb\"}\n";
+        assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    }
+
+    #[test]
+    fn begins_a_line_after_a_partial_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        fs::write(&path, "{\"n\":").unwrap();
+        JsonLines::open(&path).unwrap().append(&1).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"n\":\n1\n");
+    }
+
+    #[test]
+    fn fails_on_a_file_that_stays_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let other = open(&path).unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        let result = append(&mut open(&path).unwrap(), b"1\n".to_vec(), Duration::ZERO);
+        assert!(result.unwrap_err().to_string().contains("locked"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn writes_to_devices() {
+        JsonLines::open(Path::new("/dev/null"))
+            .unwrap()
+            .append(&1)
+            .unwrap();
+        let full = JsonLines::open(Path::new("/dev/full")).unwrap();
+        let failure = full.append(&1).unwrap_err();
+        assert!(
+            failure.message().contains("No space left"),
+            "{}",
+            failure.message()
+        );
+    }
+
+    #[test]
+    fn refuses_unwritable_paths_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [
+            directory.path().to_owned(),
+            directory.path().join("no/such"),
+        ] {
+            let failure = JsonLines::open(&path).unwrap_err();
+            assert!(
+                failure.message().starts_with("cannot write "),
+                "{}",
+                failure.message()
+            );
+        }
+    }
+}

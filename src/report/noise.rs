@@ -1,0 +1,220 @@
+//! How far a metric of one run can be trusted, from the run's own samples.
+//!
+//! The samples of a run do not show how much one run differs from the next, so the ranges are wide.
+
+use super::intervals::{Interval, Intervals};
+use super::outcome::{LatencyResult, SizeResult};
+use crate::measure::Percentile;
+use crate::plan::expect::Metric;
+
+/// Intervals of a run from which its range follows.
+const ENOUGH_INTERVALS: usize = 5;
+
+/// Noise of a bandwidth without intervals, as a part of it.
+const ASSUMED: f64 = 1.0 / 3.0;
+
+/// Time without a CPU, in percent, above which the samples of a run say little.
+const DISTURBED_PERCENT: f64 = 10.0;
+
+/// The range of a metric in one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Its lower end, in the base unit of the metric.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Whether it is assumed, because the run has no samples of the metric.
+    pub is_assumed: bool,
+}
+
+impl Noise {
+    fn measured(low: f64, high: f64) -> Self {
+        Self {
+            low,
+            high,
+            is_assumed: false,
+        }
+    }
+
+    /// Returns whether a value lies in the range.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Returns the range that contains both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+            is_assumed: self.is_assumed || other.is_assumed,
+        }
+    }
+}
+
+/// Returns the range of a metric in one run; `None` if it is unknown.
+///
+/// A percentile lies between its neighbours in the document, the median for instance between the
+/// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest and
+/// its fastest interval. Maximum and standard deviation have no range.
+pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
+    let value = result.figure(metric)?;
+    match metric {
+        Metric::Bandwidth | Metric::PacketRate => {
+            let intervals = result.intervals.as_ref();
+            let measured = intervals.and_then(|of| of_intervals(of, metric, value));
+            Some(measured.unwrap_or(Noise {
+                low: value * (1.0 - ASSUMED),
+                high: value * (1.0 + ASSUMED),
+                is_assumed: true,
+            }))
+        }
+        Metric::Mean => {
+            let latency = result.latency.as_ref()?;
+            let deviation = latency.standard_deviation_ns;
+            let low = (value - deviation).max(latency.min_ns as f64);
+            Some(Noise::measured(low, value + deviation))
+        }
+        Metric::Min => {
+            let median = result.figure(Metric::Percentile(Percentile::MEDIAN))?;
+            Some(Noise::measured(value, median))
+        }
+        Metric::Percentile(percentile) => of_percentile(result.latency.as_ref()?, percentile),
+        Metric::Max | Metric::Deviation => None,
+    }
+}
+
+/// Returns the range between the neighbours of a percentile.
+fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
+    let all = &latency.percentiles;
+    let at = all
+        .iter()
+        .position(|value| value.percent == percentile.percent())?;
+    let below = match at {
+        0 => latency.min_ns,
+        at => all[at - 1].value_ns,
+    };
+    let above = all.get(at + 1)?.value_ns;
+    Some(Noise::measured(below as f64, above as f64))
+}
+
+/// Returns the range of a rate from the intervals of at least half their length, relative to their
+/// mean: the intervals are those of one side. `None` with too few of them.
+fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noise> {
+    let half = intervals.interval_s / 2.0;
+    let is_long = |row: &&Interval| row.end_s - row.start_s >= half;
+    let rates: Vec<f64> = intervals
+        .rows
+        .iter()
+        .filter(is_long)
+        .filter_map(|row| row.figures.figure(metric))
+        .collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    if rates.len() < ENOUGH_INTERVALS || mean <= 0.0 {
+        return None;
+    }
+    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = rates.iter().copied().fold(0.0, f64::max);
+    Some(Noise::measured(
+        value.min(value * least / mean),
+        value.max(value * greatest / mean),
+    ))
+}
+
+/// Returns whether other programs have disturbed a size so much that its samples say little about
+/// another run: its thread waited for a CPU.
+pub fn is_disturbed(result: &SizeResult) -> bool {
+    let waited = result.cpu_wait_percent;
+    waited.is_some_and(|percent| percent > DISTURBED_PERCENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Rates, Recorder, SideResult};
+    use crate::report::intervals::Figures;
+    use crate::report::outcome::{Detail, Extent};
+
+    fn of_latencies() -> SizeResult {
+        let mut recorder = Recorder::new(None).unwrap();
+        (101..=200).for_each(|sample| recorder.record(sample));
+        SizeResult::of_latencies(8, &recorder, Extent::Complete, Detail::default())
+    }
+
+    fn ends(result: &SizeResult, metric: &str) -> Option<(f64, f64)> {
+        of(result, metric.parse().unwrap()).map(|noise| (noise.low, noise.high))
+    }
+
+    #[test]
+    fn percentile_lies_between_its_neighbours() {
+        let result = of_latencies();
+        assert_eq!(ends(&result, "p50"), Some((101.0, 190.0)));
+        assert_eq!(ends(&result, "p90"), Some((150.0, 199.0)));
+        assert_eq!(ends(&result, "min"), Some((101.0, 150.0)));
+        assert_eq!(ends(&result, "max"), None);
+        assert_eq!(ends(&result, "stddev"), None);
+        let (low, high) = ends(&result, "mean").unwrap();
+        assert!(low > 121.0 && low < 122.0 && high > 179.0 && high < 180.0);
+    }
+
+    fn with_intervals(rates: &[f64]) -> SizeResult {
+        let side = SideResult {
+            elapsed_us: 1_000,
+            count: 10,
+        };
+        let rates_of_size = Rates {
+            megabytes: 200.0,
+            megapackets: 1.0,
+        };
+        let row = |(at, rate): (usize, &f64)| Interval {
+            start_s: at as f64,
+            end_s: at as f64 + 1.0,
+            figures: Figures {
+                count: 1,
+                bandwidth_bytes_per_s: Some(*rate),
+                packet_rate_packets_per_s: None,
+                mean_ns: None,
+                p99_ns: None,
+            },
+        };
+        let mut rows: Vec<Interval> = rates.iter().enumerate().map(row).collect();
+        // The last one is short.
+        if let Some(last) = rows.last_mut() {
+            last.end_s = last.start_s + 0.1;
+        }
+        let mut result = SizeResult::of_lists(8, [side; 2], rates_of_size, Extent::Complete);
+        result.intervals = Some(Intervals {
+            interval_s: 1.0,
+            rows,
+            min: None,
+            p5: None,
+            max: None,
+        });
+        result
+    }
+
+    #[test]
+    fn bandwidth_lies_between_its_intervals() {
+        // The intervals have the bandwidth of one side, half of that of the size.
+        let result = with_intervals(&[90e6, 100e6, 100e6, 100e6, 110e6, 1e6]);
+        assert_eq!(ends(&result, "bw"), Some((180e6, 220e6)));
+        assert_eq!(
+            of(&result, Metric::Bandwidth).map(|of| of.is_assumed),
+            Some(false)
+        );
+        let few = with_intervals(&[90e6, 100e6, 100e6, 110e6, 1e6]);
+        let noise = of(&few, Metric::Bandwidth).unwrap();
+        assert!(
+            noise.is_assumed && noise.contains(134e6) && !noise.contains(133e6),
+            "{noise:?}"
+        );
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_disturbs() {
+        let mut result = of_latencies();
+        for (waited, expected) in [(None, false), (Some(10.0), false), (Some(10.1), true)] {
+            result.cpu_wait_percent = waited;
+            assert_eq!(is_disturbed(&result), expected, "{waited:?}");
+        }
+    }
+}

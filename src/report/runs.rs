@@ -1,0 +1,139 @@
+//! Runs that tools wrote with `--json` or `--jsonl`, read back.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::outcome::{Outcome, SCHEMA_VERSION};
+use crate::error::{Failure, cause};
+
+/// A run, and the file that it was read from.
+#[derive(Debug)]
+pub struct ReadRun {
+    /// Name of the file; `-` for standard input.
+    pub file: String,
+    /// The run.
+    pub outcome: Outcome,
+}
+
+/// Where runs are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Source {
+    /// Returns the source that was typed: `-` is standard input.
+    pub fn of(path: &Path) -> Self {
+        if path == Path::new("-") {
+            Self::Stdin
+        } else {
+            Self::File(path.into())
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Stdin => "-".into(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::File(path) => fs::read(path),
+            Self::Stdin => {
+                let mut bytes = Vec::new();
+                io::stdin().read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Reads the runs: one JSON document, or one on each line. The second list has a warning for each
+    /// line that is not complete, as a program that was killed while it wrote leaves it.
+    ///
+    /// # Errors
+    ///
+    /// The source cannot be read, has no run, or has anything else.
+    pub fn read(&self) -> Result<(Vec<ReadRun>, Vec<String>), Failure> {
+        let file = self.name();
+        let shown = match self {
+            Self::Stdin => "standard input",
+            Self::File(_) => &file,
+        };
+        let unreadable =
+            |error| Failure::environment(format!("cannot read {shown}: {}", cause(&error)));
+        let bytes = self.bytes().map_err(unreadable)?;
+        let (values, warnings) = values(&bytes, shown)?;
+        let outcomes: Result<Vec<Outcome>, Failure> = values
+            .into_iter()
+            .map(|value| outcome(value, shown))
+            .collect();
+        let run = |outcome| ReadRun {
+            file: file.clone(),
+            outcome,
+        };
+        Ok((outcomes?.into_iter().map(run).collect(), warnings))
+    }
+}
+
+/// Returns the documents in a text, and a warning for each line that is not one.
+fn values(bytes: &[u8], shown: &str) -> Result<(Vec<Value>, Vec<String>), Failure> {
+    let error = match serde_json::from_slice(bytes) {
+        Ok(value) => return Ok((vec![value], Vec::new())),
+        Err(error) => error,
+    };
+    let (mut values, mut warnings) = (Vec::new(), Vec::new());
+    for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Value>(line) {
+            Ok(value) => values.push(value),
+            Err(error) => warnings.push(format!(
+                "{shown}: line {} is left out: not valid JSON: {error}",
+                at + 1
+            )),
+        }
+    }
+    // A damaged document has lines that are valid by themselves, such as `],`, but no objects.
+    if values.iter().any(Value::is_object) {
+        return Ok((values, warnings));
+    }
+    let why = if bytes.trim_ascii().is_empty() {
+        "it is empty".into()
+    } else {
+        format!("not valid JSON: {error}")
+    };
+    Err(not_a_run(shown, &why))
+}
+
+fn refused(shown: &str, why: &str) -> Failure {
+    Failure::environment(format!("cannot read {shown}: {why}"))
+}
+
+fn not_a_run(shown: &str, why: &str) -> Failure {
+    refused(shown, why).with_hint("expected what a tool wrote with --json or --jsonl")
+}
+
+/// Returns the run in a document.
+fn outcome(value: Value, shown: &str) -> Result<Outcome, Failure> {
+    match value.get("schema_version").and_then(Value::as_u64) {
+        Some(version) if version == u64::from(SCHEMA_VERSION) => {}
+        Some(version) => {
+            let why =
+                format!("schema version {version} is not supported (expected {SCHEMA_VERSION})");
+            let hint = "measure again, or use the cxidiag that wrote it";
+            return Err(refused(shown, &why).with_hint(hint));
+        }
+        None => return Err(not_a_run(shown, "not a result of cxidiag")),
+    }
+    serde_json::from_value(value)
+        .map_err(|error| not_a_run(shown, &format!("not a result of cxidiag: {error}")))
+}
