@@ -148,11 +148,11 @@ impl Failure {
         self
     }
 
-    /// Returns what failed and its causes as one line, `what: cause: cause (place)`.
+    /// Returns what failed and its causes as one line, `what: cause: cause; place`.
     pub fn message(&self) -> String {
         let links: Vec<String> = self.error.chain().map(text).collect();
         let place = self.place.as_ref();
-        let place = place.map_or(String::new(), |place| format!(" ({place})"));
+        let place = place.map_or(String::new(), |place| format!("; {place}"));
         links.join(": ") + &place
     }
 

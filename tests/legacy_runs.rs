@@ -246,6 +246,17 @@ fn sends_each_barrier_and_result() {
     }
 }
 
+/// A legacy peer sends no name of its host.
+#[test]
+fn names_no_host_of_legacy_peers() {
+    let fabric = Fabric::new();
+    let ended = fabric.against_server("read-lat", "-n 1 --json --quiet", None);
+    assert_both_succeed(&ended);
+    let run: serde_json::Value = serde_json::from_slice(&ended.cxidiag.stdout).expect("JSON");
+    let expected = serde_json::json!({"host_name": null, "ip": "127.0.0.1", "is_cxidiag": false});
+    assert_eq!(run["peer"], expected);
+}
+
 /// The client may end a size when its samples are enough: of a one-sided run, in which the server takes
 /// no part, and of a round trip, in which either side may send the last message.
 #[test]

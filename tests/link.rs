@@ -165,7 +165,7 @@ fn names_size_iteration_and_nics_in_errors_of_the_nic() {
         format!("NIC {nic:#x} PID {pid} on {host}")
     };
     let place = format!(
-        "(16 bytes, iteration 2, {} and {})",
+        "; at 16 bytes, iteration 2, between {} and {}",
         nic("local"),
         nic("remote")
     );

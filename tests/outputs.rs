@@ -232,6 +232,16 @@ fn writes_each_sample() {
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 
+    // JSON is made in memory. The run ends before it begins.
+    let output = short(
+        "write-lat",
+        &["-n", "1000001", "--report-all", "--json", "-v", "7777"],
+    );
+    let error = harness::assert_status(&output, 1);
+    assert!(
+        error.contains("warning: JSON has no more than 1000000 samples of a size: "),
+        "{error}"
+    );
     // Only the table; the text is that of a run without it.
     let output = short("send-lat", &[&samples, "--json"]);
     let run = document(&output);

@@ -492,6 +492,7 @@ mod tests {
             "4,0-2",
             "-n",
             "9",
+            "--token=secret",
         ];
         let plan = planned(&typed).unwrap();
         let arguments = plan.server_arguments();
@@ -508,6 +509,8 @@ mod tests {
         );
         assert_eq!(server.libcxi, plan.libcxi);
         assert_eq!(server.cpus, plan.cpus);
+        // Other users see arguments.
+        assert_eq!(server.admission.token, None);
         assert_eq!(server.note(), None);
     }
 

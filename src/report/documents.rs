@@ -12,6 +12,7 @@ use super::{csv, json};
 use crate::error::Failure;
 use crate::measure::Recorder;
 use crate::plan::outputs::{Outputs, Place};
+use crate::tool::Tool;
 
 /// Where the documents go. Histogram log and table of samples grow during the run.
 #[derive(Default)]
@@ -75,9 +76,9 @@ impl Documents {
         }
     }
 
-    /// Returns whether there is a JSON document.
+    /// Returns whether the run is written as JSON.
     pub fn has_json(&self) -> bool {
-        self.json.is_some()
+        self.json.is_some() || self.jsonl.is_some()
     }
 
     /// Adds the latencies of a size to the documents that grow. The size was measured from `start` to
@@ -130,4 +131,20 @@ impl Documents {
         let written = written.into_iter().flatten();
         written.filter_map(Result::err).collect()
     }
+}
+
+/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
+/// refused because of its arguments.
+pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
+    let mut outcome = Outcome::bare(tool);
+    outcome.close(Err(failure), Duration::ZERO);
+    let document = if outputs.json == Some(Place::Stdout) {
+        json::document(&outcome)
+    } else if outputs.csv == Some(Place::Stdout) {
+        csv::document(&outcome, true)
+    } else {
+        return;
+    };
+    // The failure itself goes to standard error in any case.
+    let _ = document.and_then(|document| Destination::Stdout.write(&document));
 }

@@ -9,13 +9,14 @@ use rustix::system::uname;
 use serde_json::Number;
 
 use super::outcome::{
-    AtomicOptions, Device, Host, Job, ListOptions, Options, Outcome, Peer, SCHEMA_VERSION, Side,
-    Status,
+    Addresses, AtomicOptions, Device, FabricAddress, Host, Job, ListOptions, Options, Outcome,
+    Peer, SCHEMA_VERSION, Side, Status,
 };
+use super::summary::Summary;
 use crate::atomic::AtomicOp;
 use crate::job;
 use crate::machine::placement::Cpus;
-use crate::machine::{Machine, host_name, loaded_library};
+use crate::machine::{Machine, host_name, loaded_library, shown};
 use crate::measure::{ClockFacts, Percentile};
 use crate::plan::{Plan, Role};
 use crate::run_options::RunOptions;
@@ -84,10 +85,45 @@ impl Outcome {
             ..Self::bare(plan.tool)
         }
     }
+
+    /// Begins the run of a server, whose options its client has chosen.
+    pub fn begin(&mut self, plan: &Plan, run: &RunOptions) {
+        self.started_unix_ms = unix_ms();
+        self.options = Some(Options::of(plan, run));
+    }
+
+    /// Adds what is known once both sides have connected.
+    pub fn connect(&mut self, summary: &Summary, connected: &Connected) {
+        let address = |nic, pid| FabricAddress { nic, pid };
+        self.addresses = Some(Addresses {
+            local: address(summary.own.address.nic, summary.own.address.pid),
+            remote: address(summary.peer.nic, summary.peer.pid),
+            vni: summary.own.vni,
+            server_ip: connected.server.ip().to_canonical().to_string(),
+            server_port: connected.server.port(),
+        });
+        self.peer = Some(connected.peer.clone());
+        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
+        self.device = Some(device);
+        if let Some(options) = &mut self.options {
+            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
+            options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
+            let (own, peer) = (summary.own.gpus, summary.peer_gpus);
+            options.gpu_type = own.kind.map(|kind| kind.to_string());
+            options.peer_tx_gpu = peer.tx;
+            options.peer_rx_gpu = peer.rx;
+            // A legacy tool sends the GPU type that it was built for even if it uses no GPU.
+            let kind = peer.kind.filter(|_| peer.any());
+            options.peer_gpu_type = kind.map(|kind| kind.to_string());
+            if !summary.cpus.is_empty() {
+                options.cpu = Some(shown(summary.cpus));
+            }
+        }
+    }
 }
 
 /// Returns the time, in milliseconds since 1970-01-01 (UTC).
-pub fn unix_ms() -> u64 {
+fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_millis() as u64
 }

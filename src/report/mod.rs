@@ -1,6 +1,7 @@
 //! The results of a run, for people and for programs.
 //!
-//! * `outcome`: a run as plain data; `facts`: the entries that are known before it begins.
+//! * `outcome`: a run as plain data; `facts`: the entries that are known before it measures;
+//!   `ending`: how it has ended.
 //! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
 //! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
 //!   request.
@@ -26,12 +27,14 @@ pub mod destination;
 pub mod devices;
 mod differences;
 mod documents;
+mod ending;
 mod extra;
 mod facts;
 mod hdr_log;
 pub mod intervals;
 pub mod json;
 mod json_lines;
+mod measured_bandwidth;
 mod noise;
 pub mod outcome;
 mod percentiles;
@@ -49,9 +52,11 @@ mod table;
 pub mod text;
 
 pub use destination::Destination;
+pub use documents::refused;
 pub use facts::Connected;
+pub use measured_bandwidth::MeasuredBandwidth;
 pub use outcome::{Extent, Outcome};
-pub use reporter::{MeasuredBandwidth, Reporter, refused, text_output};
+pub use reporter::{Reporter, text_output};
 
 use std::io::{self, Write};
 

@@ -5,31 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::columns::Layout;
-use super::destination::Destination;
 use super::documents::Documents;
 use super::facts::Connected;
 use super::intervals::Intervals;
-use super::outcome::{
-    Addresses, Detail, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem,
-    SizeResult, Status, Verdict,
-};
+use super::measured_bandwidth::MeasuredBandwidth;
+use super::outcome::{Detail, Extent, Outcome, SizeResult, Verdict};
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
 use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
-use super::{csv, extra, facts, json, percentiles, text};
+use super::{extra, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
-use crate::machine::{Machine, shown};
-use crate::measure::{
-    ClockFacts, CpuShare, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until,
-};
+use crate::measure::{ClockFacts, CpuShare, Gauge, OwnError, Recorder, Until};
 use crate::plan::expect::Metric;
-use crate::plan::outputs::{Outputs, Place};
+use crate::plan::outputs::Outputs;
 use crate::plan::{Plan, Role};
 use crate::rate::{Kept, Rate};
 use crate::run_options::Side;
-use crate::tool::Tool;
 
 /// Largest number of samples of a size in JSON, which is made in memory.
 const MAX_JSON_SAMPLES: usize = 1_000_000;
@@ -71,42 +64,6 @@ pub struct Reporter {
     rate: Option<(Rate, u64)>,
     /// How the rate was kept with the current size.
     kept: Option<Kept>,
-}
-
-/// What a bandwidth tool measured with one size.
-#[derive(Clone, Debug)]
-pub struct MeasuredBandwidth {
-    /// The size in bytes.
-    pub size: u64,
-    /// The counts of both sides, this side first.
-    pub sides: [SideResult; 2],
-    /// Bandwidth and packet rate of both sides together.
-    pub rates: Rates,
-    /// The counts of both sides with each pair, this side first, and its rates.
-    pub pairs: Vec<([SideResult; 2], Rates)>,
-    /// Each side's own view, this side first, with `--both-ends`.
-    pub views: Option<[SideView; 2]>,
-    /// The operations that the text shows; none on a server that issues none.
-    pub count: Option<u64>,
-    /// Whether the peer's part of a bidirectional run is missing.
-    pub one_sided: bool,
-    /// Whether only the peer issues operations.
-    pub is_measured_by_peer: bool,
-}
-
-impl MeasuredBandwidth {
-    fn result(&self, extent: Extent) -> SizeResult {
-        let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
-        result.count = self.count.unwrap_or(self.sides[0].count);
-        if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
-            bandwidth.pairs = Some(PairResult::of(&self.pairs));
-        }
-        if let (Some(bandwidth), Some(views)) = (&mut result.bandwidth, self.views) {
-            bandwidth.own_view = Some(views[0].into());
-            bandwidth.peer_view = Some(views[1].into());
-        }
-        result
-    }
 }
 
 impl Reporter {
@@ -195,41 +152,14 @@ impl Reporter {
         if self.side == Side::Server {
             // The run begins with its client, which has chosen the options.
             self.started = Instant::now();
-            self.outcome.started_unix_ms = facts::unix_ms();
-            self.outcome.options = Some(Options::of(connected.plan, summary.run));
+            self.outcome.begin(connected.plan, summary.run);
             self.sizes = summary.run.sizes().collect();
         }
-        let address = |nic, pid| FabricAddress { nic, pid };
-        self.outcome.addresses = Some(Addresses {
-            local: address(summary.own.address.nic, summary.own.address.pid),
-            remote: address(summary.peer.nic, summary.peer.pid),
-            vni: summary.own.vni,
-            server_ip: connected.server.ip().to_canonical().to_string(),
-            server_port: connected.server.port(),
-        });
+        self.outcome.connect(summary, connected);
         self.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
         });
-        self.outcome.peer = Some(connected.peer.clone());
-        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
-        self.outcome.device = Some(device);
-        if let Some(options) = &mut self.outcome.options {
-            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
-            options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
-            let (own, peer) = (summary.own.gpus, summary.peer_gpus);
-            options.gpu_type = own.kind.map(|kind| kind.to_string());
-            options.peer_tx_gpu = peer.tx;
-            options.peer_rx_gpu = peer.rx;
-            // A legacy tool sends the GPU type that it was built for even if it uses no GPU.
-            let kind = peer.kind.filter(|_| peer.any());
-            options.peer_gpu_type = kind.map(|kind| kind.to_string());
-        }
-        if let Some(options) = &mut self.outcome.options
-            && !summary.cpus.is_empty()
-        {
-            options.cpu = Some(shown(summary.cpus));
-        }
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
         let write = if self.outputs.quiet {
@@ -617,9 +547,7 @@ impl Reporter {
     /// Writes the documents of a run that has ended with `result`, and returns the first failure.
     fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.add_unmeasured_sizes();
-        let result = result
-            .and_then(|()| all_met(&self.outcome.expectations))
-            .and_then(|()| all_stable(&self.outcome));
+        let result = self.outcome.result(result);
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
@@ -658,42 +586,6 @@ pub fn text_output(outputs: &Outputs) -> Box<dyn Write + Send> {
     }
 }
 
-/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
-/// refused because of its arguments.
-pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
-    let mut outcome = Outcome::bare(tool);
-    outcome.close(Err(failure), Duration::ZERO);
-    let document = if outputs.json == Some(Place::Stdout) {
-        json::document(&outcome)
-    } else if outputs.csv == Some(Place::Stdout) {
-        csv::document(&outcome, true)
-    } else {
-        return;
-    };
-    // The failure itself goes to standard error in any case.
-    let _ = document.and_then(|document| Destination::Stdout.write(&document));
-}
-
-impl Outcome {
-    /// Records how the run has ended.
-    fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
-        self.elapsed_ms = elapsed.as_millis() as u64;
-        let Err(failure) = result else {
-            self.status = Status::Complete;
-            self.exit_status = 0;
-            self.error = None;
-            return;
-        };
-        self.status = match failure.kind {
-            Kind::Unmet => Status::Unmet,
-            Kind::Interrupted => Status::Interrupted,
-            _ => Status::Failed,
-        };
-        self.exit_status = failure.status();
-        self.error = Some(Problem::from(failure));
-    }
-}
-
 fn verdicts(
     outputs: &Outputs,
     size: u64,
@@ -703,43 +595,4 @@ fn verdicts(
     let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
     let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
     applying.map(verdict).collect()
-}
-
-/// Returns whether all expectations are met.
-fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
-    let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.met).collect();
-    let Some(first) = unmet.first() else {
-        return Ok(());
-    };
-    let others = match unmet.len() - 1 {
-        0 => String::new(),
-        1 => ", and 1 more".into(),
-        more => format!(", and {more} more"),
-    };
-    Err(Failure::unmet(format!(
-        "expectation not met: {} at {} bytes{others}",
-        first.expectation, first.size_bytes
-    )))
-}
-
-/// Returns whether no median is unstable.
-fn all_stable(outcome: &Outcome) -> Result<(), Failure> {
-    let is_unstable = |result: &&SizeResult| {
-        let latency = result.latency.as_ref();
-        latency.is_some_and(|latency| latency.median_is_stable == Some(false))
-    };
-    let unstable: Vec<String> = outcome
-        .results
-        .iter()
-        .filter(is_unstable)
-        .map(|result| result.size_bytes.to_string())
-        .collect();
-    if unstable.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::unmet(format!(
-        "unstable: the median did not reach the limit of --until in time at {} bytes",
-        unstable.join(", ")
-    ))
-    .with_hint("measure for longer (--duration), allow more (--until), or stop other programs on these CPUs"))
 }

@@ -214,7 +214,7 @@ fn drive<B: Benchmark, R: Results>(
     let mut pairs = (0..run.extensions.pairs)
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|failure| route.locate(session.refuse(failure), "set-up"))?;
+        .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -240,8 +240,8 @@ fn drive<B: Benchmark, R: Results>(
     });
     if let Err(failure) = measured {
         let place = match results.progress() {
-            Some(progress) => format!("{current} bytes, {progress}"),
-            None => format!("{current} bytes"),
+            Some(progress) => format!("at {current} bytes, {progress}"),
+            None => format!("at {current} bytes"),
         };
         let failure = route.locate(failure, place);
         // Before anything is released or printed: the peer receives the notice before it sees the

@@ -19,11 +19,11 @@ pub struct Route {
 }
 
 impl Route {
-    /// Adds to an error of the NIC the place of the measurement, such as `8 bytes, iteration 17`, and
+    /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration 17`, and
     /// both NICs. Other failures stay as they are.
     pub fn locate(&self, failure: Failure, place: impl fmt::Display) -> Failure {
         match failure.kind {
-            Kind::Nic => failure.at(format!("{place}, {self}")),
+            Kind::Nic => failure.at(format!("{place}, between {self}")),
             _ => failure,
         }
     }
@@ -60,13 +60,15 @@ mod tests {
         };
         let failure = Failure::nic("lost").context("write failed");
         assert_eq!(
-            route.locate(failure, "8 bytes, iteration 3").message(),
-            "write failed: lost (8 bytes, iteration 3, NIC 0x13 PID 0 on node1 and NIC 0x12 PID 7 on node2)"
+            route.locate(failure, "at 8 bytes, iteration 3").message(),
+            "write failed: lost; at 8 bytes, iteration 3, between NIC 0x13 PID 0 on node1 and NIC 0x12 PID 7 on node2"
         );
         route.peer_host = None;
-        let message = route.locate(Failure::nic("lost"), "set-up").message();
+        let message = route
+            .locate(Failure::nic("lost"), "during set-up")
+            .message();
         assert!(
-            message.ends_with("on node1 and NIC 0x12 PID 7)"),
+            message.ends_with("on node1 and NIC 0x12 PID 7"),
             "{message}"
         );
         assert_eq!(route.locate(Failure::peer("gone"), "x").message(), "gone");

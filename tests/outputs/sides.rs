@@ -114,6 +114,37 @@ fn each_side_names_both() {
     }
 }
 
+/// The NIC of a server fails while it measures the first of two sizes.
+#[test]
+fn failed_server_writes_all_sizes() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("json");
+    let json = format!("--json={}", file.display());
+    let mut command = fabric.command(&["send-lat", "-p", "0", "-d", "soft0", &json]);
+    command.env("CXIDIAG_FAULTS", "error=UNDELIVERABLE@3");
+    let server = super::harness::Server::start(command);
+    let client = fabric.client("send-lat", &server, "-d soft1 -n 20 -s 8:16");
+    assert_status(&client, 1);
+    let error = assert_status(&server.finish(), 1);
+    let run = written(&file);
+    assert_eq!(
+        (&run["status"], &run["side"]),
+        (&json!("failed"), &json!("server"))
+    );
+    assert_eq!(run["error"]["kind"], "nic");
+    let message = run["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("; at 8 bytes, between NIC 0x12 PID "),
+        "{message}"
+    );
+    assert!(error.contains(message), "{error}");
+    let sizes = run["results"].as_array().unwrap().iter();
+    let sizes: Vec<_> = sizes.map(|of| (&of["size_bytes"], &of["extent"])).collect();
+    let none = json!("none");
+    assert_eq!(sizes, [(&json!(8), &none), (&json!(16), &none)]);
+}
+
 #[test]
 fn labels_share_a_field() {
     let output = super::short(
@@ -176,9 +207,10 @@ fn persistent_server_writes_each_run() {
     let mut table = csv::Reader::from_reader(child.stdout.take().unwrap());
     let titles = table.headers().unwrap().clone();
     let at = |title: &str| titles.iter().position(|of| of == title).unwrap();
-    let mut rows = Vec::new();
+    let (mut rows, mut started) = (Vec::new(), Vec::new());
     for row in table.records().take(3).map(Result::unwrap) {
         let field = |title| row[at(title)].to_owned();
+        started.push(field("started_unix_ms").parse::<u64>().unwrap());
         rows.push([
             field("size_bytes"),
             field("iters"),
@@ -189,6 +221,10 @@ fn persistent_server_writes_each_run() {
     assert_eq!(rows[0], ["8", "1", "complete", "complete"]);
     assert_eq!(rows[1], ["16", "1", "complete", "complete"]);
     assert_eq!(rows[2], ["32", "2", "complete", "complete"]);
+    assert!(
+        started[0] == started[1] && started[1] < started[2],
+        "{started:?}"
+    );
     let last = written(&file);
     assert_eq!(last["results"].as_array().unwrap().len(), 1);
     assert_eq!(last["results"][0]["size_bytes"], 32);

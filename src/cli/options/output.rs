@@ -177,7 +177,8 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         manual: |_| {
             "Write the results as one JSON document to *FILE*. Without *FILE*, the document goes \
-             to standard output, and the text to standard error."
+             to standard output, and the text to standard error. A server writes the run as its \
+             side sees it; with `--persist`, each run replaces the one before."
         },
         set: |typed, value| {
             typed.outputs.json = Some(place(value)?);

@@ -45,8 +45,10 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |_| "Serve one client after another, until\ninterrupted".into(),
         manual: |_| {
-            "For a server: serve one client after another, until a signal ends it. A failed run \
-             is reported and does not end the server."
+            "For a server: serve one client after another, until a signal ends it. SIGTERM, which \
+             service managers send, is the regular end: exit status 0. A failed run is reported \
+             and does not end the server. Clients that come during a run are told that the server \
+             is busy."
         },
         set: |typed, _| {
             typed.persist = true;

@@ -1,0 +1,76 @@
+//! How a run has ended: status, exit status, failure.
+
+use std::time::Duration;
+
+use super::outcome::{Outcome, Problem, SizeResult, Status, Verdict};
+use crate::error::{Failure, Kind};
+
+impl Outcome {
+    /// Returns the result of the run, whose loops ended with `result`: the failure, an unmet
+    /// expectation, or an unstable median.
+    ///
+    /// # Errors
+    ///
+    /// The first of them.
+    pub fn result(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+        result
+            .and_then(|()| all_met(&self.expectations))
+            .and_then(|()| all_stable(&self.results))
+    }
+
+    /// Records how the run has ended.
+    pub fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
+        self.elapsed_ms = elapsed.as_millis() as u64;
+        let Err(failure) = result else {
+            self.status = Status::Complete;
+            self.exit_status = 0;
+            self.error = None;
+            return;
+        };
+        self.status = match failure.kind {
+            Kind::Unmet => Status::Unmet,
+            Kind::Interrupted => Status::Interrupted,
+            _ => Status::Failed,
+        };
+        self.exit_status = failure.status();
+        self.error = Some(Problem::from(failure));
+    }
+}
+
+/// Returns whether all expectations are met.
+fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
+    let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.met).collect();
+    let Some(first) = unmet.first() else {
+        return Ok(());
+    };
+    let others = match unmet.len() - 1 {
+        0 => String::new(),
+        1 => ", and 1 more".into(),
+        more => format!(", and {more} more"),
+    };
+    Err(Failure::unmet(format!(
+        "expectation not met: {} at {} bytes{others}",
+        first.expectation, first.size_bytes
+    )))
+}
+
+/// Returns whether no median is unstable.
+fn all_stable(results: &[SizeResult]) -> Result<(), Failure> {
+    let is_unstable = |result: &&SizeResult| {
+        let latency = result.latency.as_ref();
+        latency.is_some_and(|latency| latency.median_is_stable == Some(false))
+    };
+    let unstable: Vec<String> = results
+        .iter()
+        .filter(is_unstable)
+        .map(|result| result.size_bytes.to_string())
+        .collect();
+    if unstable.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::unmet(format!(
+        "unstable: the median did not reach the limit of --until in time at {} bytes",
+        unstable.join(", ")
+    ))
+    .with_hint("measure for longer (--duration), allow more (--until), or stop other programs on these CPUs"))
+}
