@@ -183,13 +183,29 @@ fn spec_lists_the_installed_files() {
         let found = files.iter().any(|(_, file)| matches(pattern, file));
         assert!(found, "{package}: no file matches {pattern}");
     }
-    let documents = files.iter().filter_map(|(_, file)| {
-        let page = file.strip_prefix("/usr/share/doc/cxidiag/docs/")?;
-        page.ends_with(".md").then(|| page.to_owned())
-    });
-    assert_eq!(documents.collect::<BTreeSet<_>>(), pages_for_users());
+    assert_ships_pages_for_users(&directory.path().join("cxidiag/usr/share/doc/cxidiag"));
     let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
     assert!(files.iter().any(|(_, file)| file == library));
+}
+
+/// Asserts that the directory has the pages for users, and each file that one of them links to.
+fn assert_ships_pages_for_users(documents: &Path) {
+    let docs = fs::read_dir(documents.join("docs")).expect("a directory");
+    let names = docs.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("text"));
+    let pages: BTreeSet<String> = names.filter(|name| name.ends_with(".md")).collect();
+    assert_eq!(pages, pages_for_users());
+    let docs = pages.iter().map(|name| format!("docs/{name}"));
+    for page in docs.chain(["README.md".to_owned()]) {
+        let path = documents.join(&page);
+        let text = fs::read_to_string(&path).expect("text");
+        for link in text.split("](").skip(1) {
+            let file = link.split(['#', ')']).next().expect("a link");
+            let target = path.parent().expect("a directory").join(file);
+            let is_here = file.starts_with("http") || target.exists();
+            assert!(is_here, "{page} links to {file}, which is not installed");
+        }
+    }
 }
 
 /// Returns the names of the pages that README.md lists for users.
