@@ -217,7 +217,7 @@ fn rejects_invalid_lists_of_cpus() {
     };
     let start = |value| format!("cxidiag write-lat: error: invalid value '{value}' for --cpu: ");
     for value in ["", "x", "1-", "3-1", "-1", "AUTO"] {
-        let expected = "expected auto, or CPU numbers such as 2 or 0-3,8\n";
+        let expected = "expected auto, or CPU numbers from 0 to 8191, such as 2 or 0-3,8\n";
         assert_eq!(error_of(value), start(value) + expected);
     }
     let error = error_of("8191");
