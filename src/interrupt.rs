@@ -2,7 +2,7 @@
 //!
 //! | event | effect on the run |
 //! |---|---|
-//! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130 |
+//! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130, or 0 for SIGTERM to a server with `--persist` |
 //! | another signal, [`SAME`] or more later | ends at once: only releases the NIC |
 //! | a third signal, or [`GRACE`] after the second | the process exits immediately |
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |

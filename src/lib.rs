@@ -26,6 +26,7 @@
 //! | 1 | [`measure`] | clock, waiting, recorder, statistics |
 //! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
 //! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
+//! | 0 | [`bandwidth_unit`] | the units in which the text shows bandwidths |
 //! | 0 | [`extensions`] | the options of a run that legacy tools lack |
 //! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`], [`token`] | what everything else is built from |
 
@@ -34,6 +35,7 @@
 pub mod advice;
 pub mod atomic;
 mod backend;
+pub mod bandwidth_unit;
 #[macro_use]
 pub mod bench;
 pub mod cli;

@@ -78,6 +78,8 @@ pub enum Opt {
     Percentiles,
     /// `--interval`
     Interval,
+    /// `--unit`
+    Unit,
     /// `--json`
     Json,
     /// `--jsonl`
@@ -137,7 +139,13 @@ const LATENCY: &[Opt] = &[
 ];
 
 /// Options of all bandwidth tools, and of no others.
-const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse, Opt::BothEnds];
+const BANDWIDTH: &[Opt] = &[
+    Opt::Pairs,
+    Opt::Threads,
+    Opt::Reverse,
+    Opt::BothEnds,
+    Opt::Unit,
+];
 
 /// Options of the run that all tools have and the legacy tools lack.
 const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];

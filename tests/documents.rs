@@ -143,6 +143,7 @@ fn states_default_of_each_value() {
         "interval",
         "percentiles",
         "json",
+        "jsonl",
         "csv",
         "label",
         "samples",
@@ -384,7 +385,7 @@ fn bash_completes_subcommands_options_and_values() {
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
     assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
-    assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json=");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--cs"]), "--csv=");
     let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
     assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
@@ -550,7 +551,7 @@ fn fish_completes_subcommands_options_and_values() {
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
     assert_eq!(
         offered("cxidiag.fish", "cxidiag write-lat --js"),
-        "--json --json="
+        "--json --json= --jsonl"
     );
     assert_eq!(
         offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),

@@ -52,7 +52,15 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         synopsis,
         arguments: Completion::Hosts,
         groups: groups.collect(),
-        options: vec![Entry::help(), Entry::version()],
+        options: vec![
+            Entry {
+                help: "Print the most used options (-h) or all (--help)".into(),
+                manual: "Print the most used options (`-h`) or all options with \
+                         examples (`--help`), and exit.",
+                ..Entry::help()
+            },
+            Entry::version(),
+        ],
         frequent: frequent.chain(["help", "version"]).collect(),
         words,
         examples: examples(tool, program),
@@ -133,7 +141,9 @@ pub fn overview(
         subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
         options: vec![
             Entry {
-                help: "Print this help and exit; after a tool or command,\nprint its help".into(),
+                help: "Print this help and exit; after a tool, -h prints the\n\
+                       options that most people need, --help all of them"
+                    .into(),
                 ..Entry::help()
             },
             Entry::version(),

@@ -204,7 +204,7 @@ impl Usage {
         for option in self.all_options().filter(frequent) {
             let default = option.default();
             let default = default.map_or(String::new(), |default| format!(" (default: {default})"));
-            let explanation = wrapped(&(option.summary() + &default), 78 - EXPLANATION);
+            let explanation = wrapped(&(option.summary() + &default), 80 - EXPLANATION);
             text += &entry(&option.syntax(), &explanation);
         }
         let all = format!(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
 use crate::cli::values::{LEFT_OUT, place};
 use crate::error::{Failure, invalid};
 use crate::interrupt;
@@ -45,9 +45,9 @@ pub fn usage() -> Usage {
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Files,
-        about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, one run\n\
-             or many; - is standard input. Five runs or more on each side are ranked (test\n\
-             of Mann-Whitney, 1%). Fewer runs show less: see the manual page.",
+        about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, one\n\
+                 run or many; - is standard input. Five runs or more on each side are ranked\n\
+                 (test of Mann-Whitney, 1%). Fewer runs show less: see the manual page.",
         options: vec![
             Entry {
                 short: None,
@@ -60,10 +60,13 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "figure",
                 value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: wrapped(&format!(
-                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
-                    figures().join(", ")
-                )),
+                help: wrapped(
+                    &format!(
+                        "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
+                        figures().join(", ")
+                    ),
+                    EXPLANATION_WIDTH,
+                ),
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
@@ -95,22 +98,6 @@ fn figures() -> Vec<String> {
         .filter_map(Column::shown_metric)
         .map(|metric| metric.to_string())
         .collect()
-}
-
-/// Returns the text in lines that fit the column of explanations.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= EXPLANATION_WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
 }
 
 /// Runs the command with the arguments after its name.

@@ -373,52 +373,6 @@ mod tests {
     }
 
     #[test]
-    fn names_options_without_effect() {
-        let note = |tool: &str, arguments: &[&str]| {
-            let tool = TOOLS.iter().find(|own| own.name == tool).unwrap();
-            let arguments = arguments.iter().map(OsString::from).collect();
-            let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
-                panic!("a run was asked for");
-            };
-            Plan::new(tool, String::new(), *typed, None).unwrap().note()
-        };
-        let iters = "--iters (--duration replaces it)";
-        let report_all = "--report-all (not with --duration)";
-        let cswap = "--cswap-op (only with --atomic-op=CSWAP)";
-        let gpu = "--gpu-type (only with --tx-gpu or --rx-gpu)";
-        for (tool, arguments, options) in [
-            ("write-bw", &["h", "-n5", "-D1"][..], iters),
-            (
-                "write-lat",
-                &["h", "-n5", "-D1", "--report-all", "-gAMD"],
-                &[iters, report_all, gpu].join(", "),
-            ),
-            ("atomic-lat", &["h", "-CEQ"], cswap),
-            ("send-lat", &["-gAMD"], gpu),
-        ] {
-            let expected = format!("without effect: {options}");
-            assert_eq!(note(tool, arguments), Some(expected), "{arguments:?}");
-            let quiet = [
-                &["h", "--quiet"],
-                arguments.strip_prefix(&["h"]).unwrap_or(arguments),
-            ];
-            assert_eq!(note(tool, &quiet.concat()), None);
-        }
-        for (tool, arguments) in [
-            ("write-lat", &["h", "-D1"][..]),
-            ("write-lat", &["h", "-n5", "--report-all"]),
-            ("write-lat", &["h", "--until=1%"]),
-            ("atomic-lat", &["h", "-CEQ", "-ACSWAP"]),
-            ("write-lat", &["h", "-gAMD", "-t0"]),
-        ] {
-            assert_eq!(note(tool, arguments), None, "{arguments:?}");
-        }
-        let ignored = "ignored on a server (the client's options apply): --iters --duration";
-        let both = format!("{ignored}; without effect: {gpu}");
-        assert_eq!(note("write-lat", &["-n5", "-D1", "-gAMD"]), Some(both));
-    }
-
-    #[test]
     fn until_limits_time_and_excludes_number_of_iterations() {
         let plan = planned(&["h", "--until=1%"]).unwrap();
         assert_eq!(plan.until, Some(Until { percent: 1.0 }));
@@ -538,6 +492,7 @@ mod tests {
             "4,0-2",
             "-n",
             "9",
+            "--token=secret",
         ];
         let plan = planned(&typed).unwrap();
         let arguments = plan.server_arguments();
@@ -554,7 +509,20 @@ mod tests {
         );
         assert_eq!(server.libcxi, plan.libcxi);
         assert_eq!(server.cpus, plan.cpus);
+        // Other users see arguments.
+        assert_eq!(server.admission.token, None);
         assert_eq!(server.note(), None);
+    }
+
+    /// The errors of the server would begin with a line about it.
+    #[test]
+    fn passes_no_gpu_type_without_effect_to_loopback_server() {
+        let passes = |arguments: &[&str]| {
+            let arguments = planned(arguments).unwrap().server_arguments();
+            arguments.contains(&"--gpu-type=AMD".into())
+        };
+        assert!(!passes(&["--loopback", "-gAMD"]));
+        assert!(passes(&["--loopback", "-gAMD", "-r0"]));
     }
 
     proptest! {

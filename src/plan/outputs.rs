@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::error::invalid;
 use crate::measure::Percentile;
 use crate::plan::expect::{Expectation, Metric};
@@ -41,6 +42,8 @@ pub struct Outputs {
     pub show_error: bool,
     /// The percentiles of the block after the table, in ascending order; empty for no block.
     pub percentiles: Vec<Percentile>,
+    /// The unit of bandwidths in the text.
+    pub unit: BandwidthUnit,
     /// A row for each interval of this length while a size is measured.
     pub interval: Option<Duration>,
     /// A JSON document.
@@ -110,13 +113,14 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Returns the outputs of a server: its documents.
+    /// Returns the outputs of a server: its documents, and the unit of its text.
     pub fn of_server(self) -> Self {
         Self {
             json: self.json,
             jsonl: self.jsonl,
             csv: self.csv,
             labels: self.labels,
+            unit: self.unit,
             ..Self::default()
         }
     }

@@ -4,6 +4,7 @@
 
 use super::intervals::{Figures, Interval};
 use super::outcome::{Outcome, SizeResult, Verdict};
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
 use crate::tool::Tool;
@@ -42,6 +43,24 @@ pub enum Table {
     Results,
     /// The intervals of a size.
     Intervals,
+}
+
+/// What the tables of the text depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The tool.
+    pub tool: &'static Tool,
+    /// The unit of bandwidths.
+    pub unit: BandwidthUnit,
+}
+
+impl Layout {
+    /// Returns the layout of the documented text.
+    #[cfg(test)]
+    pub fn of(tool: &'static Tool) -> Self {
+        let unit = BandwidthUnit::default();
+        Self { tool, unit }
+    }
 }
 
 /// Titles of the first two columns of [`Table::Intervals`], whose rows have the times or a label.
@@ -116,7 +135,7 @@ pub static COLUMNS: &[Column] = &[
     Column::percentile(4).csv("p99.99_ns"),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
-        .results("BW[MB/s]", 8, 2)
+        .results("", 8, 2)
         .compared()
         .of_intervals(),
     Column::metric(Metric::PacketRate)
@@ -225,61 +244,73 @@ impl Column {
     }
 }
 
-/// Returns the header of a table of `tool`.
-pub fn header(tool: &Tool, table: Table) -> String {
+/// Returns the header of a table.
+pub fn header(layout: Layout, table: Table) -> String {
     let first = match table {
         Table::Intervals => TIMES,
-        Table::Results => tool.size_column,
+        Table::Results => layout.tool.size_column,
     };
-    of_table(tool, table).fold(first.to_owned(), |header, (column, form)| {
-        let title = match column.value {
-            Value::Count => tool.operations,
-            Value::Metric(Metric::PacketRate) => tool.rate_column(),
-            _ => form.title,
-        };
+    of_table(layout.tool, table).fold(first.to_owned(), |header, (column, form)| {
+        let title = title(column, form, layout);
         format!("{header}  {title:>width$}", width = form.width)
     })
 }
 
 /// Returns the row of a result, of which `count` operations are shown.
-pub fn row(tool: &Tool, result: &SizeResult, count: Option<u64>) -> String {
+pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!(
         "{:width$}",
         result.size_bytes,
-        width = tool.size_column.len()
+        width = layout.tool.size_column.len()
     );
-    of_table(tool, Table::Results).fold(size, |row, (column, form)| {
-        let cell = cell(column, form, count, |metric| result.figure(metric));
-        format!("{row}  {cell:>width$}", width = form.width)
+    let cells = of_table(layout.tool, Table::Results);
+    cells.fold(size, |row, (column, form)| {
+        row + &cell(column, form, layout, count, |metric| result.figure(metric))
     })
 }
 
 /// Returns a row of the table of intervals. `times` are start and end, or a label.
-pub fn interval_row(tool: &Tool, times: &str, figures: &Figures) -> String {
+pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
     let first = format!("{times:width$}", width = TIMES.len());
-    of_table(tool, Table::Intervals).fold(first, |row, (column, form)| {
-        let count = Some(figures.count);
-        let cell = cell(column, form, count, |metric| figures.figure(metric));
-        format!("{row}  {cell:>width$}", width = form.width)
+    let count = Some(figures.count);
+    let cells = of_table(layout.tool, Table::Intervals);
+    cells.fold(first, |row, (column, form)| {
+        row + &cell(column, form, layout, count, |metric| figures.figure(metric))
     })
 }
 
-/// Returns the text of a cell.
+/// Returns the title of a column.
+fn title(column: &Column, form: TextForm, layout: Layout) -> String {
+    match column.value {
+        Value::Count => layout.tool.operations.into(),
+        Value::Metric(Metric::PacketRate) => layout.tool.rate_column().into(),
+        Value::Metric(Metric::Bandwidth) => format!("BW[{}]", layout.unit),
+        _ => form.title.into(),
+    }
+}
+
+/// Returns the text of a cell, with the space before it.
 fn cell(
     column: &Column,
     form: TextForm,
+    layout: Layout,
     count: Option<u64>,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> String {
-    let cell = match column.value {
+    let text = match column.value {
         Value::Count => count.map(|count| count.to_string()),
+        Value::Metric(Metric::Bandwidth) => {
+            figure(Metric::Bandwidth).map(|bandwidth| layout.unit.text(bandwidth))
+        }
         Value::Metric(metric) => figure(metric).map(|figure| {
             let (_, scale) = metric.unit().readable();
             format!("{:.*}", form.decimals, figure / scale)
         }),
         Value::Fact(_) | Value::IntervalFact(_) => None,
     };
-    cell.unwrap_or_else(|| "-".into())
+    let text = text.unwrap_or_else(|| "-".into());
+    let width = form.width.max(title(column, form, layout).len());
+    format!("  {text:>width$}")
 }
 
 fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
@@ -328,7 +359,7 @@ mod tests {
     #[test]
     fn shows_metrics_of_the_tool_only() {
         for tool in TOOLS {
-            let header = header(tool, Table::Results);
+            let header = header(Layout::of(tool), Table::Results);
             let is_bandwidth = tool.defaults.lists.is_some();
             assert_eq!(header.contains("BW[MB/s]"), is_bandwidth, "{header}");
             assert_eq!(header.contains("Mean[us]"), !is_bandwidth, "{header}");

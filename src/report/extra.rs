@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::columns::Layout;
 use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
@@ -97,34 +98,38 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+pub fn slowest_pairs(
+    out: &mut impl Write,
+    layout: Layout,
+    results: &[SizeResult],
+) -> io::Result<()> {
     let titles = [
-        tool.size_column,
-        "Pairs",
-        "Slowest pair",
-        "BW[MB/s]",
-        "Mean of pairs[MB/s]",
+        layout.tool.size_column.to_owned(),
+        "Pairs".into(),
+        "Slowest pair".into(),
+        format!("BW[{}]", layout.unit),
+        format!("Mean of pairs[{}]", layout.unit),
     ];
     let rows: Vec<_> = results
         .iter()
         .filter_map(|result| {
             let pairs = result.bandwidth.as_ref()?.pairs.as_ref()?;
-            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s / 1e6;
+            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s;
             let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
             let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
             Some(vec![
                 result.size_bytes.to_string(),
                 pairs.len().to_string(),
                 slowest.pair.to_string(),
-                format!("{:.2}", rate(slowest)),
-                format!("{mean:.2}"),
+                layout.unit.text(rate(slowest)),
+                layout.unit.text(mean),
             ])
         })
         .collect();
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let rows = std::iter::once(titles.into()).chain(rows);
     let lines = table::lines(rows, &[Align::Right; 5]);
     for line in &lines {
         writeln!(out, "{line}")?;
@@ -139,19 +144,19 @@ pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) 
 /// `out` cannot be written.
 pub fn both_ends(
     out: &mut impl Write,
-    tool: &Tool,
+    layout: Layout,
     side: Side,
     results: &[SizeResult],
 ) -> io::Result<()> {
     let titles = [
-        tool.size_column,
-        "Side",
-        "Issued",
-        "Arrived",
-        "Time[s]",
-        "Issued[MB/s]",
-        "Arrived[MB/s]",
-        "CPU[%]",
+        layout.tool.size_column.to_owned(),
+        "Side".into(),
+        "Issued".into(),
+        "Arrived".into(),
+        "Time[s]".into(),
+        format!("Issued[{}]", layout.unit),
+        format!("Arrived[{}]", layout.unit),
+        "CPU[%]".into(),
     ];
     let names = match side {
         Side::Client => ["client", "server"],
@@ -167,7 +172,7 @@ pub fn both_ends(
             let Some(view) = view else { continue };
             let elapsed = view.elapsed_us.max(1) as f64;
             let size = result.size_bytes as f64;
-            let rate = |count: u64| format!("{:.2}", count as f64 * size / elapsed);
+            let rate = |count: u64| layout.unit.text(count as f64 * size / elapsed * 1e6);
             rows.push(vec![
                 result.size_bytes.to_string(),
                 (*name).to_owned(),
@@ -183,7 +188,7 @@ pub fn both_ends(
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let rows = std::iter::once(titles.into()).chain(rows);
     let lines = table::lines(rows, &[Align::Right; 8]);
     for line in &lines {
         writeln!(out, "{line}")?;
@@ -286,7 +291,7 @@ mod tests {
         );
         result.bandwidth.as_mut().unwrap().pairs = Some(pairs);
         let tool = TOOLS.iter().find(|tool| tool.name == "write-bw").unwrap();
-        let text = written(|out| slowest_pairs(out, tool, &[result]));
+        let text = written(|out| slowest_pairs(out, Layout::of(tool), &[result]));
         let words: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(words, ["1000", "3", "1", "250.00", "583.33"]);
     }

@@ -83,18 +83,20 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     }
 }
 
-/// Returns the range between the neighbours of a percentile.
+/// Returns the range between the neighbours of a percentile among those that each document has: others
+/// may be nearer.
 fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
+    let percent = percentile.percent();
+    let standard = Percentile::STANDARD.map(Percentile::percent);
     let all = &latency.percentiles;
-    let at = all
-        .iter()
-        .position(|value| value.percent == percentile.percent())?;
-    let below = match at {
-        0 => latency.min_ns,
-        at => all[at - 1].value_ns,
-    };
-    let above = all.get(at + 1)?.value_ns;
-    Some(Noise::measured(below as f64, above as f64))
+    let neighbours = || all.iter().filter(|value| standard.contains(&value.percent));
+    all.iter().find(|value| value.percent == percent)?;
+    let below = neighbours().rfind(|value| value.percent < percent);
+    let above = neighbours().find(|value| value.percent > percent)?;
+    Some(Noise::measured(
+        below.map_or(latency.min_ns, |value| value.value_ns) as f64,
+        above.value_ns as f64,
+    ))
 }
 
 /// Returns the range of a rate from the intervals of at least half their length, relative to their
@@ -216,5 +218,20 @@ mod tests {
             result.cpu_wait_percent = waited;
             assert_eq!(is_disturbed(&result), expected, "{waited:?}");
         }
+    }
+
+    /// `--percentiles=49,51` does not make a median more certain.
+    #[test]
+    fn further_percentiles_narrow_no_range() {
+        let further = ["49", "51", "95"].map(|text| text.parse().unwrap());
+        let detail = Detail {
+            further: &further,
+            ..Detail::default()
+        };
+        let mut recorder = Recorder::new(None).unwrap();
+        (101..=200).for_each(|sample| recorder.record(sample));
+        let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, detail);
+        assert_eq!(ends(&result, "p50"), ends(&of_latencies(), "p50"));
+        assert_eq!(ends(&result, "p95"), Some((190.0, 199.0)));
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::columns::Layout;
 use super::documents::Documents;
 use super::facts::Connected;
 use super::intervals::Intervals;
@@ -22,14 +23,13 @@ use crate::plan::outputs::Outputs;
 use crate::plan::{Plan, Role};
 use crate::rate::{Kept, Rate};
 use crate::run_options::Side;
-use crate::tool::Tool;
 
 /// Largest number of samples of a size in JSON, which is made in memory.
 const MAX_JSON_SAMPLES: usize = 1_000_000;
 
 /// The text and the documents of one run.
 pub struct Reporter {
-    tool: &'static Tool,
+    layout: Layout,
     side: Side,
     /// Whether one run after another is reported.
     persists: bool,
@@ -73,7 +73,10 @@ impl Reporter {
         // The rows of intervals show the progress as well.
         let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
-            tool: plan.tool,
+            layout: Layout {
+                tool: plan.tool,
+                unit: outputs.unit,
+            },
             side: match plan.role {
                 Role::Server => Side::Server,
                 _ => Side::Client,
@@ -114,7 +117,10 @@ impl Reporter {
     ///
     /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
-        let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
+        let comment = format!(
+            "cxidiag {} on {}",
+            self.layout.tool.name, self.outcome.host.name
+        );
         self.documents.open(&self.outputs, &comment)?;
         let iters = self.outcome.options.as_ref().and_then(|of| of.iters);
         let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
@@ -126,7 +132,7 @@ impl Reporter {
         if let Some(length) = self.outputs.interval {
             let out = self.out.clone();
             // Before this thread moves to its CPUs, which the other one would inherit.
-            let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
+            let sampler = Sampler::start(self.layout, length, self.bidirectional, out)?;
             self.sampler = Some(sampler);
         }
         Ok(())
@@ -174,7 +180,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
         let each_has_titles = report_all || self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
@@ -184,7 +190,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
         let each_has_titles = self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Sets the facts about the clock.
@@ -297,7 +303,7 @@ impl Reporter {
             _ => self.row_of_latencies(size, recorder),
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, ""))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
             .and_then(|()| self.extra());
     }
 
@@ -307,13 +313,13 @@ impl Reporter {
         let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
-        text::result(out, self.tool, &result, count, samples)
+        text::result(out, self.layout, &result, count, samples)
     }
 
     /// Prints the titles of the results after the intervals of a size, unless `others` do.
     fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
         if self.sampler.is_some() && !others {
-            text::titles(&mut self.out, self.tool)?;
+            text::titles(&mut self.out, self.layout)?;
         }
         Ok(())
     }
@@ -400,7 +406,7 @@ impl Reporter {
             ""
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, remark))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
             .and_then(|()| self.extra());
     }
 
@@ -426,7 +432,7 @@ impl Reporter {
         self.hide_progress();
         let result = measured.result(Extent::Complete);
         self.titles_after_intervals(false)?;
-        text::result(&mut self.out, self.tool, &result, measured.count, None)
+        text::result(&mut self.out, self.layout, &result, measured.count, None)
     }
 
     /// Reports that a size is done on a latency server, which measures nothing. Prints once in a run
@@ -442,7 +448,7 @@ impl Reporter {
         });
         self.outcome.results.push(result);
         match self.outcome.results.len() {
-            1 => text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed),
+            1 => text::server_result(&mut self.out, self.layout).map_err(interrupt::output_failed),
             _ => Ok(()),
         }
     }
@@ -453,7 +459,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .map_err(interrupt::output_failed)
     }
@@ -464,7 +470,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
@@ -476,10 +482,10 @@ impl Reporter {
         self.add_unmeasured_sizes();
         let out = &mut self.out;
         if self.until.is_some() {
-            extra::medians(out, self.tool, &self.outcome.results)?;
+            extra::medians(out, self.layout.tool, &self.outcome.results)?;
         }
-        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
-        extra::both_ends(out, self.tool, self.side, &self.outcome.results)?;
+        extra::slowest_pairs(out, self.layout, &self.outcome.results)?;
+        extra::both_ends(out, self.layout, self.side, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {
@@ -489,11 +495,16 @@ impl Reporter {
         if !percentiles.is_empty() {
             let own_spread = self.outputs.show_error;
             let results = &self.outcome.results;
-            percentiles::write(out, self.tool, results, percentiles, own_spread)?;
+            percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
-            extra::verdicts(out, self.tool, expectations, &self.outcome.expectations)?;
+            extra::verdicts(
+                out,
+                self.layout.tool,
+                expectations,
+                &self.outcome.expectations,
+            )?;
         }
         out.flush()
     }

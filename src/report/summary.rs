@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use super::columns::Layout;
 use super::text::separator;
 use crate::device::{DeviceName, FabricAddress};
 use crate::endpoint::LocalAddress;
@@ -16,8 +17,8 @@ use crate::tool::{Opt, Tool};
 /// What the summary block shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a> {
-    /// The tool.
-    pub tool: &'a Tool,
+    /// What the tables depend on, among it the tool.
+    pub layout: Layout,
     /// The side that prints.
     pub side: Side,
     /// This side's device.
@@ -49,18 +50,19 @@ pub struct Summary<'a> {
 /// `out` cannot be written.
 pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let Summary {
-        tool,
+        layout,
         run,
         own,
         peer,
         ..
     } = summary;
+    let tool = layout.tool;
     let (here, there) = match summary.side {
         Side::Server => ("server", "client"),
         Side::Client => ("client", "server"),
     };
     let need = Need::of(tool, run, &[summary.side], own.gpus);
-    separator(out, tool)?;
+    separator(out, *layout)?;
     writeln!(out, "    {}", tool.title)?;
     let mut block = Block {
         out,
@@ -180,7 +182,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 ///
 /// `out` cannot be written.
 pub fn write_platform(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let label_width = summary.tool.label_width();
+    let label_width = summary.layout.tool.label_width();
     platform(&mut Block { out, label_width }, summary)
 }
 

@@ -18,6 +18,7 @@ use crate::machine::{Machine, host_name};
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
+use crate::report::columns::Layout;
 use crate::report::summary::Summary;
 use crate::report::{Connected, Reporter, outcome};
 use crate::run_options::{RunOptions, Side};
@@ -296,7 +297,10 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         checked.map_err(|failure| session.refuse(failure))?;
     }
     let summary = Summary {
-        tool: agreed.tool,
+        layout: Layout {
+            tool: agreed.tool,
+            unit: plan.outputs.unit,
+        },
         side: *side,
         device: plan.device,
         simulated: endpoint.device().info().is_simulated(),

@@ -104,3 +104,7 @@ impl Server {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

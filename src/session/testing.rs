@@ -1,8 +1,21 @@
 //! Helpers for the tests of the session.
 
 use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::Duration;
 
+use super::option_block::OPTIONS_SIZE;
+use super::server::LISTENING;
+use super::terms::{self, LocalHost};
+use super::wire::message;
+use super::{Agreed, Session, join};
 use crate::cli::{self, Request};
+use crate::device::FabricAddress;
+use crate::endpoint::LocalAddress;
+use crate::error::Failure;
+use crate::gpu::OnGpus;
 use crate::plan::Plan;
 use crate::tool::Tool;
 use crate::tools::TOOLS;
@@ -33,4 +46,103 @@ pub fn hex(text: &str) -> Vec<u8> {
         .chunks(2)
         .map(|pair| pair[0] << 4 | pair[1])
         .collect()
+}
+
+pub const HOST: &str = "127.0.0.1";
+pub const SERVER: LocalAddress = LocalAddress {
+    address: FabricAddress { nic: 0x12, pid: 0 },
+    vni: 10,
+    simulated: true,
+    gpus: OnGpus::NONE,
+};
+pub const CLIENT: LocalAddress = LocalAddress {
+    address: FabricAddress { nic: 0x13, pid: 1 },
+    vni: 10,
+    simulated: true,
+    gpus: OnGpus::NONE,
+};
+
+/// A limit that no barrier of these tests reaches.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Standard output of a server: sends the port to the test when the line is flushed.
+pub struct Output {
+    pub text: Vec<u8>,
+    pub port: mpsc::Sender<u16>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let text = String::from_utf8_lossy(&self.text);
+        let port = text
+            .strip_prefix(LISTENING)
+            .and_then(|rest| rest.strip_suffix(" for client to connect...\n"));
+        let _ = self.port.send(port.unwrap().parse().unwrap());
+        Ok(())
+    }
+}
+
+/// How a side met its peer.
+pub type Met = Result<(Session, Agreed), Failure>;
+
+/// Joins the server at `port`.
+pub fn client(port: u16, arguments: &[&str], own: LocalAddress) -> Met {
+    let port = format!("--port={port}");
+    join(&plan(&[&[HOST, &port], arguments].concat()), HOST, own)
+}
+
+/// A peer that follows the script of a test, on either side.
+pub struct Script(pub TcpStream);
+
+impl Script {
+    /// Connects as the client of the server at `port`.
+    pub fn client(port: u16) -> Self {
+        Self(TcpStream::connect((HOST, port)).unwrap())
+    }
+
+    pub fn send(&mut self, payload: &[u8]) {
+        self.0.write_all(&message(payload)).unwrap();
+    }
+
+    pub fn receive(&mut self) -> Vec<u8> {
+        let mut header = [0; 4];
+        self.0.read_exact(&mut header).unwrap();
+        let mut payload = vec![0; u32::from_le_bytes(header) as usize];
+        self.0.read_exact(&mut payload).unwrap();
+        payload
+    }
+
+    /// Waits until the other side has closed the connection.
+    pub fn ended(&mut self) {
+        assert!(matches!(self.0.read(&mut [0]), Ok(0) | Err(_)));
+    }
+
+    /// Makes a client's half of an exchange.
+    pub fn lead(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.send(payload);
+        self.receive()
+    }
+
+    /// Makes a server's half of an exchange.
+    pub fn follow(&mut self, payload: &[u8]) -> Vec<u8> {
+        let received = self.receive();
+        self.send(payload);
+        received
+    }
+}
+
+/// The option block of a client without options.
+pub fn default_options() -> [u8; OPTIONS_SIZE] {
+    let plan = plan(&[HOST]);
+    let host = LocalHost {
+        svc_id: plan.svc_id,
+        device: plan.device.index,
+        port: 49194,
+        gpus: OnGpus::NONE,
+    };
+    terms::to_block(&plan.run, &host).encode()
 }

@@ -1,56 +1,17 @@
 //! Sessions over the loopback interface: two of ours, and ours against a scripted peer.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use super::listener::Listener;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::terms::LocalHost;
-use super::testing::{hex, plan};
+use super::testing::{
+    CLIENT, HOST, LONG, Met, Output, SERVER, Script, client, default_options, hex, plan,
+};
 use super::wire::{encode_address, message, string};
 use super::*;
-
-const HOST: &str = "127.0.0.1";
-const SERVER: LocalAddress = LocalAddress {
-    address: FabricAddress { nic: 0x12, pid: 0 },
-    vni: 10,
-    simulated: true,
-    gpus: OnGpus::NONE,
-};
-const CLIENT: LocalAddress = LocalAddress {
-    address: FabricAddress { nic: 0x13, pid: 1 },
-    vni: 10,
-    simulated: true,
-    gpus: OnGpus::NONE,
-};
-
-/// A limit that no barrier of these tests reaches.
-const LONG: Duration = Duration::from_secs(60);
-
-/// Standard output of a server: sends the port to the test when the line is flushed.
-struct Output {
-    text: Vec<u8>,
-    port: mpsc::Sender<u16>,
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.text.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let text = String::from_utf8_lossy(&self.text);
-        let port = text
-            .strip_prefix(LISTENING)
-            .and_then(|rest| rest.strip_suffix(" for client to connect...\n"));
-        let _ = self.port.send(port.unwrap().parse().unwrap());
-        Ok(())
-    }
-}
-
-type Met = Result<(Session, Agreed), Failure>;
 
 /// A server in a thread, and its port. The thread returns the log of refusals as well.
 fn noting_server(
@@ -78,193 +39,11 @@ fn server(arguments: &'static [&str], own: LocalAddress) -> (JoinHandle<Met>, u1
     (thread::spawn(move || server.join().unwrap().0), port)
 }
 
-fn client(port: u16, arguments: &[&str], own: LocalAddress) -> Met {
-    let port = format!("--port={port}");
-    join(&plan(&[&[HOST, &port], arguments].concat()), HOST, own)
-}
-
 /// Both sides of a session.
 fn pair() -> (Session, Session) {
     let (server, port) = server(&[], SERVER);
     let client = client(port, &[], CLIENT).unwrap();
     (server.join().unwrap().unwrap().0, client.0)
-}
-
-#[test]
-fn listener_stays_open_while_a_client_is_served() {
-    let (port, listening) = mpsc::channel();
-    let server = thread::spawn(move || {
-        let plan = plan(&["--port=0"]);
-        let text = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
-        server.announce(&mut Output { text, port }).unwrap();
-        let next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
-        let (first, _) = next();
-        let (second, _) = next();
-        // The first session goes on while the second client is found.
-        first.ready().unwrap();
-        second.ready().unwrap();
-    });
-    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
-    let (first, _) = client(port, &[], CLIENT).unwrap();
-    let (second, _) = client(port, &[], CLIENT).unwrap();
-    first.ready().unwrap();
-    second.ready().unwrap();
-    server.join().unwrap();
-}
-
-/// A client that is served while others come. The served one is at its first barrier.
-fn busy_server() -> (JoinHandle<()>, u16, Session) {
-    let (port, listening) = mpsc::channel();
-    let server = thread::spawn(move || {
-        let plan = plan(&["--port=0"]);
-        let text = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
-        server.announce(&mut Output { text, port }).unwrap();
-        let (session, _) = server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
-        let served = server.serve_alone(&plan, SERVER, &[], session, |session| {
-            session.barrier("first", LONG)
-        });
-        served.unwrap();
-        server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
-    });
-    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
-    let (first, _) = client(port, &[], CLIENT).unwrap();
-    (server, port, first)
-}
-
-#[test]
-fn busy_server_names_its_client() {
-    let (server, port, first) = busy_server();
-    let failure = client(port, &[], CLIENT).unwrap_err();
-    let message = failure.message();
-    let expected = format!("the server ({HOST}:{port}) is busy: serving {HOST} for ");
-    assert!(message.starts_with(&expected), "{message}");
-    assert!(message.ends_with(" s"), "{message}");
-    assert!(failure.hint.unwrap().contains("--wait"));
-    // What is wrong in any case comes first.
-    let failure = client(port, &["--wait=60"], LocalAddress { vni: 11, ..CLIENT }).unwrap_err();
-    assert!(failure.message().contains("VNIs"), "{failure}");
-    first.barrier("first", LONG).unwrap();
-    client(port, &[], CLIENT).unwrap();
-    server.join().unwrap();
-}
-
-#[test]
-fn client_gets_its_turn_when_a_busy_server_is_free() {
-    let (server, port, first) = busy_server();
-    let waiting = thread::spawn(move || client(port, &["--wait=60"], CLIENT));
-    // Another one: it is answered after the waiting client, or before.
-    client(port, &[], CLIENT).unwrap_err();
-    first.barrier("first", LONG).unwrap();
-    assert!(waiting.join().unwrap().is_ok());
-    server.join().unwrap();
-}
-
-/// A legacy client ends without a message if it sends to a closed connection (wire.md 10).
-#[test]
-fn busy_server_closes_connection_while_legacy_client_listens() {
-    let (server, port, first) = busy_server();
-    let mut script = Script::client(port);
-    assert_eq!(
-        script.lead(&string("cxi_write_lat")),
-        string("cxi_write_lat")
-    );
-    script.lead(&string("2.4.0"));
-    script.send(&default_options());
-    assert_eq!(script.0.read(&mut [0]).unwrap(), 0);
-    first.barrier("first", LONG).unwrap();
-    client(port, &[], CLIENT).unwrap();
-    server.join().unwrap();
-}
-
-#[test]
-fn busy_server_ignores_unrelated_connections() {
-    let (server, port, first) = busy_server();
-    let silent = TcpStream::connect((HOST, port)).unwrap();
-    let mut garbage = TcpStream::connect((HOST, port)).unwrap();
-    garbage.write_all(&[0xff; 99]).unwrap();
-    Script(garbage).ended();
-    client(port, &[], CLIENT).unwrap_err();
-    first.barrier("first", LONG).unwrap();
-    Script(silent).ended();
-    client(port, &[], CLIENT).unwrap();
-    server.join().unwrap();
-}
-
-#[test]
-fn server_fails_if_no_client_comes_in_time() {
-    let plan = plan(&["--port=0", "--timeout=10ms"]);
-    let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
-    let port = server.port();
-    // It is no client, and does not extend the time.
-    let _silent = TcpStream::connect((HOST, port)).unwrap();
-    let met = server.find_client(&plan, SERVER, &mut Vec::new());
-    let failure = met.map(drop).unwrap_err();
-    assert_eq!(
-        (failure.kind, failure.message()),
-        (
-            Kind::Environment,
-            format!("no client came to TCP port {port} within 10ms")
-        )
-    );
-}
-
-#[test]
-fn legacy_peers_need_no_token_only_if_this_side_has_none() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    for version in ["2.4.0", "2.4.0 cxidiag/0.1.0 vni=10"] {
-        let ours = thread::spawn(move || client(port, &["--token=secret"], CLIENT));
-        let mut script = Script(listener.accept().unwrap().0);
-        script.follow(&string("cxi_write_lat"));
-        let received = String::from_utf8(script.follow(&string(version))).unwrap();
-        assert!(!received.contains("secret"), "{received}");
-        let failure = ours.join().unwrap().map(drop).unwrap_err();
-        let expected = format!("a token here, none at the peer ({HOST}:{port})");
-        assert_eq!(failure.message(), expected);
-        assert!(failure.hint.unwrap().contains("CXIDIAG_TOKEN"));
-    }
-}
-
-/// A peer that follows the script of a test, on either side.
-struct Script(TcpStream);
-
-impl Script {
-    /// Connects as the client of the server at `port`.
-    fn client(port: u16) -> Self {
-        Self(TcpStream::connect((HOST, port)).unwrap())
-    }
-
-    fn send(&mut self, payload: &[u8]) {
-        self.0.write_all(&message(payload)).unwrap();
-    }
-
-    fn receive(&mut self) -> Vec<u8> {
-        let mut header = [0; 4];
-        self.0.read_exact(&mut header).unwrap();
-        let mut payload = vec![0; u32::from_le_bytes(header) as usize];
-        self.0.read_exact(&mut payload).unwrap();
-        payload
-    }
-
-    /// Waits until the other side has closed the connection.
-    fn ended(&mut self) {
-        assert!(matches!(self.0.read(&mut [0]), Ok(0) | Err(_)));
-    }
-
-    /// Makes a client's half of an exchange.
-    fn lead(&mut self, payload: &[u8]) -> Vec<u8> {
-        self.send(payload);
-        self.receive()
-    }
-
-    /// Makes a server's half of an exchange.
-    fn follow(&mut self, payload: &[u8]) -> Vec<u8> {
-        let received = self.receive();
-        self.send(payload);
-        received
-    }
 }
 
 /// Runs a cxidiag client against a server that follows `script`.
@@ -295,17 +74,6 @@ fn noted(script: impl FnOnce(Script)) -> String {
     assert_eq!(notes.lines().count(), 1, "{notes}");
     assert!(notes.contains(HOST), "{notes}");
     notes
-}
-
-fn default_options() -> [u8; OPTIONS_SIZE] {
-    let plan = plan(&[HOST]);
-    let host = LocalHost {
-        svc_id: plan.svc_id,
-        device: plan.device.index,
-        port: 49194,
-        gpus: OnGpus::NONE,
-    };
-    terms::to_block(&plan.run, &host).encode()
 }
 
 #[test]

@@ -27,6 +27,7 @@ const PROGRAM: House = House {
     floors: &[
         &[
             "atomic",
+            "bandwidth_unit",
             "device",
             "error",
             "extensions",

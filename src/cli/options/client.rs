@@ -26,7 +26,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Client: time to keep trying if no server listens\n\
+            "Time to keep trying if no server listens\n\
              or the server is busy, such as 30s (default: 0)"
                 .into()
         },
@@ -50,7 +50,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         help: |_| {
             let default = time_text(DEFAULT_CONNECT_LIMIT);
             format!(
-                "Client: time to wait for a connection to each\n\
+                "Time to wait for a connection to each\n\
                  address of the server (default: {default})"
             )
         },

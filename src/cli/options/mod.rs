@@ -6,6 +6,7 @@
 
 mod buffers;
 mod client;
+mod connection;
 mod duration;
 mod measured;
 mod output;
@@ -52,8 +53,8 @@ pub struct OptionDef {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
-    /// allowed.
+    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or returns
+    /// what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
@@ -80,7 +81,7 @@ pub struct Group {
 }
 
 /// All options, in the groups and the order of the help text.
-pub static GROUPS: [Group; 7] = [
+pub static GROUPS: [Group; 8] = [
     Group {
         title: "What is measured",
         options: measured::OPTIONS,
@@ -100,6 +101,10 @@ pub static GROUPS: [Group; 7] = [
     Group {
         title: "Output",
         options: output::OPTIONS,
+    },
+    Group {
+        title: "Connection",
+        options: connection::OPTIONS,
     },
     Group {
         title: "Server",

@@ -1,8 +1,9 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
 use super::{Governs, OptionDef};
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, contents, label, named_file, percentiles, place, text};
+use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
 use crate::measure::Percentile;
 use crate::number::time;
 use crate::plan::expect;
@@ -74,6 +75,30 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| {
             typed.outputs.show_error = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Unit,
+        short: None,
+        long: "unit",
+        value: Some(Value::new(
+            "UNIT",
+            Completion::Words(|| names(&BandwidthUnit::ALL)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or\nGb/s, which are bits (default: MB/s)".into()
+        },
+        manual: |_| {
+            "The unit of the bandwidths in the text of this side, which stands in the title of the \
+             column: MB/s, GB/s (powers of 1000), MiB/s (2^20 bytes) or Gb/s (10^9 bits). JSON and \
+             CSV always have bytes per second."
+        },
+        set: |typed, value| {
+            typed.outputs.unit = text(value)?.parse()?;
             Ok(())
         },
     },

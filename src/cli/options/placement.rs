@@ -5,7 +5,7 @@ use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::number::within;
-use crate::plan::{DEFAULT_PORT, DEFAULT_SVC_ID};
+use crate::plan::DEFAULT_SVC_ID;
 use crate::tool::Opt;
 
 /// All of them, in the order of the help text.
@@ -45,30 +45,6 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, value| {
             typed.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
-            Ok(())
-        },
-    },
-    OptionDef {
-        id: Opt::Port,
-        short: Some('p'),
-        long: "port",
-        value: Some(Value::new("PORT", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: true,
-        repeats: false,
-        help: |_| {
-            format!(
-                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
-            )
-        },
-        manual: |_| {
-            "The TCP port of the control connection: the server listens on it, and the client \
-             connects to it. With 0 the server takes any free port and prints its number."
-        },
-        set: |typed, value| {
-            let port = within(text(value)?, 0..=65535)
-                .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
-            typed.port = Some(port as u16);
             Ok(())
         },
     },

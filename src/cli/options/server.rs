@@ -1,4 +1,4 @@
-//! The options of a server, and those about the peer that both sides have: job and token.
+//! The options of a server only.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{file, text};
 use crate::number::{self, time_text};
 use crate::plan::LIMIT_IN_A_JOB;
-use crate::token::Token;
 use crate::tool::Opt;
 
 /// Longest `--timeout`: a week.
@@ -24,8 +23,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Server: address or name of this machine to listen\non (default: all, IPv4 and IPv6)"
-                .into()
+            "Address or name of this machine to listen\non (default: all, IPv4 and IPv6)".into()
         },
         manual: |_| "For a server: the address, or a name of this machine, to listen on.",
         set: |typed, value| {
@@ -45,10 +43,12 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
-        help: |_| "Server: serve one client after another, until\ninterrupted".into(),
+        help: |_| "Serve one client after another, until\ninterrupted".into(),
         manual: |_| {
-            "For a server: serve one client after another, until a signal ends it. A failed run \
-             is reported and does not end the server."
+            "For a server: serve one client after another, until a signal ends it. SIGTERM, which \
+             service managers send, is the regular end: exit status 0. A failed run is reported \
+             and does not end the server. Clients that come during a run are told that the server \
+             is busy."
         },
         set: |typed, _| {
             typed.persist = true;
@@ -66,7 +66,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         help: |_| {
             let in_a_job = time_text(LIMIT_IN_A_JOB);
             format!(
-                "Server: fail if no client comes within this time,\n\
+                "Fail if no client comes within this time,\n\
                  such as 90 (seconds) or 10m; 0: no limit\n\
                  (default: {in_a_job} in a batch job, otherwise no limit)"
             )
@@ -93,7 +93,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Server: write the port to FILE when clients can\n\
+            "Write the port to FILE when clients can\n\
              connect; the file is removed at the end"
                 .into()
         },
@@ -105,53 +105,6 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, value| {
             typed.port_file = Some(file(value)?);
-            Ok(())
-        },
-    },
-    OptionDef {
-        id: Opt::AnyJob,
-        short: None,
-        long: "any-job",
-        value: None,
-        governs: Governs::ThisProcess,
-        legacy: false,
-        repeats: false,
-        help: |_| "Measure with a peer in another batch job; one side\nis enough".into(),
-        manual: |_| {
-            "Measure with a peer in another batch job of Slurm, PBS or Flux. Without this option, \
-             two processes in different jobs refuse each other, so that a client cannot meet a \
-             server that an earlier job has left behind. It is enough on one side. A process \
-             outside of a job, or a legacy tool, is never refused for its job."
-        },
-        set: |typed, _| {
-            typed.any_job = true;
-            Ok(())
-        },
-    },
-    OptionDef {
-        id: Opt::Token,
-        short: None,
-        long: "token",
-        value: Some(Value::new("TEXT", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        repeats: false,
-        help: |_| {
-            "Measure only with a peer that has the same token;\n\
-             other users see options, but not the environment\n\
-             (default: CXIDIAG_TOKEN)"
-                .into()
-        },
-        manual: |_| {
-            "Measure only with a peer that has the same token. If one side has a token, both must \
-             have it; legacy tools have none. Other users of the machine can read options in the \
-             list of processes: set the environment variable **CXIDIAG_TOKEN** instead where that \
-             matters. The sides exchange salted hashes (HMAC-SHA256), never the token itself. A \
-             token prevents mistakes; it does not encrypt or authenticate what follows."
-        },
-        set: |typed, value| {
-            let token = Token::new(value).ok_or("expected at least one character")?;
-            typed.token = Some(token);
             Ok(())
         },
     },
