@@ -65,6 +65,8 @@ pub struct Failure {
     pub error: Error,
     /// What to check and do, where the cause is known; one line.
     pub hint: Option<String>,
+    /// Where it happened, at the end of the message.
+    place: Option<String>,
 }
 
 impl Failure {
@@ -74,6 +76,7 @@ impl Failure {
             kind,
             error: error.into(),
             hint: None,
+            place: None,
         }
     }
 
@@ -127,16 +130,30 @@ impl Failure {
         self
     }
 
+    /// Adds where it happened.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
     /// Adds advice.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Returns what failed and its causes as one line, `what: cause: cause`.
+    /// Adds advice, if there is any.
+    pub fn with_hint_if(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+
+    /// Returns what failed and its causes as one line, `what: cause: cause (place)`.
     pub fn message(&self) -> String {
         let links: Vec<String> = self.error.chain().map(text).collect();
-        links.join(": ")
+        let place = self.place.as_ref();
+        let place = place.map_or(String::new(), |place| format!(" ({place})"));
+        links.join(": ") + &place
     }
 
     /// Writes the failure to `err` for the user; `program` is the program's name as typed.

@@ -1,11 +1,19 @@
 //! Options of a run that the legacy tools do not have, and in which both sides take part.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use crate::error::{Invalid, invalid};
+use crate::number::{time, time_text};
 use crate::rate::Rate;
 
 /// Largest number of pairs: each one takes a portal index, a portals table entry and several queues
 /// of the service.
 pub const MAX_PAIRS: u16 = 64;
+
+/// Bounds of `--duration`: the option block has the seconds in 32 bits.
+pub const DURATIONS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(u32::MAX as u64);
 
 /// The options that the client sends beside those of the legacy tools. A server that does not know
 /// one that is in use is refused.
@@ -24,6 +32,8 @@ pub struct Extensions {
     /// What each side that issues operations issues per second, with all pairs together; `None` for
     /// as much as it can.
     pub rate: Option<Rate>,
+    /// The time for each size, if it is not a whole number of seconds.
+    pub duration: Option<Duration>,
 }
 
 impl Extensions {
@@ -35,6 +45,7 @@ impl Extensions {
         both_ends: false,
         verify: false,
         rate: None,
+        duration: None,
     };
 
     /// Returns these options if they are valid together.
@@ -99,6 +110,15 @@ pub static EXTENSIONS: &[Extension] = &[
         name: "rate",
         value: |of| of.rate.map(Rate::word),
         set: |of, value| value.parse().map(|rate| of.rate = Some(rate)).ok(),
+    },
+    Extension {
+        name: "duration",
+        value: |of| of.duration.map(time_text),
+        set: |of, value| {
+            time(value, DURATIONS)
+                .map(|time| of.duration = Some(time))
+                .ok()
+        },
     },
 ];
 
@@ -171,12 +191,13 @@ mod tests {
         both_ends: true,
         verify: true,
         rate: Some(Rate::Bytes(500_000_000)),
+        duration: Some(Duration::from_millis(1500)),
     };
 
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
-        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s";
+        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
@@ -193,6 +214,8 @@ mod tests {
             "verify,",
             "rate",
             "rate:0",
+            "duration",
+            "duration:0ns",
         ] {
             assert!(from_word(word).is_err(), "{word}");
         }

@@ -147,6 +147,11 @@ pub fn requested() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 0
 }
 
+/// Returns whether SIGTERM was the first request to end the run.
+pub fn is_terminated() -> bool {
+    requested() && SIGNAL.load(Ordering::Relaxed) == SIGTERM
+}
+
 /// Returns whether the run must end at once, without output.
 pub fn hurried() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 1

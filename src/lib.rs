@@ -26,14 +26,16 @@
 //! | 1 | [`measure`] | clock, waiting, recorder, statistics |
 //! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
 //! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
+//! | 0 | [`bandwidth_unit`] | the units in which the text shows bandwidths |
 //! | 0 | [`extensions`] | the options of a run that legacy tools lack |
-//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`] | what everything else is built from |
+//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`atomic`], [`device`], [`token`] | what everything else is built from |
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
 pub mod atomic;
 mod backend;
+pub mod bandwidth_unit;
 #[macro_use]
 pub mod bench;
 pub mod cli;
@@ -44,6 +46,7 @@ pub mod error;
 pub mod extensions;
 pub mod gpu;
 mod interrupt;
+pub mod job;
 pub mod limit;
 pub mod machine;
 pub mod measure;
@@ -56,6 +59,7 @@ pub mod report;
 pub mod run;
 pub mod run_options;
 pub mod session;
+pub mod token;
 pub mod tool;
 pub mod tools;
 
@@ -70,11 +74,17 @@ use error::Failure;
 use multicall::Call;
 use plan::Plan;
 use report::Reporter;
+use token::Token;
 use tool::PROGRAM;
 use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if cxi::standard_output::was_closed() {
+        let failure = report::no_standard_output();
+        failure.report(PROGRAM, &mut io::stderr());
+        return failure.exit_code();
+    }
     let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
@@ -116,9 +126,10 @@ fn start(
         failure
     };
     match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help => report::print(&cli::help::usage(tool, program).to_string()),
+        Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
-        Request::Run(typed) => {
+        Request::Run(mut typed) => {
+            typed.token = typed.token.or_else(Token::of_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
             let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))

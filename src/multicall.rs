@@ -1,11 +1,12 @@
 //! `argv[0]` or first argument -> tool or command. The registries are arguments.
 //!
 //! Started under the legacy name of a tool (a symlink `cxi_write_lat`) the program is that tool;
-//! under any other name its first argument names the tool.
+//! under any other name its first argument names the tool, also in the spelling of a legacy name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::cli::nearest::{nearest, question, unknown_option};
 use crate::command::Command;
 use crate::error::Failure;
 use crate::tool::{PROGRAM, Tool};
@@ -66,57 +67,90 @@ pub fn resolve(
         });
     }
     if name.starts_with(LEGACY) {
-        let names = names(tools, |tool| tool.legacy_name);
-        let message = format!("no tool has this name; the tools are {names}");
+        let names = tools.iter().map(|tool| tool.legacy_name);
+        let message = match nearest(&name, names.clone()) {
+            near if near.is_empty() => {
+                let names: Vec<&str> = names.collect();
+                format!("no tool has this name; the tools are {}", names.join(", "))
+            }
+            near => format!("no tool has this name: {}", question(&near)),
+        };
         return Err((name.into_owned(), Failure::usage(message)));
     }
+    let refused = |message| (PROGRAM.to_owned(), Failure::usage(message));
     let Some(first) = argv.next() else {
         return Ok(Call::Help);
     };
-    let complain = |message| Err((PROGRAM.to_owned(), Failure::usage(message)));
     let call = match first.to_str() {
         Some("-h" | "--help") => Call::Help,
-        Some("-V" | "--version") => Call::Version,
+        Some("-V" | "--version" | "version") => Call::Version,
         Some("--list") => Call::List,
-        Some(option) if option.starts_with('-') => {
-            return complain(format!("unknown option '{option}' (see {PROGRAM} --help)"));
-        }
-        _ => {
-            let is_named = |command: &&Command| OsStr::new(command.name) == first;
-            if let Some(command) = commands.iter().find(is_named) {
-                return Ok(Call::Command {
-                    command,
-                    program: format!("{PROGRAM} {}", command.name),
-                    arguments: argv.collect(),
-                });
+        Some("help") => match argv.next() {
+            None => Call::Help,
+            Some(subject) if ["help", "version"].iter().any(|own| subject == *own) => Call::Help,
+            Some(subject) => {
+                named(&subject, vec!["--help".into()], tools, commands).map_err(refused)?
             }
-            let Some(tool) = tools.iter().find(|tool| OsStr::new(tool.name) == first) else {
-                let names = [
-                    names(tools, |tool| tool.name),
-                    names(commands, |command| command.name),
-                ]
-                .join(", ");
-                return complain(format!(
-                    "unknown tool '{}'; the tools are {names}",
-                    first.display()
-                ));
-            };
-            let program = format!("{PROGRAM} {}", tool.name);
-            return Ok(Call::Tool {
-                tool,
-                program,
-                arguments: argv.collect(),
-            });
+        },
+        Some(option) if option.starts_with('-') => {
+            return Err(refused(unknown_option(option, ["help", "version", "list"])));
         }
+        _ => return named(&first, argv.collect(), tools, commands).map_err(refused),
     };
     match argv.next() {
         None => Ok(call),
-        Some(surplus) => complain(format!("unexpected argument '{}'", surplus.display())),
+        Some(surplus) => Err(refused(format!(
+            "unexpected argument '{}'",
+            surplus.display()
+        ))),
     }
 }
 
-fn names<T>(list: &[T], name: impl Fn(&T) -> &'static str) -> String {
-    list.iter().map(name).collect::<Vec<_>>().join(", ")
+/// Returns the tool or command with this name, with `arguments`. A tool may be called by its legacy
+/// name, and a hyphen may be an underscore.
+///
+/// # Errors
+///
+/// An unknown name.
+fn named(
+    typed: &OsStr,
+    arguments: Vec<OsString>,
+    tools: &'static [Tool],
+    commands: &'static [Command],
+) -> Result<Call, String> {
+    let text = typed.to_string_lossy();
+    let name = text.strip_prefix(LEGACY).unwrap_or(&text).replace('_', "-");
+    if let Some(command) = commands.iter().find(|command| command.name == text) {
+        return Ok(Call::Command {
+            command,
+            program: format!("{PROGRAM} {}", command.name),
+            arguments,
+        });
+    }
+    if let Some(tool) = tools
+        .iter()
+        .find(|tool| tool.legacy_name == text || tool.name == name)
+    {
+        return Ok(Call::Tool {
+            tool,
+            program: format!("{PROGRAM} {}", tool.name),
+            arguments,
+        });
+    }
+    let tools = tools.iter().map(|tool| tool.name);
+    let names = tools.chain(commands.iter().map(|command| command.name));
+    Err(
+        match nearest(&name, names.clone().chain(["help", "version"])) {
+            near if near.is_empty() => {
+                let names: Vec<&str> = names.collect();
+                format!("unknown tool '{text}'; the tools are {}", names.join(", "))
+            }
+            near => format!(
+                "unknown tool '{text}': {} (see {PROGRAM} --help)",
+                question(&near)
+            ),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -200,21 +234,83 @@ mod tests {
         assert!(matches!(call(&[]), Ok(Call::Help)));
         assert!(matches!(call(&["cxidiag", "--help"]), Ok(Call::Help)));
         assert!(matches!(call(&["cxidiag", "-V"]), Ok(Call::Version)));
+        assert!(matches!(call(&["cxidiag", "version"]), Ok(Call::Version)));
         assert!(matches!(call(&["cxidiag", "--list"]), Ok(Call::List)));
     }
 
     #[test]
-    fn lists_valid_names_for_unknown_name() {
-        let (program, message) = refusal(&["cxidiag", "write-lot"]);
-        assert_eq!(program, "cxidiag");
+    fn finds_tool_by_spelling_of_legacy_name() {
+        for tool in TOOLS {
+            for name in [tool.legacy_name, &tool.name.replace('-', "_")] {
+                let Ok(Call::Tool {
+                    tool: found,
+                    program,
+                    ..
+                }) = call(&["cxidiag", name])
+                else {
+                    panic!("{name}");
+                };
+                assert_eq!(found.name, tool.name);
+                assert_eq!(program, format!("cxidiag {}", tool.name));
+            }
+        }
+    }
+
+    #[test]
+    fn finds_help_of_tool_or_command() {
+        for subject in [TOOLS[0].name, TOOLS[0].legacy_name, COMMANDS[0].name] {
+            let found = call(&["cxidiag", "help", subject]);
+            let (Ok(Call::Tool { arguments, .. }) | Ok(Call::Command { arguments, .. })) = found
+            else {
+                panic!("{subject}");
+            };
+            assert_eq!(arguments, ["--help"]);
+        }
+        assert!(matches!(call(&["cxidiag", "help"]), Ok(Call::Help)));
+        assert!(matches!(call(&["cxidiag", "help", "help"]), Ok(Call::Help)));
         assert!(
-            message.contains("'write-lot'")
-                && message.contains(TOOLS[0].name)
-                && message.contains(COMMANDS[0].name),
-            "{message}"
+            refusal(&["cxidiag", "help", "nothing"])
+                .1
+                .contains("'nothing'")
         );
+    }
+
+    #[test]
+    fn suggests_names_near_unknown_name() {
+        for (typed, message) in [
+            (
+                "write-lot",
+                "unknown tool 'write-lot': did you mean write-lat or write-bw? (see cxidiag --help)",
+            ),
+            (
+                "divices",
+                "unknown tool 'divices': did you mean devices? (see cxidiag --help)",
+            ),
+            (
+                "--verison",
+                "unknown option '--verison': did you mean --version? (see --help)",
+            ),
+        ] {
+            assert_eq!(
+                refusal(&["cxidiag", typed]),
+                ("cxidiag".into(), message.into())
+            );
+        }
         let (program, message) = refusal(&["/opt/cxi_write_lot", "10.1.1.8"]);
         assert_eq!(program, "cxi_write_lot");
+        assert!(
+            message.ends_with("did you mean cxi_write_lat or cxi_write_bw?"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn lists_valid_names_if_none_is_near() {
+        let (_, message) = refusal(&["cxidiag", "ping"]);
+        for part in ["'ping'", TOOLS[0].name, COMMANDS[0].name] {
+            assert!(message.contains(part), "{message}");
+        }
+        let (_, message) = refusal(&["/opt/cxi_ping"]);
         assert!(message.contains(TOOLS[0].legacy_name), "{message}");
     }
 

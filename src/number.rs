@@ -20,15 +20,53 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     decimal(text)
         .filter(|number| range.contains(number))
         .ok_or_else(|| {
-            if *range.end() == u64::MAX {
-                format!("expected a decimal number, {} or more", range.start())
-            } else {
-                format!(
-                    "expected a decimal number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            }
+            format!(
+                "expected a decimal number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+}
+
+/// Units of sizes with their bytes. Capital and small letters are equal.
+const SIZES: [(&str, u64); 6] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+];
+
+/// Returns the bytes in `text`: a decimal number, and `K` or `KiB` (1024), `M` or `MiB` (1024 K), `G` or
+/// `GiB` (1024 M). Without a unit, it is in bytes.
+pub fn bytes(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let scale = match unit {
+        "" => 1,
+        unit => {
+            let named = |(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
+            SIZES.iter().find(named)?.1
+        }
+    };
+    decimal(number)?.checked_mul(scale)
+}
+
+/// Returns the bytes in `text` if they are within `range`.
+///
+/// # Errors
+///
+/// A description of the allowed values.
+pub fn bytes_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    bytes(text)
+        .filter(|bytes| range.contains(bytes))
+        .ok_or_else(|| {
+            format!(
+                "expected bytes from {} to {}, such as 4096, 64K or 1GiB",
+                range.start(),
+                range.end()
+            )
         })
 }
 
@@ -62,12 +100,29 @@ const TIMES: [(&str, u64); 5] = [
 ///
 /// A description of the allowed values.
 pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
-    nanoseconds(text)
+    nanoseconds(text, "s")
         .map(Duration::from_nanos)
         .filter(|time| range.contains(time))
         .ok_or_else(|| {
             let (least, most) = (time_text(*range.start()), time_text(*range.end()));
             format!("expected a time from {least} to {most}, such as 100ms or 0.5s")
+        })
+}
+
+/// Returns the microseconds in `text`, as [`time`] reads it, but in microseconds without a unit.
+///
+/// # Errors
+///
+/// A description of the allowed values: whole microseconds up to `most`.
+pub fn microseconds(text: &str, most: u64) -> Result<u64, String> {
+    nanoseconds(text, "us")
+        .filter(|ns| ns.is_multiple_of(1000))
+        .map(|ns| ns / 1000)
+        .filter(|us| *us <= most)
+        .ok_or_else(|| {
+            format!(
+                "expected a time from 0 to {most}us, in whole microseconds, such as 100, 100us or 0.5ms"
+            )
         })
 }
 
@@ -81,14 +136,13 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// Returns the time in `text` in nanoseconds, if it is a whole number of them.
-fn nanoseconds(text: &str) -> Option<u64> {
+/// Returns the time in `text` in nanoseconds, if it is a whole number of them. Without a unit, it is in
+/// `default`.
+fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-    let scale = match unit {
-        "" => 1_000_000_000,
-        unit => TIMES.iter().find(|(name, _)| *name == unit)?.1,
-    };
+    let unit = if unit.is_empty() { default } else { unit };
+    let scale = TIMES.iter().find(|(name, _)| *name == unit)?.1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || fraction.len() > 18 {
@@ -148,9 +202,59 @@ mod tests {
             Err("expected a decimal number from 1 to 65535".into())
         );
         assert_eq!(
-            within("0", 1..=u64::MAX),
-            Err("expected a decimal number, 1 or more".into())
+            within("18446744073709551616", 1..=u64::MAX),
+            Err("expected a decimal number from 1 to 18446744073709551615".into())
         );
+    }
+
+    #[test]
+    fn reads_bytes_with_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4095", 4095),
+            ("8K", 8192),
+            ("64k", 65_536),
+            ("64KiB", 65_536),
+            ("1M", 1 << 20),
+            ("3mib", 3 << 20),
+            ("4G", 1 << 32),
+            ("1GiB", 1 << 30),
+            ("17179869183G", 17_179_869_183 << 30),
+        ] {
+            assert_eq!(super::bytes(text), Some(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn t24_refuses_malformed_bytes_and_those_out_of_range() {
+        for text in [
+            "",
+            "K",
+            "0x8",
+            "8KB",
+            "8Kb",
+            "8kB",
+            "8B",
+            "8 K",
+            " 8K",
+            "8K ",
+            "1.5K",
+            "08K",
+            "-8K",
+            "8KK",
+            "8T",
+            "8Ki",
+            "17179869184G",
+            "\u{661}K",
+            "8\u{212a}",
+        ] {
+            assert_eq!(bytes(text), None, "{text:?}");
+        }
+        let allowed = "expected bytes from 1 to 4096, such as 4096, 64K or 1GiB";
+        for text in ["0", "5K", "4097", "x"] {
+            assert_eq!(bytes_within(text, 1..=4096), Err(allowed.into()), "{text}");
+        }
+        assert_eq!(bytes_within("4K", 1..=4096), Ok(4096));
     }
 
     proptest! {
@@ -166,7 +270,28 @@ mod tests {
             prop_assert_eq!(decimal(&number.to_string()), Some(number));
         }
     }
+
     const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn reads_microseconds_with_units() {
+        for (text, us) in [
+            ("0", 0),
+            ("100", 100),
+            ("0.5ms", 500),
+            ("2000ns", 2),
+            ("1s", 1_000_000),
+        ] {
+            assert_eq!(microseconds(text, 1_000_000), Ok(us), "{text}");
+        }
+        for text in ["", "0.5", "1500ns", "2s", "1000001", "x", "1 us"] {
+            let refused = microseconds(text, 1_000_000).unwrap_err();
+            assert!(
+                refused.contains("0 to 1000000us, in whole microseconds"),
+                "{refused}"
+            );
+        }
+    }
 
     #[test]
     fn reads_times_with_units_and_fractions() {

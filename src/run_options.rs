@@ -4,12 +4,15 @@
 
 use std::fmt;
 use std::iter;
+use std::time::Duration;
 
 use cxi::HugePage;
 
 use crate::atomic::{Atomic, AtomicOp};
 use crate::error::{Failure, Invalid, invalid};
+pub use crate::extensions::DURATIONS;
 use crate::extensions::Extensions;
+use crate::number::time_text;
 use crate::rate::Period;
 
 /// Largest size of one operation in bytes (tools.md 2.2).
@@ -35,8 +38,7 @@ pub const MAX_HRP_SIZE: u64 = 2048;
 const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
 
 /// Description of valid sizes, for messages.
-pub const SIZES: &str =
-    "expected MIN or MIN:MAX in bytes, 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
+pub const SIZES: &str = "expected MIN or MIN:MAX in bytes, such as 8, 64K or 1:1M; 1 to 4294967295, MIN <= MAX, both powers of 2 in a range";
 
 /// One of the two processes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub enum Side {
 pub struct RunOptions {
     /// Measured iterations per size, without a duration: at least 1.
     pub iters: u64,
-    /// Seconds per size, at least 1; replaces `iters`.
+    /// Seconds per size, at least 1, rounded up as the option block has them; replaces `iters`. The exact
+    /// time is [`Self::duration`].
     pub duration_s: Option<u32>,
     /// Unmeasured iterations before each size.
     pub warmup: u64,
@@ -159,6 +162,12 @@ impl RunOptions {
         if self.duration_s == Some(0) {
             return Err(invalid("duration", "0", "at least 1 second"));
         }
+        if let Some(exact) = self.extensions.duration
+            && self.duration_s != Some(whole_seconds(exact))
+        {
+            let allowed = "the number of seconds of the option block, rounded up";
+            return Err(invalid("duration", time_text(exact), allowed));
+        }
         if self.gap_us > MAX_GAP_US {
             return Err(invalid(
                 "latency-gap",
@@ -186,6 +195,18 @@ impl RunOptions {
         }
         self.check_extensions()?;
         Ok(self)
+    }
+
+    /// Returns the time for each size, if one replaces the number of iterations.
+    pub fn duration(&self) -> Option<Duration> {
+        let whole = || Some(Duration::from_secs(self.duration_s?.into()));
+        self.extensions.duration.or_else(whole)
+    }
+
+    /// Measures each size for `time`, which is within [`DURATIONS`].
+    pub fn set_duration(&mut self, time: Duration) {
+        self.duration_s = Some(whole_seconds(time));
+        self.extensions.duration = Some(time).filter(|time| time.subsec_nanos() > 0);
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
@@ -249,13 +270,14 @@ impl RunOptions {
         Some(rate.period(size, self.operations()))
     }
 
-    /// Returns the extensions in which the peer must take part. One side alone keeps a rate, unless the
-    /// server issues operations as well.
+    /// Returns the extensions in which the peer must take part. One side alone keeps a rate and ends a
+    /// size in time, unless the server issues operations as well.
     pub fn needed_of_server(&self) -> Extensions {
         let server_issues =
             self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
         Extensions {
             rate: self.extensions.rate.filter(|_| server_issues),
+            duration: self.extensions.duration.filter(|_| server_issues),
             ..self.extensions
         }
     }
@@ -396,6 +418,12 @@ impl fmt::Display for Setting {
             Self::NotApplicable => "Disabled - Not Applicable",
         })
     }
+}
+
+/// Returns the seconds of a time, rounded up.
+fn whole_seconds(time: Duration) -> u32 {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    seconds.try_into().unwrap_or(u32::MAX)
 }
 
 fn check_lists(lists: ListOptions, max_size: u64) -> Result<(), Invalid> {

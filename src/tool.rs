@@ -78,12 +78,18 @@ pub enum Opt {
     Percentiles,
     /// `--interval`
     Interval,
+    /// `--unit`
+    Unit,
     /// `--json`
     Json,
     /// `--jsonl`
     Jsonl,
     /// `--csv`
     Csv,
+    /// `--label`
+    Label,
+    /// `--samples`
+    Samples,
     /// `--hdr-log`
     HdrLog,
     /// `--expect`
@@ -106,6 +112,14 @@ pub enum Opt {
     Bind,
     /// `--persist`
     Persist,
+    /// `--timeout`
+    Timeout,
+    /// `--port-file`
+    PortFile,
+    /// `--any-job`
+    AnyJob,
+    /// `--token`
+    Token,
     /// `--connect-timeout`
     ConnectTimeout,
     /// `--wait`
@@ -114,35 +128,51 @@ pub enum Opt {
     Libcxi,
 }
 
-/// Options of latency tools only, after their own ones in the help text.
-const LATENCY: &[Opt] = &[Opt::Until, Opt::Clock, Opt::ShowError];
+/// Options of all latency tools, and of no others.
+const LATENCY: &[Opt] = &[
+    Opt::Until,
+    Opt::Clock,
+    Opt::ShowError,
+    Opt::Percentiles,
+    Opt::Samples,
+    Opt::HdrLog,
+];
 
-/// Options of bandwidth tools only, after their own ones in the help text.
-const BANDWIDTH: &[Opt] = &[Opt::Pairs, Opt::Threads, Opt::Reverse, Opt::BothEnds];
+/// Options of all bandwidth tools, and of no others.
+const BANDWIDTH: &[Opt] = &[
+    Opt::Pairs,
+    Opt::Threads,
+    Opt::Reverse,
+    Opt::BothEnds,
+    Opt::Unit,
+];
 
 /// Options of the run that all tools have and the legacy tools lack.
 const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
 
-/// The first options of all tools in the help text: NIC and port.
+/// Options of all tools: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 
-/// Output options of all tools. Two of them apply to latency tools only.
+/// Options of all tools: outputs.
 const RESULTS: &[Opt] = &[
-    Opt::Percentiles,
     Opt::Interval,
     Opt::Json,
     Opt::Jsonl,
     Opt::Csv,
-    Opt::HdrLog,
+    Opt::Label,
     Opt::Expect,
     Opt::Quiet,
 ];
 
-/// The last options of all tools in the help text: connection and process.
+/// Options of all tools: connection and process.
 const PROCESS: &[Opt] = &[
     Opt::Loopback,
     Opt::Bind,
     Opt::Persist,
+    Opt::Timeout,
+    Opt::PortFile,
+    Opt::AnyJob,
+    Opt::Token,
     Opt::Wait,
     Opt::ConnectTimeout,
     Opt::Cpu,
@@ -169,7 +199,7 @@ pub struct Tool {
     pub operations: &'static str,
     /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// Its options in addition to those of all tools, in the order of the help text.
+    /// Its options in addition to those of all tools.
     pub own_options: &'static [Opt],
     /// Default run options.
     pub defaults: RunOptions,
@@ -178,27 +208,16 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Returns all options of the tool, in the order of the help text.
-    pub fn options(&self) -> impl Iterator<Item = Opt> {
-        let (of_kind, of_latencies) = if self.measures_bandwidth() {
-            (BANDWIDTH, false)
-        } else {
-            (LATENCY, true)
-        };
-        let results = RESULTS.iter().filter(move |option| {
-            of_latencies || !matches!(option, Opt::Percentiles | Opt::HdrLog)
-        });
-        let own = PLACE
-            .iter()
-            .chain(self.own_options)
-            .chain(RUN)
-            .chain(of_kind);
-        own.chain(results).chain(PROCESS).copied()
-    }
-
     /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
-        self.options().any(|own| own == option)
+        let of_kind = if self.measures_bandwidth() {
+            BANDWIDTH
+        } else {
+            LATENCY
+        };
+        [PLACE, RUN, RESULTS, PROCESS, of_kind, self.own_options]
+            .iter()
+            .any(|options| options.contains(&option))
     }
 
     /// Returns the title of the column with the rate of packets, in millions per second.

@@ -141,9 +141,9 @@ fn rejects_invalid_combinations_and_options() {
         ("-A LOR -T FLOAT", ["LOR", "FLOAT"]),
         ("-A CSWAP -C GT -T DOUBLE_COMPLEX", ["GT", "DOUBLE_COMPLEX"]),
         ("-l 16383", ["--list-size", "16382"]),
-        ("-s 8", ["-s", "unknown option"]),
-        ("--buf-sz 65536", ["--buf-sz", "unknown option"]),
-        ("--use-hp 2M", ["--use-hp", "unknown option"]),
+        ("-s 8", ["-s (--size)", "the atomic type"]),
+        ("--buf-sz 65536", ["--buf-sz", "is for write-bw"]),
+        ("--use-hp 2M", ["--use-hp", "is for write-lat"]),
     ] {
         let output = fabric.run(&format!("atomic-bw --loopback -d soft0 {options}"));
         let error = assert_status(&output, 2);

@@ -101,14 +101,14 @@ fn rejects_malformed_values_and_values_out_of_range() {
         (
             "iters",
             &["0", "-3", "5x", "0x10", "", huge][..],
-            "1 or more",
+            "from 1 to 18446744073709551615",
         ),
         (
             "duration",
-            &["0", "-1", "4294967296", "1s"],
-            "1 to 4294967295",
+            &["0", "-1", "4294967296", "1h", "0.5ms"],
+            "1ms to 4294967295s",
         ),
-        ("warmup", &["-1", "x", huge], "0 or more"),
+        ("warmup", &["-1", "x", huge], "0 to 18446744073709551615"),
         (
             "latency-gap",
             &["-1", "1.5", "18446744073709552"],
@@ -130,8 +130,8 @@ fn rejects_malformed_values_and_values_out_of_range() {
             "cxiN",
         ),
         ("libcxi", &[""], "path"),
-        ("wait", &["-1"], "0 to 604800"),
-        ("connect-timeout", &["0"], "1 to 604800"),
+        ("wait", &["-1", "604801"], "0s to 10080m"),
+        ("connect-timeout", &["0", "8000h"], "1ms to 10080m"),
     ] {
         for value in values {
             let words = [&format!("'{value}'"), &*format!("--{option}"), allowed];
@@ -160,9 +160,13 @@ fn rejects_misplaced_arguments() {
         ("--foo", &["unknown option", "'--foo'", "--help"]),
         ("--foo=1", &["unknown option", "'--foo'"]),
         ("-x", &["unknown option", "'-x'"]),
+        ("--itres=5", &["'--itres'", "did you mean --iters?"]),
         // Options of other tools.
-        ("--rdzv", &["unknown option", "'--rdzv'"]),
-        ("-l 4", &["unknown option", "'-l'"]),
+        (
+            "--rdzv",
+            &["--rdzv is not an option of write-lat", "send-lat, send-bw"],
+        ),
+        ("-l 4", &["-l (--list-size) is for bandwidth tools"]),
         (
             "--no",
             &["ambiguous option", "'--no'", "--no-idc", "--no-ll"],
@@ -183,6 +187,62 @@ fn rejects_misplaced_arguments() {
         write_lat_rejects(args, words);
     }
     write_lat_rejects(&[""], &["invalid address ''"]);
+    for (tool, option, words) in [
+        ("send-bw", "--percentiles", "is for latency tools"),
+        ("atomic-lat", "-s", "the atomic type (--atomic-type)"),
+    ] {
+        let output = cxidiag(&format!("{tool} node1 {option}"));
+        assert_usage_error(&output, &format!("cxidiag {tool}"), &[option, words]);
+    }
+}
+
+#[test]
+fn commands_reject_arguments_as_tools_do() {
+    for command in ["devices", "compare", "calibrate"] {
+        for (args, line) in [
+            ("--foo", "unknown option '--foo' (see --help)"),
+            (
+                "--hlep",
+                "unknown option '--hlep': did you mean --help? (see --help)",
+            ),
+            ("-x", "unknown option '-x' (see --help)"),
+            (
+                "--version=1",
+                "option '--version' takes no value, but '1' was given",
+            ),
+        ] {
+            for name in [command, "write-lat"] {
+                let output = cxidiag(&format!("{name} {args}"));
+                assert_status(&output, 2);
+                let expected = format!("cxidiag {name}: error: {line}\n");
+                assert_eq!(stderr(&output), expected);
+            }
+        }
+        let version = printed(&format!("{command} -V"));
+        let expected = format!("cxidiag {command} version: {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!(version, expected);
+    }
+    let output = cxidiag("devices --json out.json");
+    assert_usage_error(&output, "cxidiag devices", &["'out.json'"]);
+    assert!(stderr(&output).ends_with("hint: did you mean --json=out.json?\n"));
+    let output = cxidiag("calibrate --json out");
+    assert_usage_error(&output, "cxidiag calibrate", &["unexpected argument 'out'"]);
+    assert!(stderr(&output).ends_with("hint: did you mean --json=out?\n"));
+}
+
+/// A server does not become a client, and a client does not look for a host of this name.
+#[test]
+fn rejects_file_as_address() {
+    let output = cxidiag("write-lat -d soft0 --csv out.csv");
+    let error = assert_status(&output, 2);
+    assert!(
+        error.contains("invalid address 'out.csv': this is a file"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("hint: did you mean --csv=out.csv?\n"),
+        "{error}"
+    );
 }
 
 /// Each form is accepted if the error is about the size behind it.
@@ -274,11 +334,33 @@ fn prints_the_usage_of_a_tool() {
             "--loopback [OPTIONS]",
         ] {
             assert!(
-                help.contains(&format!("\n  cxidiag write-lat {usage}\n")),
+                help.contains(&format!("\n  cxidiag write-lat {usage}  ")),
                 "{help}"
             );
         }
     }
+}
+
+#[test]
+fn prints_short_help_with_h_and_all_of_it_with_help() {
+    let long = printed("write-lat --help");
+    assert!(long.contains("\nExamples:\n") && long.contains("--svc-id"));
+    let short = printed("write-lat -h");
+    assert!(
+        short.contains("cxidiag write-lat --help shows all"),
+        "{short}"
+    );
+    assert!(!short.contains("--svc-id"), "{short}");
+    for args in [
+        "help write-lat",
+        "help cxi_write_lat",
+        "write_lat --he",
+        "cxi_write_lat --help",
+    ] {
+        assert_eq!(printed(args), long, "{args}");
+    }
+    assert_eq!(printed("help compare"), printed("compare -h"));
+    assert_eq!(printed("help"), printed("--help"));
 }
 
 /// The help has the syntax of every option in the usage text of the user's document, except for those
@@ -316,7 +398,7 @@ fn prints_help_list_and_version_of_the_program() {
         list.lines().any(|line| line == "write-lat cxi_write_lat"),
         "{list}"
     );
-    for option in ["-V", "--version"] {
+    for option in ["-V", "--version", "version"] {
         let version = printed(option);
         let expected = format!("cxidiag version: {}", env!("CARGO_PKG_VERSION"));
         assert!(version.starts_with(&expected), "{version}");
@@ -343,7 +425,8 @@ fn runs_the_tool_of_a_legacy_name() {
     with_link("cxi_write_lat", |link| {
         let version = run(link, "-V");
         assert_success(&version);
-        assert_eq!(stdout(&version), "cxi_write_lat version: 2.4.0\n");
+        let expected = format!("cxi_write_lat version: 2.4.0\n{}", printed("-V"));
+        assert_eq!(stdout(&version), expected);
         let ours = printed("write-lat -h").replace("cxidiag write-lat", "cxi_write_lat");
         assert_eq!(stdout(&run(link, "-h")), ours);
         assert_usage_error(&run(link, "-s 8x"), "cxi_write_lat", &["'8x'", "--size"]);

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use harness::{
-    CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish_or_kill, stderr, stdout,
+    CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill,
+    stderr, stdout,
 };
 
 /// A message of the control connection.
@@ -163,11 +164,14 @@ fn serves_one_client_after_another_with_persist() {
     server.wait_for_line("Remote (client)");
     let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
     let error = assert_status(&refused, 1);
-    assert!(error.contains("connection refused"), "{error}");
+    assert!(error.contains("is busy: serving 127.0.0.1 for "), "{error}");
     let mut waiting = fabric.client_command("write-lat", &server, "-d soft2 -n 3 --wait=60");
     let mut waiting = waiting.spawn().expect("cxidiag starts");
     let mut notes = BufReader::new(waiting.stderr.take().expect("a pipe"));
-    notes.read_line(&mut String::new()).expect("a line");
+    let mut line = String::new();
+    notes.read_line(&mut line).expect("a line");
+    let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 60 s"];
+    assert!(words.iter().all(|words| line.contains(words)), "{line}");
     measuring.0.kill().expect("a running client");
     assert!(finish_or_kill(waiting).status.success());
 
@@ -188,6 +192,133 @@ fn serves_one_client_after_another_with_persist() {
     for words in ["the peer (127.0.0.1:", "ignored a connection"] {
         assert!(notes.contains(words), "{notes}");
     }
+}
+
+/// The environment of a process in job `id`.
+fn in_job(mut command: Command, id: &str) -> Command {
+    command.env("SLURM_JOB_ID", id);
+    command
+}
+
+#[test]
+fn server_ends_if_no_client_comes() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("write-lat", "-d soft0 --persist --timeout=2");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    // The limit holds for the wait after a client as well.
+    server.wait_for_line("Listening on port ");
+    let port = server.port.clone();
+    let error = assert_status(&server.finish(), 1);
+    let line = format!("error: no client came to TCP port {port} within 2s\n");
+    assert_eq!(error, format!("cxidiag write-lat: {line}"));
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn server_in_batch_job_names_its_time_limit() {
+    let fabric = Fabric::new();
+    let note = "in slurm job 7: ends if no client comes within 5m (see --timeout)\n";
+    for (options, expected) in [
+        ("", format!("cxidiag write-lat: {note}")),
+        ("--timeout=0", String::new()),
+    ] {
+        let command = fabric.command(&format!("write-lat -d soft0 -p 0 {options}"));
+        let server = Server::start(in_job(command, "7"));
+        assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+        assert_eq!(assert_status(&server.finish(), 0), expected);
+    }
+    let loopback = fabric.command("write-lat -d soft0 --loopback -n 3");
+    assert_success(&finish(in_job(loopback, "7")));
+}
+
+#[test]
+fn both_sides_refuse_a_peer_of_another_job() {
+    let fabric = Fabric::new();
+    let command = fabric.command("write-lat -d soft0 -p 0 --timeout=0");
+    let server = Server::start(in_job(command, "11"));
+    let client = |job: &str, option: &str| {
+        let options = format!("-d soft1 -n 3 {option}");
+        let command = fabric.client_command("write-lat", &server, &options);
+        finish(in_job(command, job))
+    };
+    let error = assert_status(&client("12", ""), 1);
+    let words = "different jobs: slurm job 12 here, slurm job 11 at the peer (127.0.0.1:";
+    assert!(error.contains(words), "{error}");
+    assert!(error.contains("--any-job"), "{error}");
+    assert_success(&client("12", "--any-job"));
+    let notes = assert_status(&server.finish(), 0);
+    let words = "refused a client: different jobs: slurm job 11 here, slurm job 12 at the peer (";
+    assert!(notes.contains(words), "{notes}");
+    assert_eq!(notes.lines().count(), 1, "{notes}");
+}
+
+#[test]
+fn both_sides_need_the_same_token() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("write-lat -d soft0 -p 0");
+    command.env("CXIDIAG_TOKEN", "s3cret");
+    let server = Server::start(command);
+    let client = |options: &str| {
+        let options = format!("-d soft1 -n 3 --json {options}");
+        fabric.client("write-lat", &server, &options)
+    };
+    let mut notes = String::new();
+    for (options, words) in [
+        ("", "no token here, but one at the peer (127.0.0.1:"),
+        ("--token=other", "different tokens here and at the peer ("),
+    ] {
+        let refused = client(options);
+        notes += &assert_status(&refused, 1);
+        assert!(notes.contains(words), "{notes}");
+        notes += &stdout(&refused);
+    }
+    let measured = client("--token=s3cret");
+    notes += &assert_status(&measured, 0);
+    notes += &stdout(&measured);
+    let served = server.finish();
+    notes += &assert_status(&served, 0);
+    assert!(
+        notes.contains("a token here, none at the peer ("),
+        "{notes}"
+    );
+    notes += &stdout(&served);
+    for secret in ["s3cret", "other\""] {
+        assert!(!notes.contains(secret), "{notes}");
+    }
+    // The second process gets it, too.
+    let both = finish(fabric.command("write-lat --loopback -d soft0 -n 3 --token=s3cret"));
+    assert_success(&both);
+}
+
+#[test]
+fn writes_the_port_to_a_file_while_it_listens() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("port");
+    for option in ["", "--persist"] {
+        std::fs::write(&path, "1\n").expect("a file");
+        let options = format!("-d soft0 {option} --port-file={}", path.display());
+        let server = fabric.server("write-lat", &options);
+        let text = std::fs::read_to_string(&path).expect("a port");
+        assert_eq!(text, format!("{}\n", server.port));
+        assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+        if !option.is_empty() {
+            end(server.id());
+        }
+        assert_success(&server.finish());
+        let left = std::fs::read_dir(directory.path()).expect("a directory");
+        assert_eq!(left.count(), 0, "{option}");
+    }
+    let missing = fabric.run("write-lat -d soft0 -p 0 --port-file=/no/such/file");
+    let error = assert_status(&missing, 1);
+    assert!(error.contains("cannot write /no/such/file"), "{error}");
+    assert_eq!(stdout(&missing), "");
+}
+
+/// Sends SIGTERM.
+fn end(process: u32) {
+    let status = Command::new("kill").arg(process.to_string()).status();
+    assert!(status.expect("kill starts").success());
 }
 
 /// Two hosts on a cable: network namespaces, which only root may make. Dropping removes them.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use cxidiag::cli::usage::{Entry, Usage};
 use documents::{File, manual, prose, roff, subcommands};
@@ -80,7 +81,8 @@ fn prints_usage_as_help() {
 #[test]
 fn accepts_each_option_that_command_lists() {
     for command in subcommands().iter().filter(|own| own.legacy_name.is_none()) {
-        for entry in &command.usage.options {
+        let others = command.usage.all_options();
+        for entry in others.filter(|entry| entry.long != "version") {
             let value = entry.value.map_or("", |_| "=value");
             let option = format!("--{}{value}", entry.long);
             let output = run(harness::CXIDIAG, &[command.name, &option, "--help"]);
@@ -105,7 +107,7 @@ fn escapes_prose_for_roff() {
 .nh
 .ad l
 .SH TITLE
-One-sided \fB\-\-no\-ll\fP and \fIV-1\fP,
+One\-sided \fB\-\-no\-ll\fP and \fIV\-1\fP,
 \&.hidden * \e \(dqquoted\(dq
 .IP \(bu 2
 first
@@ -135,11 +137,24 @@ End
 fn states_default_of_each_value() {
     // Without them, nothing happens, or another option applies.
     let without = [
-        "duration", "until", "rate", "interval", "json", "jsonl", "csv", "hdr-log", "expect",
-        "tx-gpu", "rx-gpu",
+        "duration",
+        "until",
+        "rate",
+        "interval",
+        "percentiles",
+        "json",
+        "jsonl",
+        "csv",
+        "label",
+        "samples",
+        "hdr-log",
+        "expect",
+        "port-file",
+        "tx-gpu",
+        "rx-gpu",
     ];
     for (name, usage) in usages() {
-        for entry in &usage.options {
+        for entry in usage.all_options() {
             let states = entry.default().is_some() || without.contains(&entry.long);
             assert_eq!(states, entry.value.is_some(), "{name}: --{}", entry.long);
         }
@@ -151,7 +166,7 @@ fn explains_each_option_once_on_its_page() {
     for (name, usage) in usages() {
         let text = page(&format!("{}.1", name.replace(' ', "-")));
         let entries: Vec<&str> = text.split("\n.TP\n").collect();
-        for entry in &usage.options {
+        for entry in usage.all_options() {
             let tag = roff::option(entry);
             let found: Vec<_> = entries
                 .iter()
@@ -196,9 +211,15 @@ fn orders_sections_as_manual_pages_do() {
         "SEE ALSO",
     ];
     for (path, text) in pages() {
+        let mut in_options = false;
         let titles: Vec<&str> = text
             .lines()
-            .filter_map(|line| line.strip_prefix(".SH ").or(line.strip_prefix(".SS ")))
+            .filter_map(|line| {
+                let section = line.strip_prefix(".SH ");
+                in_options = section.map_or(in_options, |title| title == "OPTIONS");
+                // The subsections of the options are their groups.
+                section.or_else(|| line.strip_prefix(".SS ").filter(|_| !in_options))
+            })
             .filter(|title| tool.contains(title))
             .collect();
         let expected: Vec<&str> = match path.as_str() {
@@ -229,7 +250,7 @@ fn refers_to_other_pages_with_same_names() {
     for (path, text) in &pages {
         let (own, own_section) = name_of(path);
         let (_, others) = text.split_once("\n.SH SEE ALSO\n").expect("others");
-        assert!(others.contains("\\fBcxi\\-softnic\\fP(7)"), "{path}");
+        assert!(others.contains("\\fBcxi\\-softnic\\fP(1)"), "{path}");
         let of_legacy = own.starts_with("cxi_");
         for (other, _) in &pages {
             let (name, section) = name_of(other);
@@ -245,11 +266,9 @@ fn refers_to_other_pages_with_same_names() {
                 .iter()
                 .filter(|tool| !of_legacy || tool.legacy_name.is_some())
             {
-                assert!(
-                    text.contains(&format!("\n{}.\n", tool.usage.about)),
-                    "{path}: {}",
-                    tool.name
-                );
+                let about = tool.usage.about.replace('-', "\\-");
+                let is_listed = text.contains(&format!("\n{about}.\n"));
+                assert!(is_listed, "{path}: {}", tool.name);
             }
         }
     }
@@ -282,7 +301,7 @@ fn renders_pages_without_warnings() {
     let made = fs::read_dir(man)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path());
-    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.7");
+    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
     for path in made.chain([by_hand]) {
         let path = path.to_str().expect("text");
         let output = run("groff", &["-man", "-Tutf8", "-ww", "-rLL=80n", path]);
@@ -292,6 +311,21 @@ fn renders_pages_without_warnings() {
             stderr(&output)
         );
         assert!(output.stdout.len() > 1000, "{path}");
+    }
+}
+
+/// A dash without a backslash becomes a hyphen in some terminals, and lines break at it.
+#[test]
+fn writes_names_and_options_with_ascii_dashes() {
+    let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
+    let text = fs::read_to_string(by_hand).expect("a page");
+    for (path, text) in pages()
+        .into_iter()
+        .chain([("cxi-softnic.1".to_owned(), text)])
+    {
+        for line in text.lines().filter(|line| !line.starts_with(".TH ")) {
+            assert!(!line.replace("\\-", "").contains('-'), "{path}: {line}");
+        }
     }
 }
 
@@ -315,18 +349,33 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns what bash offers for the last of `words`.
+/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank follows.
 fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
     let script = r#"source "$0"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        compopt() { :; }
+        nospace=
+        compopt() { [[ $2 != nospace ]] || nospace="="; }
         _cxidiag "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}""#;
+        echo "${COMPREPLY[*]}$nospace""#;
     let file = directory.join("bash/cxidiag");
     let file = file.to_str().expect("text");
     let output = run("bash", &[&["-euc", script, file], words].concat());
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
+}
+
+/// Returns what shells offer for `--cpu` on this machine.
+fn cpu_words() -> BTreeSet<&'static str> {
+    static LISTS: LazyLock<String> = LazyLock::new(|| {
+        let nodes = fs::read_dir("/sys/devices/system/node")
+            .into_iter()
+            .flatten();
+        nodes
+            .filter_map(|node| fs::read_to_string(node.ok()?.path().join("cpulist")).ok())
+            .chain(fs::read_to_string("/sys/devices/system/cpu/online"))
+            .collect()
+    });
+    LISTS.lines().chain(["auto"]).collect()
 }
 
 #[test]
@@ -335,6 +384,12 @@ fn bash_completes_subcommands_options_and_values() {
     let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
+    assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json --jsonl");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--cs"]), "--csv=");
+    let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
     assert_eq!(
         offered(&["cxidiag", "write-lat", "--no-"]),
         "--no-idc --no-ll"
@@ -370,7 +425,7 @@ fn completes_each_option() {
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect(name);
     let (zsh, fish) = (read("zsh/_cxidiag"), read("fish/cxidiag.fish"));
     for tool in subcommands() {
-        let options = &tool.usage.options;
+        let options: Vec<Entry> = tool.usage.all_options().cloned().collect();
         let forms: Vec<String> = options
             .iter()
             .map(|own| format!("--{}", own.long))
@@ -383,13 +438,13 @@ fn completes_each_option() {
             assert!(zsh.contains(form), "zsh: {} {form}", tool.name);
         }
         let condition = format!("__fish_seen_subcommand_from {}'", tool.name);
-        assert_in_fish(&fish, &condition, options);
+        assert_in_fish(&fish, &condition, &options);
         let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
         assert_eq!(offered(&["cxidiag", tool.name, "--"]), forms.join(" "));
         if let Some(name) = tool.legacy_name {
             assert_eq!(offered(&[name, "--"]), forms.join(" "));
             let fish = read(&format!("fish/{name}.fish"));
-            assert_in_fish(&fish, &format!("complete -c {name} "), options);
+            assert_in_fish(&fish, &format!("complete -c {name} "), &options);
         }
     }
     for (name, _) in usages().iter().filter(|(name, _)| !name.contains(' ')) {
@@ -433,6 +488,9 @@ fn zsh_passes_specifications_to_arguments() {
     assert!(text.contains("--fetching["), "{text}");
     // Without remarks.
     assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
+    // `=-`: the value follows after `=`, without a blank.
+    assert!(text.contains("\n--json=-["), "{text}");
+    assert!(text.contains(":LIST|auto:_cxidiag_cpus\n"), "{text}");
     assert!(text.ends_with(":server:_hosts\n"), "{text}");
     // As a subcommand, the tool is the second word.
     let check = check.replace(
@@ -442,6 +500,16 @@ fn zsh_passes_specifications_to_arguments() {
     let output = run("zsh", &["-fc", &check, script]);
     assert_success(&output);
     assert_eq!(stdout(&output), text);
+    // It offers what the variable holds.
+    let check = r#"_arguments() { :; }
+        compadd() { print -l -- ${(P)2} }
+        service=cxi_atomic_lat; source $0; _cxidiag_cpus"#;
+    let output = run("zsh", &["-fc", check, script]);
+    assert_success(&output);
+    assert_eq!(
+        stdout(&output).lines().collect::<BTreeSet<_>>(),
+        cpu_words()
+    );
 }
 
 #[test]
@@ -480,4 +548,16 @@ fn fish_completes_subcommands_options_and_values() {
         offered("cxi_read_lat.fish", "cxi_read_lat -d so"),
         "soft0 soft1 soft2 soft3"
     );
+    let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
+    assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --cs"),
+        "--csv --csv="
+    );
+    assert_eq!(
+        offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),
+        "--json=Cargo.toml"
+    );
+    assert!(offered("cxidiag.fish", "cxidiag compare --figure p").starts_with("p50 "));
+    assert_eq!(offered("cxidiag.fish", "cxidiag help comp"), "compare");
 }

@@ -1,10 +1,12 @@
-//! Runs the shell examples of docs/guide.md, docs/develop.md and README.md.
+//! Runs the shell examples of README.md and of pages of docs/.
 //!
 //! The language of a fenced block decides what the test does with it:
 //!
 //! * `sh`: runs it as a bash script that ends at the first failing command. Each page has its own
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
-//!   test, is left out. A line that ends in `# exit status N` must end with that status.
+//!   test, and `cargo install` are left out. A line that ends in `# exit status N` must end with that status.
+//!   `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for batch systems.
+//! * `sh file NAME`: writes it to an executable file of the page's directory. `-D` becomes `-n`.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
 //!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D`
 //!   becomes `-n`.
@@ -15,7 +17,7 @@
 
 mod harness;
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,6 +25,9 @@ use cxidiag::tools::TOOLS;
 use harness::{
     CXIDIAG, Fabric, SOFTWARE_NIC, Server, assert_success, finish_or_kill, masked, stderr, stdout,
 };
+
+/// The directory of a machine that shows its devices by class.
+const SYSFS: &str = "/sys/class";
 
 /// A fenced block of a page.
 struct Block {
@@ -77,6 +82,10 @@ impl Page {
         let bin = directory.path().join("bin");
         std::fs::create_dir(&bin).expect("a directory");
         symlink(CXIDIAG, bin.join("cxidiag")).expect("a symlink");
+        let launcher = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/launcher");
+        for name in ["sbatch", "srun", "scontrol", "qsub", "mpiexec", "flux"] {
+            symlink(&launcher, bin.join(name)).expect("a symlink");
+        }
         Self {
             fabric: Fabric::new(),
             directory,
@@ -103,11 +112,15 @@ impl Page {
                     .iter()
                     .map(String::as_str)
                     .filter(|line| !line.starts_with("tests/run"))
+                    .filter(|line| !line.starts_with("cargo install"))
                     .collect();
                 let lines: Vec<String> = lines.into_iter().map(checked).collect();
-                let script = lines
+                let mut script = lines
                     .join("\n")
                     .replace("cargo run --release -- ", "cxidiag ");
+                if script.contains(SYSFS) {
+                    script = script.replace(SYSFS, &self.class_directory());
+                }
                 Some(self.script(&script, script.contains("cxidiag compare")))
             }
             "sh nodes" => {
@@ -127,8 +140,27 @@ impl Page {
                 None
             }
             "sh hardware" | "" | "text" | "json" | "yaml" => None,
+            language if language.starts_with("sh file ") => {
+                let path = self.directory.path().join(&language["sh file ".len()..]);
+                let script = block.lines.join("\n") + "\n";
+                std::fs::write(&path, script.replace(" -D ", " -n ")).expect("a file");
+                std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a file");
+                None
+            }
             other => panic!("{}: unknown language '{other}' of a block", block.page),
         }
+    }
+
+    /// Returns a directory that shows what `/sys/class` shows of software NICs.
+    fn class_directory(&self) -> String {
+        let directory = self.directory.path().join("class");
+        if !directory.exists() {
+            let command = SOFTWARE_NIC.join("cxi-softnic");
+            let arguments = ["--write-sys", directory.to_str().expect("text")];
+            let child = self.fabric.command_of(&command, &arguments).spawn();
+            assert_success(&finish_or_kill(child.expect("cxi-softnic starts")));
+        }
+        directory.display().to_string()
     }
 
     /// Runs `script` in bash and returns its output. With `may_regress`, exit status 3 is a success
@@ -260,6 +292,25 @@ fn runs_examples_of_readme() {
 fn runs_examples_of_page_for_developers() {
     let (ran, compared) = run("docs/develop.md");
     assert!(ran >= 4 && compared == 0, "{ran} {compared}");
+}
+
+#[test]
+fn runs_examples_of_page_for_slow_runs() {
+    let (ran, compared) = run("docs/slow.md");
+    assert!(ran >= 8 && compared == 0, "{ran} {compared}");
+}
+
+#[test]
+fn runs_examples_of_page_for_batch_jobs() {
+    let (ran, compared) = run("docs/batch.md");
+    assert!(ran >= 4 && compared == 0, "{ran} {compared}");
+}
+
+/// The examples of faults end with the exit status that the page states.
+#[test]
+fn runs_examples_of_page_about_software_nic() {
+    let (ran, compared) = run("docs/software-nic.md");
+    assert!(ran >= 1 && compared == 0, "{ran} {compared}");
 }
 
 #[test]

@@ -24,7 +24,10 @@ fn corpus() -> PathBuf {
 fn exchanges() -> Vec<(String, Vec<u8>)> {
     let mut exchanges = Vec::new();
     for (number, tool) in TOOLS.iter().enumerate() {
-        for (peer, more) in [("legacy", ""), ("cxidiag", " cxidiag/0.1.0 vni=10 host=x")] {
+        for (peer, more) in [
+            ("legacy", ""),
+            ("cxidiag", " cxidiag/0.1.0 vni=10 host=x name=node1"),
+        ] {
             let text = |text: &str| [text.as_bytes(), b"\0"].concat();
             let payloads = [
                 text(tool.legacy_name),

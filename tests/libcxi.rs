@@ -505,6 +505,12 @@ fn wrapper_needs_program_and_library() {
     };
     let missing = "expected a program to run (--help shows the usage)";
     fails(&mut wrapper(), 2, missing);
+    let unknown = "--sys: expected --no-sys, --write-sys or a program (--help shows the usage)";
+    fails(wrapper().args(["--sys", "true"]), 2, unknown);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let full = full.expect("a full device");
+    let failed = "standard output: No space left on device (os error 28)";
+    fails(wrapper().arg("--help").stdout(full), 1, failed);
     let missing = "no libcxi.so.1 in /nowhere";
     let elsewhere = ("CXI_SOFTNIC_LIBRARY_DIR", "/nowhere");
     fails(

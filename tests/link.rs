@@ -141,8 +141,36 @@ fn ends_each_tool_if_an_operation_or_the_link_fails() {
         ] {
             let error = error_of(tool, fault, options);
             assert!(error.contains(code), "{tool}: {error}");
+            let (_, place) = error.split_once(" bytes, ").expect(&error);
+            assert_eq!(place.matches("NIC 0x").count(), 2, "{tool}: {error}");
         }
     }
+}
+
+#[test]
+fn names_size_iteration_and_nics_in_errors_of_the_nic() {
+    let options = "-n 20 -s 8:16 --warmup 0 --json";
+    let output = run(
+        "write-lat",
+        ("CXIDIAG_FAULTS", "error=PT_DISABLED@23"),
+        options,
+    );
+    let error = assert_status(&output, 1);
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let message = run["error"]["message"].as_str().expect("a message");
+    let host = run["host"]["name"].as_str().expect("a name");
+    let nic = |side: &str| {
+        let of = &run["addresses"][side];
+        let (nic, pid) = (of["nic"].as_u64().expect("a NIC"), &of["pid"]);
+        format!("NIC {nic:#x} PID {pid} on {host}")
+    };
+    let place = format!(
+        "(16 bytes, iteration 2, {} and {})",
+        nic("local"),
+        nic("remote")
+    );
+    assert!(message.ends_with(&place), "{message}");
+    assert!(error.contains(message), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod harness;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,8 @@ use harness::{
 mod clock;
 #[path = "outputs/compare.rs"]
 mod compare;
+#[path = "outputs/expect.rs"]
+mod expect;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
 #[path = "outputs/intervals.rs"]
@@ -26,6 +28,8 @@ mod jsonl;
 mod progress;
 #[path = "outputs/schema.rs"]
 mod schema;
+#[path = "outputs/sides.rs"]
+mod sides;
 #[path = "outputs/until.rs"]
 mod until;
 
@@ -142,7 +146,17 @@ fn further_outputs_leave_the_text_unchanged() {
     assert_eq!(masked(&files), plain);
     let more = masked(&["--percentiles", "--expect", "max<1s"]);
     let rest = more.strip_prefix(&plain).expect("the text, and more");
-    assert!(rest.starts_with("RDMA Size[B]      p50[us]"), "{rest}");
+    let titles = rest.lines().next().unwrap();
+    let words: Vec<_> = titles.split_whitespace().skip(2).collect();
+    let expected = [
+        "p50[us]",
+        "p90[us]",
+        "p99[us]",
+        "p99.9[us]",
+        "p99.99[us]",
+        "Max[us]",
+    ];
+    assert_eq!(words, expected);
     assert!(rest.contains("\nRDMA Size[B]  Expected"), "{rest}");
     let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(names.len(), 3, "nothing temporary is left");
@@ -189,6 +203,61 @@ fn csv_has_the_metrics_of_json() {
                 same(title, &result["bandwidth"][title]);
             }
         }
+    }
+}
+
+/// `--report-all` prints each sample and adds it to JSON, `--samples` writes it to a table.
+#[test]
+fn writes_each_sample() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("samples.csv");
+    std::fs::write(&file, "old").unwrap();
+    let samples = format!("--samples={}", file.display());
+    let output = short("write-lat", &["--json", "--report-all", &samples]);
+    let run = document(&output);
+    let text = stderr(&output);
+    let mut table = csv::Reader::from_path(&file).unwrap();
+    assert_eq!(
+        table.headers().unwrap(),
+        ["size_bytes", "iteration", "latency_ns"].as_slice()
+    );
+    let rows: Vec<[u64; 3]> = table.deserialize().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 60);
+    for (at, [size, iteration, ns]) in rows.into_iter().enumerate() {
+        assert_eq!((size, iteration), ([8, 16][at / 30], at as u64 % 30));
+        let latency = &run["results"][at / 30]["latency"];
+        assert_eq!(latency["samples_ns"][at % 30], ns);
+        let printed = format!("\n{iteration:10}  {:7}.{:03}\n", ns / 1000, ns % 1000);
+        assert!(text.contains(&printed), "{printed}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+
+    // Only the table; the text is that of a run without it.
+    let output = short("send-lat", &[&samples, "--json"]);
+    let run = document(&output);
+    assert!(run["results"][0]["latency"]["samples_ns"].is_null());
+    assert!(!stderr(&output).contains("WriteNum"));
+    assert_eq!(read(&file).lines().count(), 61);
+    for (arguments, message) in [
+        (
+            "write-lat --samples=x -D 1",
+            "--samples needs a number of iterations",
+        ),
+        (
+            "write-lat --samples=x --until=1%",
+            "--samples needs a number of iterations",
+        ),
+        (
+            "write-lat --samples=x -n 1000000001",
+            "at most 1000000000 with --samples",
+        ),
+        ("write-lat --samples=-", "expected the name of a file"),
+    ] {
+        let output = Fabric::new().run(&format!("{arguments} --loopback -d cxi99"));
+        assert!(
+            harness::assert_status(&output, 2).contains(message),
+            "{arguments}"
+        );
     }
 }
 
@@ -445,7 +514,8 @@ fn writes_each_format_if_interrupted() {
         .collect();
     assert_eq!(met, [true, false, false]);
     assert!(
-        text.contains("Interrupted: results are partial\nRDMA Size[B]      p50[us]"),
+        text.contains("Interrupted: results are partial\nRDMA Size[B]  ")
+            && text.contains("p50[us]"),
         "{text}"
     );
     let mut table = csv::Reader::from_path(file("csv")).unwrap();
@@ -458,7 +528,7 @@ fn writes_each_format_if_interrupted() {
 #[test]
 fn rejects_unwritable_file_before_the_run() {
     let fabric = Fabric::new();
-    for kind in ["json", "csv", "hdr-log"] {
+    for kind in ["json", "csv", "hdr-log", "samples"] {
         let option = format!("--{kind}=/no/such/directory/result");
         // The run itself would fail in another way.
         let output = fabric.run(&[
@@ -476,7 +546,8 @@ fn rejects_unwritable_file_before_the_run() {
             said.contains("cannot write /no/such/directory/result: "),
             "{said}"
         );
-        assert!(said.contains("\nhint: "), "{said}");
+        let hint = "\nhint: the directory /no/such/directory does not exist: create it first\n";
+        assert!(said.contains(hint), "{said}");
         assert_eq!(stdout(&output), "");
     }
     let output = fabric.run(&[
@@ -488,24 +559,6 @@ fn rejects_unwritable_file_before_the_run() {
         "--json",
     ]);
     assert_eq!(document(&output)["error"]["kind"], "environment");
-}
-
-#[test]
-fn server_ignores_output_options() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("result.json");
-    let option = format!("--json={}", file.display());
-    let server = fabric.server("write-lat", &["-d", "soft0", &option, "--quiet"]);
-    let client = fabric.client("write-lat", &server, &["-d", "soft1", "-n", "2", "--json"]);
-    assert_eq!(document(&client)["options"]["address"], "127.0.0.1");
-    let output = server.finish();
-    let said = stderr(&output);
-    assert!(
-        said.contains("ignored on a server (the client's options apply): --json --quiet\n"),
-        "{said}"
-    );
-    assert!(!file.exists());
 }
 
 #[test]
@@ -595,6 +648,21 @@ fn reports_unwritable_document_and_unmet_expectation() {
         said.contains("cannot write /dev/full: No space left"),
         "{said}"
     );
+    let hint = "\nhint: /dev/full is a device without space: name a file\n";
+    assert!(said.contains(hint), "{said}");
+}
+
+/// Rust opens /dev/null in place of a closed descriptor: the results would be lost.
+#[test]
+fn refuses_to_start_without_standard_output() {
+    for arguments in ["write-lat --loopback -d soft0 -n 2", "--version"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{} {arguments} >&-", harness::CXIDIAG)]);
+        let output = command.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("error: standard output is closed"), "{said}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -50,6 +51,19 @@ fn all_files_name_the_version() {
     assert_eq!(newest, Some(VERSION));
 }
 
+#[test]
+fn all_files_name_the_same_rust_release() {
+    let release = env!("CARGO_PKG_RUST_VERSION");
+    let spec = read("packaging/cxidiag.spec");
+    for compiler in ["cargo", "rust"] {
+        assert!(spec.contains(&format!("\nBuildRequires:  {compiler} >= {release}\n")));
+    }
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        let words = format!("Rust {release} or later");
+        assert!(read(page).contains(&words), "{page}: {words}");
+    }
+}
+
 /// Both kinds of packages have the same names and descriptions, with each legacy name.
 #[test]
 fn spec_and_control_files_describe_the_same_packages() {
@@ -63,6 +77,7 @@ fn spec_and_control_files_describe_the_same_packages() {
         let (text, _) = text.split_once("\n\n").expect("an end");
         let control = read(&format!("packaging/debian/{package}.control"));
         assert!(control.starts_with(&format!("Package: {package}\n")));
+        assert!(control.contains("\nMaintainer: The cxidiag project\n"));
         let (_, described) = control
             .split_once("\nDescription: ")
             .expect("a description");
@@ -72,7 +87,6 @@ fn spec_and_control_files_describe_the_same_packages() {
             for tool in TOOLS {
                 assert!(text.contains(tool.legacy_name), "{}", tool.legacy_name);
             }
-            assert!(control.contains("\nConflicts: cray-libcxi-utils\n"));
         }
     }
     let control_files = fs::read_dir(root().join("packaging/debian")).expect("a directory");
@@ -93,7 +107,7 @@ fn all_files_name_the_private_directory() {
     for file in [
         "packaging/install",
         "ffi/softnic/src/bin/cxi-softnic/main.rs",
-        "packaging/man/cxi-softnic.7",
+        "packaging/man/cxi-softnic.1",
     ] {
         assert!(read(file).contains(&format!("/{directory}")), "{file}");
     }
@@ -169,8 +183,25 @@ fn spec_lists_the_installed_files() {
         let found = files.iter().any(|(_, file)| matches(pattern, file));
         assert!(found, "{package}: no file matches {pattern}");
     }
+    let documents = files.iter().filter_map(|(_, file)| {
+        let page = file.strip_prefix("/usr/share/doc/cxidiag/docs/")?;
+        page.ends_with(".md").then(|| page.to_owned())
+    });
+    assert_eq!(documents.collect::<BTreeSet<_>>(), pages_for_users());
     let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
     assert!(files.iter().any(|(_, file)| file == library));
+}
+
+/// Returns the names of the pages that README.md lists for users.
+fn pages_for_users() -> BTreeSet<String> {
+    let readme = read("README.md");
+    let (_, list) = readme.split_once("\nFor users:\n").expect("a list");
+    let (list, _) = list.split_once("\nFor contributors:\n").expect("an end");
+    let links = list
+        .lines()
+        .filter_map(|line| line.strip_prefix("* [docs/"));
+    let pages = links.map(|link| link.split_once(']').expect("a link").0.to_owned());
+    pages.collect()
 }
 
 fn write(path: &Path) {
@@ -180,7 +211,7 @@ fn write(path: &Path) {
 
 /// Returns the manual pages of a package build.
 fn pages() -> Vec<String> {
-    let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.7"]
+    let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.1"]
         .map(|page| format!("man/{page}"))
         .into();
     for command in COMMANDS {
@@ -267,11 +298,13 @@ fn bash_parses_the_scripts() {
     for script in [
         ".ci/run",
         "tests/run",
+        "tests/summary",
         "packaging/build",
         "packaging/install",
         "packaging/make-packages",
         "packaging/test-packages",
         "packaging/softnic/build-library",
+        "tests/fixtures/launcher",
     ] {
         assert!(
             read(script).starts_with("#!/usr/bin/env bash\n"),
@@ -279,6 +312,34 @@ fn bash_parses_the_scripts() {
         );
         run(Command::new("bash").arg("-n").arg(root().join(script)));
     }
+}
+
+#[test]
+fn summarizes_tests_that_passed_and_failed() {
+    let summary = |seconds: &str, output: &str| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("output");
+        fs::write(&file, output).expect("a file");
+        run(Command::new(root().join("tests/summary"))
+            .arg(seconds)
+            .stdin(fs::File::open(file).expect("a file")))
+    };
+    let passed = "     Running unittests src/lib.rs (target/debug/deps/cxidiag-0ecc82bcaaa22069)\n\
+                  test plan::tests::refuses_zero ... ok\n\
+                  test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured\n\
+                  \x20  Doc-tests cxi\n\
+                  test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("59", passed),
+        "18 tests passed in 2 programs, 59 s\n"
+    );
+    let failed = "     Running tests/guide.rs (target/debug/deps/guide-b9dd157ab3f187d8)\n\
+                  test runs_examples_of_guide ... FAILED\n\
+                  test result: FAILED. 6 passed; 1 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("290", &format!("{passed}{failed}")),
+        "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n"
+    );
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn slowest_pair_has_the_least_bandwidth() {
 #[test]
 fn both_sides_drive_pairs_in_a_bidirectional_run() {
     for tool in bandwidth_tools() {
-        for options in ["-n 3 -l 5 -b -P 2", "-D 1 -l 5 -b --threads 2"] {
+        for options in ["-n 3 -l 5 -b -P 2", "-D 0.3 -l 5 -b --threads 2"] {
             let run = document(tool, options);
             let pairs = run["results"][0]["bandwidth"]["pairs"].as_array().unwrap();
             assert_eq!(pairs.len(), 2, "{tool} {options}");
@@ -107,7 +107,7 @@ fn both_sides_drive_pairs_in_a_bidirectional_run() {
 #[test]
 fn goes_on_to_the_next_size_with_all_pairs() {
     for options in [
-        "-s 32:64 -D 1 -P 2",
+        "-s 32:64 -D 0.3 -P 2",
         "-s 64:512 -n 2 -l 3 -b --threads 3 -P 5",
     ] {
         for tool in ["write-bw", "read-bw", "send-bw"] {
@@ -197,7 +197,7 @@ fn server_issues_in_reverse() {
             assert!(text.contains("\nReverse"), "{tool}: {text}");
         }
         // Only a server sees that its peer waits; here the client answers.
-        let run = document(tool, "-D 1 -l 5 -P 2 --reverse");
+        let run = document(tool, "-D 0.3 -l 5 -P 2 --reverse");
         assert!(number(&run, "/results/0/count") > 0, "{tool}");
         let run = document(tool, "-n 3 -l 5 --reverse");
         assert_eq!(number(&run, "/results/0/count"), 15, "{tool}");
@@ -235,7 +235,7 @@ fn each_side_shows_what_it_has_seen() {
 #[test]
 fn all_issued_operations_arrive_in_timed_runs() {
     for tool in bandwidth_tools() {
-        let run = document(tool, "-D 1 -l 5 -b -P 2 --both-ends");
+        let run = document(tool, "-D 0.3 -l 5 -b -P 2 --both-ends");
         let view = |path: &str| number(&run, &format!("/results/0/bandwidth/{path}"));
         let sent = [view("own_view/issued"), view("peer_view/issued")];
         let arrived = [view("peer_view/arrived"), view("own_view/arrived")];

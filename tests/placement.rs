@@ -5,7 +5,7 @@ mod harness;
 use std::fs;
 
 use harness::machine::MadeUp;
-use harness::{Fabric, Server, assert_status, assert_success, finish, named, stderr};
+use harness::{Fabric, Running, Server, assert_status, assert_success, finish, named, stderr};
 
 /// The CPUs that a thread of a process may use.
 fn allowed(process: u32, thread: &str) -> Option<String> {
@@ -66,6 +66,42 @@ fn confines_the_measuring_thread_and_no_other() {
         }
         assert_confined(&server, cpu);
     }
+}
+
+/// The CPUs of the thread with this name.
+fn allowed_to(process: u32, name: &str) -> Option<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let mut paths = threads.flatten().map(|thread| thread.path());
+    let thread = paths.find(|path| {
+        let found = fs::read_to_string(path.join("comm"));
+        found.is_ok_and(|found| found.trim_end() == name)
+    })?;
+    allowed(process, thread.file_name()?.to_str()?)
+}
+
+#[test]
+fn busy_server_answers_clients_on_another_cpu() {
+    let Some([cpu, other]) = first_two_cpus() else {
+        return;
+    };
+    let fabric = Fabric::new();
+    let options = format!("-d soft0 --persist --cpu={cpu}");
+    let mut server = fabric.server("write-lat", &options);
+    let mut client = fabric.client_command("write-lat", &server, "-d soft1 -D 3600");
+    let mut client = Running(client.spawn().expect("cxidiag starts"));
+    server.wait_for_line("Serving client ");
+    let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
+    assert!(assert_status(&refused, 1).contains("is busy"));
+    assert_eq!(allowed_to_measure(server.id()), cpu.to_string());
+    let answers = allowed_to(server.id(), "busy").expect("a thread");
+    assert!(
+        !answers
+            .split(',')
+            .any(|part| part == "0" || part.starts_with("0-")),
+        "{answers}"
+    );
+    assert!(answers.starts_with(&other.to_string()), "{answers}");
+    client.0.kill().expect("a running client");
 }
 
 /// CPU 0 is the last choice.

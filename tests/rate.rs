@@ -140,11 +140,11 @@ fn names_each_size_whose_rate_was_not_reached() {
 #[test]
 fn works_with_duration_until_and_legacy_sync() {
     for (tool, options) in [
-        ("write-lat", "-D 1 --rate=200"),
-        ("send-lat", "-D 1 --rate=100kB/s -s 64:128"),
+        ("write-lat", "-D 0.2 --rate=1000"),
+        ("send-lat", "-D 200ms --rate=100kB/s -s 64:128"),
         ("send-lat", "-n 5 --rate=1kop/s --legacy-sync"),
-        ("send-lat", "-D 1 --rate=200 --legacy-sync"),
-        ("send-bw", "-D 1 --rate=1kop/s -l 4 -b"),
+        ("send-lat", "-D 0.2 --rate=1000 --legacy-sync"),
+        ("send-bw", "-D 0.2 --rate=1kop/s -l 4 -b"),
     ] {
         let (_, document) = run(tool, ("CXIDIAG_FAULTS", ""), options);
         for result in document["results"].as_array().expect("results") {
@@ -155,7 +155,7 @@ fn works_with_duration_until_and_legacy_sync() {
                 rate["starts"].as_u64().map(|starts| starts * operations),
                 count
             );
-            if options.contains("--rate=200") {
+            if options.contains("-D 0.2 --rate=1000") {
                 assert!(count <= Some(200), "{options}: {result}");
             }
         }
@@ -252,21 +252,23 @@ fn rejects_invalid_rates_before_anything_is_opened() {
     }
 }
 
-/// A client alone keeps a rate, unless the server issues operations too.
+/// A client alone keeps a rate and ends in time, unless the server issues operations too. The option
+/// block has whole seconds, rounded up.
 #[test]
 fn legacy_server_is_refused_only_if_it_issues_operations() {
     let fabric = Fabric::new();
     for (tool, options, refused) in [
-        ("write-lat", "--rate=1000", false),
-        ("send-bw", "--rate=1000", false),
-        ("send-bw", "--rate=1000 -b", true),
+        ("write-lat", "--rate=1000 -D 1.5", None),
+        ("send-bw", "--rate=1000 -D 1500ms", None),
+        ("send-bw", "--rate=1000 -b", Some("rate")),
+        ("send-bw", "-D 2000ms -b", None),
+        ("send-bw", "-D 1.5 -b", Some("duration")),
     ] {
         let run = fabric.replay_server(tool, options, Peer::of(tool));
         let error = assert_status(&run.cxidiag, 1);
-        assert_eq!(
-            error.contains("--rate: the server (127.0.0.1:"),
-            refused,
-            "{error}"
-        );
+        let found = ["rate", "duration"]
+            .into_iter()
+            .find(|option| error.contains(&format!("--{option}: the server (127.0.0.1:")));
+        assert_eq!(found, refused, "{error}");
     }
 }

@@ -81,8 +81,8 @@ fn counts_the_reads_of_all_lists() {
 #[test]
 fn ends_each_size_of_a_bidirectional_duration() {
     let fabric = Fabric::new();
-    let text = fabric.loopback("read-bw", "-b -D 1 -s 1024:2048");
-    assert!(text.contains(&duration(1)), "{text}");
+    let text = fabric.loopback("read-bw", "-b -D 0.3 -s 1024:2048");
+    assert!(text.contains(&duration(0.3)), "{text}");
     assert_eq!(rows(&text).len(), 2);
     fabric.assert_nothing_left();
 }

@@ -42,7 +42,7 @@ fn measures_with_each_kind_of_command() {
 #[test]
 fn ends_each_size_of_a_duration_on_both_sides() {
     for options in ["", "--rdzv"] {
-        let args = format!("-D 1 --latency-gap 100 -s 128:256 {options}");
+        let args = format!("-D 0.3 --latency-gap 100 -s 128:256 {options}");
         let [client, _] = Fabric::new().pair("send-lat", &args);
         let rows = client.lines().filter(|line| line.starts_with("   "));
         assert_eq!(rows.count(), 3 + 1);
@@ -72,8 +72,8 @@ fn waits_for_the_peer_on_the_control_connection_once_for_each_size() {
         ("-n 1 --warmup 0 -s 256:1024 --latency-gap 0", 3),
         ("-n 5 --latency-gap 0 -s 100000 --no-ll", 1),
         ("-n 5 --latency-gap 0 -s 8:4096 -R", 10),
-        ("-D 1 --latency-gap 50 -s 128:256", 2),
-        ("-D 1 --latency-gap 0 -R", 1),
+        ("-D 0.3 --latency-gap 50 -s 128:256", 2),
+        ("-D 0.3 --latency-gap 0 -R", 1),
     ] {
         let expected = vec![0; 1 + 2 * sizes];
         assert_eq!(messages_after_handshake(options), expected, "{options}");

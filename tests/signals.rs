@@ -57,6 +57,32 @@ fn prints_partial_results_after_a_signal() {
     }
 }
 
+/// As systemd ends a service. Another signal is an interruption.
+#[test]
+fn ends_a_persistent_server_that_measures() {
+    for (signal, status) in [("TERM", 0), ("INT", 130)] {
+        let fabric = Fabric::new();
+        let command = fabric.command("write-lat -d soft0 -p 0 --persist");
+        let mut server = Side::start(command, None);
+        let args = format!(
+            "write-lat 127.0.0.1 -p {} -d soft1 -D 3600",
+            port(&mut server)
+        );
+        let mut client = Side::start(fabric.command(&args), Some("measuring"));
+        client.wait_for_pause();
+        client.go_on();
+        server.signal(signal);
+        let lines = assert_status(&server.finish(), status);
+        assert_eq!(
+            lines,
+            format!("cxidiag write-lat: interrupted by SIG{signal}\n")
+        );
+        let error = assert_status(&client.finish(), 1);
+        assert!(error.contains("was interrupted"), "{error}");
+        fabric.assert_nothing_left();
+    }
+}
+
 /// The run waits for a reader of what it prints, and nothing reads: the first signal asks it to end,
 /// the second ends it.
 #[test]

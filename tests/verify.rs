@@ -71,7 +71,7 @@ fn checks_each_kind_of_command() {
         ("send-bw", "--reverse -P 2 -s 64:128 -l 5"),
         ("send-bw", "--rdzv -s 64:128 -l 5"),
         ("send-bw", "-b -s 64:512 -l 5"),
-        ("send-bw", "-b -D 1 -s 64:128"),
+        ("send-bw", "-b -D 0.3 -s 64:128"),
         ("send-bw", "-s 100 --buf-align=64 --buf-sz=1000"),
     ] {
         let options = if options.contains("-D") {
@@ -175,7 +175,7 @@ fn checks_values_that_atomic_tools_change() {
     for (tool, options, bytes) in [
         ("atomic-lat", "-n 5", 8),
         ("atomic-lat", "-n 5 -A swap -T uint16 --no-idc", 2),
-        ("atomic-lat", "-D 1 --fetching", 16),
+        ("atomic-lat", "-D 0.3 --fetching", 16),
         (
             "atomic-lat",
             "-n 5 --fetching --matching -A cswap -T uint128",
@@ -184,7 +184,7 @@ fn checks_values_that_atomic_tools_change() {
         ("atomic-bw", "-n 5 -l 7", 7 * 8),
         (
             "atomic-bw",
-            "-D 1 -l 7 -b --fetching -T float_complex",
+            "-D 0.3 -l 7 -b --fetching -T float_complex",
             4 * 7 * 8,
         ),
         (

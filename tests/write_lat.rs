@@ -23,17 +23,15 @@ fn prints_the_example_of_the_document() {
 fn prints_a_range_of_sizes() {
     let [client, server] = Fabric::new().pair("write-lat", "-s 1:4096 -n 10");
     let row = "           #           #        #.##        #.##        #.##        #.##\n";
-    let see = format!("{}\nSee client for results.\n", "-".repeat(72));
     let expected = |command| {
         harness::masked(&seed(command))
-            .replace(&harness::duration(1), &harness::iterations(10))
+            .replace(&harness::duration(1.0), &harness::iterations(10))
             .replace("CXI RDMA Read Latency Test", "CXI RDMA Write Latency Test")
             .replace("Min Read Size    : 64", "Min Write Size   : 1")
             .replace("Max Read Size    : 1024", "Max Write Size   : 4096")
             .replace("LL Cmd Launch", "IDC              : Enabled\nLL Cmd Launch")
             .replace("       Reads", "      Writes")
             .replace(&row.repeat(5), &row.repeat(13))
-            .replace(&see, &see.repeat(13))
     };
     let masked = |text| harness::masked(&harness::without_platform(text));
     assert_eq!(
@@ -200,6 +198,33 @@ fn t15_refuses_a_client_of_another_vni_and_serves_the_next() {
     let error = assert_status(&server.finish(), 0);
     assert!(error.contains(": different VNIs: "), "{error}");
     fabric.assert_nothing_left();
+}
+
+#[test]
+fn takes_sizes_and_times_with_units() {
+    let options = "-s 1K:2KiB -D 0.2 --latency-gap 0.01ms";
+    let text = Fabric::new().loopback("write-lat", options);
+    assert!(text.contains(&harness::duration(0.2)), "{text}");
+    assert!(
+        text.contains("\nInter-Iter Gap   : 10 microseconds\n"),
+        "{text}"
+    );
+    let sizes: Vec<&str> = harness::rows(&text).iter().map(|row| row[0]).collect();
+    assert_eq!(sizes, ["1024", "2048"]);
+}
+
+/// A loopback run has no server of its own yet: it is refused as a client is.
+#[test]
+fn loopback_is_refused_in_the_words_of_any_run() {
+    let fabric = Fabric::new();
+    for options in [
+        "-d cxi0 --libcxi=/nowhere/libcxi.so.1",
+        "-d soft0 --svc-id=9",
+    ] {
+        let server = fabric.run(&format!("write-lat -p 0 {options}"));
+        let loopback = fabric.run(&format!("write-lat --loopback {options}"));
+        assert_eq!(assert_status(&loopback, 1), assert_status(&server, 1));
+    }
 }
 
 #[test]

@@ -16,15 +16,8 @@ use super::{File, overview, subcommands};
 /// Software NICs that are offered. Those of the hardware are in `/sys/class/cxi`.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
 
-/// Returns the explanation of an option without its remarks, in one line.
-pub fn summary(help: &str) -> String {
-    let help = help.replace('\n', " ");
-    let end = ["; ", " (default"]
-        .iter()
-        .filter_map(|remark| help.find(remark))
-        .min();
-    help[..end.unwrap_or(help.len())].to_owned()
-}
+/// Prints the lists of the CPUs of this machine and of its NUMA nodes, one on a line, in any shell.
+const CPU_LISTS: &str = r#"sh -c "cat /sys/devices/system/cpu/online /sys/devices/system/node/node*/cpulist 2>/dev/null | sort -u""#;
 
 /// Returns the scripts. Shells look for a script by the name of the program. The scripts of bash
 /// and zsh serve the legacy names as well; fish needs one file for each name.

@@ -1,7 +1,7 @@
 //! The manual pages: one for the program, one for each subcommand and legacy name, and an overview
 //! under both names.
 
-use cxidiag::cli::usage::Usage;
+use cxidiag::cli::usage::{Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
 use super::prose::{self, Prose};
@@ -153,7 +153,7 @@ impl Sources {
         let mut all = vec![(PROGRAM.to_owned(), 1)];
         all.extend(self.called(names).map(|tool| (page_name(tool, names), 1)));
         all.push((overview_name(names).to_owned(), 7));
-        all.push(("cxi-softnic".to_owned(), 7));
+        all.push(("cxi-softnic".to_owned(), 1));
         let others: Vec<String> = all
             .iter()
             .filter(|(name, section)| (name.as_str(), *section) != own)
@@ -187,21 +187,31 @@ impl Sources {
     }
 }
 
-/// Adds each option with its explanation and its default, then the lists of values.
+/// Adds each option with its explanation and its default, in the groups of the help text, then the
+/// lists of values.
 fn options(page: &mut Page, usage: &Usage) {
     page.section("OPTIONS");
-    for entry in &usage.options {
-        page.tag(&roff::option(entry));
-        let mut prose = entry.manual.to_owned();
-        if let Some(default) = entry.default() {
-            prose += &format!(" Default: {default}.");
-        }
-        page.prose(&prose, true);
+    for (title, group) in &usage.groups {
+        page.subsection(title);
+        group.iter().for_each(|entry| option(page, entry));
     }
+    if !usage.groups.is_empty() {
+        page.subsection("Help");
+    }
+    usage.options.iter().for_each(|entry| option(page, entry));
     for (title, words) in &usage.words {
         page.subsection(title);
         page.prose(words, false);
     }
+}
+
+fn option(page: &mut Page, entry: &Entry) {
+    page.tag(&roff::option(entry));
+    let mut prose = entry.manual.to_owned();
+    if let Some(default) = entry.default() {
+        prose += &format!(" Default: {default}.");
+    }
+    page.prose(&prose, true);
 }
 
 /// Returns the name of the overview.

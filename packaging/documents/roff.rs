@@ -212,15 +212,16 @@ pub fn option(entry: &Entry) -> String {
     text
 }
 
-/// Returns text in which roff interprets nothing. With `literal`, dashes and quotes are the ASCII
-/// characters that a user types.
+/// Returns text in which roff interprets nothing. Dashes are the ASCII character, at which no line
+/// breaks: names and options stay whole, and a search finds them. With `literal`, quotes are the ASCII
+/// characters too.
 fn escaped(text: &str, literal: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\\' => out += "\\e",
             '"' => out += "\\(dq",
-            '-' if literal => out += "\\-",
+            '-' => out += "\\-",
             '\'' if literal => out += "\\(aq",
             '`' => out += "\\(ga",
             '^' => out += "\\(ha",

@@ -49,6 +49,12 @@ pub enum Situation {
     NoAnswer,
     /// The control connection is refused.
     ConnectionRefused,
+    /// The server measures with another client.
+    ServerBusy,
+    /// The peer belongs to another batch job.
+    OtherJob,
+    /// The peer has another token, or only one side has one.
+    OtherToken,
     /// The control connection is not answered.
     NoConnection,
     /// The host name has no address.
@@ -109,6 +115,9 @@ impl fmt::Display for Situation {
             NoRetryHandler => "the retry handler is not running",
             NoAnswer => "no answer to an operation",
             ConnectionRefused => "connection refused",
+            ServerBusy => "the server is busy",
+            OtherJob => "different batch jobs",
+            OtherToken => "different tokens",
             NoConnection => "no answer to a connection",
             UnknownHost => "the host name cannot be resolved",
             PortInUse => "the port is in use",
@@ -487,7 +496,22 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(ConnectionRefused),
         "the server is not started yet, has ended, or listens on another port",
-        "start the server first, with the same --port; --wait=SEC waits for a server that is starting or busy",
+        "start the server first, with the same --port; --wait=TIME waits for a server that is starting or busy",
+    ),
+    row(
+        Found(ServerBusy),
+        "a server with --persist measures with one client at a time",
+        "wait for it with --wait=TIME",
+    ),
+    row(
+        Found(OtherJob),
+        "the process at this address and port belongs to another batch job, perhaps one that should have ended",
+        "find the server of this job (--port-file), or give --any-job on one side to measure with another job",
+    ),
+    row(
+        Found(OtherToken),
+        "the sides have different tokens, or only one of them has one: legacy tools have none",
+        "give both sides the same token, in CXIDIAG_TOKEN or with --token, or none",
     ),
     row(
         Found(NoConnection),

@@ -4,7 +4,7 @@
 use super::options;
 use super::usage::{Completion, Entry, Subcommand, Usage};
 use crate::atomic;
-use crate::tool::{Opt, Tool};
+use crate::tool::{Opt, PROGRAM, Tool};
 
 /// Returns what `tool` takes; `program` is the name that the user started.
 pub fn usage(tool: &Tool, program: &str) -> Usage {
@@ -15,17 +15,21 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         ),
         (
             format!("{program} ADDR [OPTIONS]"),
-            "Connect to the server at ADDR and measure",
+            "Measure against the server at ADDR",
         ),
     ];
     if tool.takes(Opt::Loopback) {
         synopsis.push((
             format!("{program} --loopback [OPTIONS]"),
-            "Run both sides on this machine and measure",
+            "Run both sides on this machine",
         ));
     }
-    let mut options: Vec<Entry> = options::of(tool).map(|option| option.entry(tool)).collect();
-    options.extend([Entry::help(), Entry::version()]);
+    let groups = options::GROUPS.iter().map(|group| {
+        let own = group.options.iter().filter(|option| tool.takes(option.id));
+        (group.title, own.map(|option| option.entry(tool)).collect())
+    });
+    let frequent = options::of(tool).filter(|option| FREQUENT.contains(&option.id));
+    let frequent = frequent.map(|option| option.long);
     let mut words = Vec::new();
     if tool.takes(Opt::AtomicOp) {
         words = vec![
@@ -43,14 +47,69 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
     remarks.push("The client's options apply to both sides.");
     Usage {
+        program: program.to_owned(),
         about: tool.about,
         synopsis,
         arguments: Completion::Hosts,
-        options,
+        groups: groups.collect(),
+        options: vec![
+            Entry {
+                help: "Print the most used options (-h) or all (--help)".into(),
+                manual: "Print the most used options (`-h`) or all options with \
+                         examples (`--help`), and exit.",
+                ..Entry::help()
+            },
+            Entry::version(),
+        ],
+        frequent: frequent.chain(["help", "version"]).collect(),
         words,
+        examples: examples(tool, program),
+        statuses: if tool.measures_bandwidth() {
+            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+             (--expect) is not met, 130 interrupted."
+        } else {
+            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+             (--expect) is not met or a median (--until) is unstable, 130 interrupted."
+        },
         remarks,
         ..Usage::default()
     }
+}
+
+/// The options that most people need.
+const FREQUENT: [Opt; 12] = [
+    Opt::AtomicOp,
+    Opt::AtomicType,
+    Opt::Bidirectional,
+    Opt::Device,
+    Opt::Duration,
+    Opt::Expect,
+    Opt::Iters,
+    Opt::Json,
+    Opt::Loopback,
+    Opt::Percentiles,
+    Opt::Port,
+    Opt::Size,
+];
+
+/// Returns two commands, and what each does.
+fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
+    let options = match (tool.measures_bandwidth(), tool.takes(Opt::Size)) {
+        (true, true) => "-b -D 5 -s 1024:65536",
+        (true, false) => "-b -D 5",
+        (false, true) => "-D 1 -s 1:4096",
+        (false, false) => "-D 1 -A CSWAP -T UINT64",
+    };
+    vec![
+        (
+            format!("{program} --loopback -d soft0"),
+            "Measures on this machine, on the software NIC: needs no hardware".into(),
+        ),
+        (
+            format!("{program} node1 {options}"),
+            format!("Measures against node1, on which \"{program}\" is the server"),
+        ),
+    ]
 }
 
 /// Returns what the program takes; `commands` are names and what each does.
@@ -63,12 +122,17 @@ pub fn overview(
         about: tool.about,
         legacy_name: Some(tool.legacy_name),
     });
-    let commands = commands.map(|(name, about)| Subcommand {
+    let own = [
+        ("help", "Print the help of a tool or command"),
+        ("version", "Print the version"),
+    ];
+    let commands = commands.chain(own).map(|(name, about)| Subcommand {
         name,
         about,
         legacy_name: None,
     });
     Usage {
+        program: PROGRAM.into(),
         about: "Latency and bandwidth diagnostics for HPE Slingshot NICs",
         synopsis: vec![
             ("cxidiag TOOL [ADDR] [OPTIONS]".into(), ""),
@@ -77,7 +141,9 @@ pub fn overview(
         subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
         options: vec![
             Entry {
-                help: "Print this help and exit; after a tool or command,\nprint its help".into(),
+                help: "Print this help and exit; after a tool, -h prints the\n\
+                       options that most people need, --help all of them"
+                    .into(),
                 ..Entry::help()
             },
             Entry::version(),
@@ -101,15 +167,19 @@ pub fn list(tools: &[Tool]) -> String {
         .collect()
 }
 
-/// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
-/// which the peer compares as well.
-pub fn tool_version(tool: &Tool, program: &str) -> String {
-    let version = if program == tool.legacy_name {
-        tool.wire_version
+/// Returns the version of a tool. Under a legacy name it is the version of the legacy program, which
+/// the peer compares as well; the next line names this program.
+pub fn tool_version(tool: &Tool, name: &str) -> String {
+    if name == tool.legacy_name {
+        format!("{name} version: {}\n{}", tool.wire_version, version())
     } else {
-        env!("CARGO_PKG_VERSION")
-    };
-    format!("{program} version: {version}\n")
+        subcommand_version(name)
+    }
+}
+
+/// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
+pub fn subcommand_version(name: &str) -> String {
+    format!("{name} version: {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// Returns the version of the program, with revision and date if `build.rs` found them.
@@ -128,20 +198,32 @@ pub fn version() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::super::usage::EXPLANATION;
     use super::*;
+    use crate::cli::{self, Request};
     use crate::command::{self, COMMANDS};
+    use crate::plan::Plan;
     use crate::tools::TOOLS;
+
+    fn usages() -> Vec<Usage> {
+        let tools = TOOLS.iter().flat_map(|tool| {
+            let program = format!("cxidiag {}", tool.name);
+            [usage(tool, &program), usage(tool, tool.legacy_name)]
+        });
+        let commands = COMMANDS.iter().map(|command| (command.usage)());
+        let program = overview(TOOLS, command::summaries());
+        tools.chain(commands).chain([program]).collect()
+    }
 
     #[test]
     fn fits_help_into_80_columns() {
-        let tools = TOOLS
+        for text in usages()
             .iter()
-            .map(|tool| usage(tool, &format!("cxidiag {}", tool.name)));
-        let commands = COMMANDS.iter().map(|command| (command.usage)());
-        let program = overview(TOOLS, command::summaries());
-        for usage in tools.chain(commands).chain([program]) {
-            for line in usage.to_string().lines() {
+            .flat_map(|usage| [usage.text(true), usage.text(false)])
+        {
+            for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
                 assert_eq!(line, line.trim_end());
             }
@@ -150,14 +232,12 @@ mod tests {
 
     #[test]
     fn lists_each_option_with_its_explanation() {
-        for tool in TOOLS {
-            let usage = usage(tool, tool.legacy_name);
+        for usage in usages() {
             let text = usage.to_string();
-            let (_, list) = text.split_once("\nOptions:\n").unwrap();
-            for option in &usage.options {
+            for option in usage.all_options() {
                 let first = option.help.lines().next().unwrap();
                 // The explanation begins on the same line, or on the next one if it does not fit.
-                let mut lines = list
+                let mut lines = text
                     .lines()
                     .skip_while(|line| !line.starts_with(&format!("  {}", option.syntax())));
                 let line = lines.next().unwrap();
@@ -172,9 +252,57 @@ mod tests {
     }
 
     #[test]
+    fn help_of_tool_has_groups_examples_and_exit_statuses() {
+        for tool in TOOLS {
+            let text = usage(tool, tool.legacy_name).text(true);
+            let titles = options::GROUPS
+                .iter()
+                .map(|group| format!("\n{}:\n", group.title));
+            let parts = ["\nExamples:\n", "\nExit status: 0 success, 1 "].map(str::to_owned);
+            let places: Vec<_> = titles.chain(parts).map(|part| text.find(&part)).collect();
+            assert!(
+                places.is_sorted() && places[0].is_some(),
+                "{places:?} {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn short_help_of_tool_fits_on_a_screen_and_names_the_long_one() {
+        for tool in TOOLS {
+            let text = usage(tool, tool.legacy_name).text(false);
+            assert!(text.lines().count() <= 25, "{text}");
+            for part in ["--device=", "--iters=", " --help shows all options"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples_of_tools_are_valid() {
+        for tool in TOOLS {
+            let examples = usage(tool, tool.legacy_name).examples;
+            assert_eq!(examples.len(), 2);
+            for (command, _) in examples {
+                let arguments = command.split(' ').skip(1).map(OsString::from).collect();
+                let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+                    panic!("{command}");
+                };
+                let plan = Plan::new(tool, String::new(), *typed, None).unwrap();
+                assert_eq!(plan.note(), None, "{command}");
+            }
+        }
+    }
+
+    #[test]
     fn shows_legacy_version_under_legacy_name() {
         let tool = &TOOLS[0];
-        let legacy = format!("{} version: {}\n", tool.legacy_name, tool.wire_version);
+        let legacy = format!(
+            "{} version: {}\n{}",
+            tool.legacy_name,
+            tool.wire_version,
+            version()
+        );
         assert_eq!(tool_version(tool, tool.legacy_name), legacy);
         let own = format!(
             "cxidiag {0} version: {1}\n",

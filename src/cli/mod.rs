@@ -3,19 +3,22 @@
 //! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
 //! ends the options; the last of several equal options counts; `--help` and `--version` act when
 //! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
-//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line.
+//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps with a
+//! hint.
 
+mod address;
 pub mod help;
+pub mod nearest;
 pub mod options;
+pub mod parser;
 pub mod usage;
 pub mod values;
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::ValueParser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::error::Failure;
 use crate::error::invalid;
@@ -23,13 +26,16 @@ use crate::plan::outputs::Outputs;
 use crate::plan::typed::Typed;
 use crate::tool::Tool;
 use options::{Governs, OptionDef};
-use values::LEFT_OUT;
+use parser::Parsed;
 
 /// What the arguments of a tool ask for.
 #[derive(Debug)]
 pub enum Request {
     /// Its help text.
-    Help,
+    Help {
+        /// Whether all of it is asked for, with `--help`.
+        is_long: bool,
+    },
     /// Its version.
     Version,
     /// A run.
@@ -58,24 +64,28 @@ impl From<Refusal> for Failure {
 ///
 /// # Errors
 ///
-/// An unknown or ambiguous option, a missing or invalid value, or more than one address.
+/// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in the
+/// place of the address.
 pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
-    let matches = match command(tool).try_get_matches_from(&arguments) {
-        Ok(matches) => matches,
-        Err(error) => {
-            return match error.kind() {
-                ErrorKind::DisplayHelp => Ok(Request::Help),
-                ErrorKind::DisplayVersion => Ok(Request::Version),
-                _ => Err(Refusal {
-                    failure: Failure::usage(error_line(&error, tool)),
-                    outputs: Box::new(outputs_of_each(tool, &arguments)),
-                }),
-            };
+    let parsed = parser::read(declared(tool), &arguments, |option| {
+        options::of_others(tool, option)
+    });
+    let matches = match parsed {
+        Ok(Parsed::Help { is_long }) => return Ok(Request::Help { is_long }),
+        Ok(Parsed::Version) => return Ok(Request::Version),
+        Ok(Parsed::Matches(matches)) => matches,
+        Err(failure) => {
+            return Err(Refusal {
+                failure,
+                outputs: Box::new(outputs_of_each(tool, &arguments)),
+            });
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
-    let read =
-        read_options(tool, &matches, &mut typed).and_then(|()| read_address(&matches, &mut typed));
+    let read = read_options(tool, &matches, &mut typed).and_then(|()| {
+        let words = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+        address::read(tool, words, &arguments, &mut typed)
+    });
     match read {
         Ok(()) => Ok(Request::Run(Box::new(typed))),
         Err(failure) => Err(Refusal {
@@ -116,23 +126,13 @@ fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<
     result
 }
 
-fn read_address(matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
-    let mut addresses = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
-    if let Some(address) = addresses.next() {
-        typed.address = Some(host(address)?);
-    }
-    match addresses.next() {
-        None => Ok(()),
-        Some(surplus) => Err(Failure::usage(unexpected(surplus.display()))),
-    }
-}
-
 /// Returns the outputs that single arguments ask for, if the parser refuses the arguments together. An
 /// output has its value in the same argument: `--json=-`.
 fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
     let mut typed = Typed::nothing(tool.defaults);
     for argument in arguments.iter().take_while(|argument| *argument != "--") {
-        if let Ok(matches) = command(tool).try_get_matches_from([argument]) {
+        let argument = std::slice::from_ref(argument);
+        if let Ok(Parsed::Matches(matches)) = parser::read(declared(tool), argument, |_| None) {
             // An invalid value is not the reason for the refusal.
             let _ = read_options(tool, &matches, &mut typed);
         }
@@ -140,67 +140,47 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
     typed.outputs
 }
 
-fn command(tool: &Tool) -> Command {
-    Command::new(tool.name)
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .version(tool.wire_version)
-        .args(options::of(tool).map(|option| {
-            let argument = argument(option);
-            if option.legacy {
-                argument.aliases(abbreviations(option.long, tool))
-            } else {
-                argument
-            }
-        }))
-        .arg(
-            Arg::new("help")
-                .short('h')
-                .long("help")
-                .aliases(abbreviations("help", tool))
-                .action(ArgAction::Help),
-        )
-        .arg(
-            Arg::new("version")
-                .short('V')
-                .long("version")
-                .aliases(abbreviations("version", tool))
-                .action(ArgAction::Version),
-        )
-        .arg(
-            Arg::new(ADDRESS)
-                .num_args(0..)
-                .value_parser(ValueParser::os_string()),
-        )
+/// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take precedence
+/// over clap's inference among all options.
+fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
+    let address = Arg::new(ADDRESS)
+        .num_args(0..)
+        .value_parser(ValueParser::os_string());
+    let options = options::of(tool).map(|option| {
+        let argument = argument(option);
+        if option.legacy {
+            argument.aliases(abbreviations(option.long, tool))
+        } else {
+            argument
+        }
+    });
+    options.chain([
+        parser::help().aliases(abbreviations("help", tool)),
+        parser::version().aliases(abbreviations("version", tool)),
+        address,
+    ])
 }
 
 fn argument(option: &'static OptionDef) -> Arg {
-    let argument = Arg::new(option.long).long(option.long);
-    let argument = match option.short {
-        Some(letter) => argument.short(letter),
-        None => argument,
-    };
-    match option.value {
-        Some(value) if value.is_optional => argument
-            .action(ArgAction::Append)
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value(LEFT_OUT)
-            .value_parser(ValueParser::os_string()),
+    let argument = match option.value {
+        Some(value) if value.is_optional => {
+            parser::with_optional_value(option.long).action(ArgAction::Append)
+        }
         // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
-        Some(_) => argument
+        Some(_) => Arg::new(option.long)
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .value_parser(ValueParser::os_string()),
-        None => argument.action(ArgAction::SetTrue),
+        None => Arg::new(option.long).action(ArgAction::SetTrue),
+    };
+    let argument = argument.long(option.long);
+    match option.short {
+        Some(letter) => argument.short(letter),
+        None => argument,
     }
 }
 
-/// Returns the abbreviations that the legacy tool accepts for its option `long`. As aliases they take
-/// precedence over clap's inference among all options.
+/// Returns the abbreviations that the legacy tool accepts for its option `long`.
 fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
     let others: Vec<&str> = legacy_options(tool)
         .filter(|other| *other != long)
@@ -215,65 +195,4 @@ fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
 fn legacy_options(tool: &Tool) -> impl Iterator<Item = &'static str> {
     let own = options::of(tool).filter(|option| option.legacy);
     own.map(|option| option.long).chain(["help", "version"])
-}
-
-fn host(address: &OsStr) -> Result<String, Failure> {
-    match address.to_str() {
-        Some(host) if !host.is_empty() => Ok(host.to_owned()),
-        _ => Err(Failure::usage(format!(
-            "invalid address '{}': expected a host name or an IP address",
-            address.display()
-        ))),
-    }
-}
-
-fn unexpected(argument: impl std::fmt::Display) -> String {
-    format!("unexpected argument '{argument}': one server address at most (see --help)")
-}
-
-/// Returns clap's error as one line.
-fn error_line(error: &clap::Error, tool: &Tool) -> String {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    // clap names an option with its value: `--iters <iters>`.
-    let named = context(ContextKind::InvalidArg);
-    let option = named.split([' ', '=']).next().unwrap_or_default();
-    match error.kind() {
-        ErrorKind::UnknownArgument => match candidates(option, tool).as_slice() {
-            [] | [_] => format!("unknown option '{option}' (see --help)"),
-            several => format!(
-                "ambiguous option '{option}': it could be {}",
-                several.join(", ")
-            ),
-        },
-        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
-            format!("option '{option}' needs a value (see --help)")
-        }
-        ErrorKind::TooManyValues => {
-            format!(
-                "option '{option}' takes no value, but '{}' was given",
-                context(ContextKind::InvalidValue)
-            )
-        }
-        _ => error
-            .to_string()
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    }
-}
-
-/// Returns the long options that begin with `abbreviation`.
-fn candidates(abbreviation: &str, tool: &Tool) -> Vec<String> {
-    let Some(start) = abbreviation.strip_prefix("--") else {
-        return Vec::new();
-    };
-    let own = options::of(tool).map(|option| option.long);
-    own.chain(["help", "version"])
-        .filter(|long| long.starts_with(start))
-        .map(|long| format!("--{long}"))
-        .collect()
 }

@@ -15,6 +15,8 @@ pub enum Completion {
     Files,
     /// Hosts.
     Hosts,
+    /// `auto`, and the lists of the CPUs of this machine and of its NUMA nodes.
+    Cpus,
     /// These words.
     Words(fn() -> Vec<String>),
     /// Nothing: a number, or a list.
@@ -104,6 +106,16 @@ impl Entry {
         format!("{short}--{}{value}", self.long)
     }
 
+    /// Returns the explanation in the help text without its remarks, in one line.
+    pub fn summary(&self) -> String {
+        let help = self.help.replace('\n', " ");
+        let end = ["; ", " (default"]
+            .iter()
+            .filter_map(|remark| help.find(remark))
+            .min();
+        help[..end.unwrap_or(help.len())].to_owned()
+    }
+
     /// Returns the default that the help text states.
     pub fn default(&self) -> Option<String> {
         let help = self.help.replace('\n', " ");
@@ -126,6 +138,8 @@ pub struct Subcommand {
 /// Everything that is accepted on one command line.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
+    /// Name of the program: `cxidiag write-lat`, `cxi_write_lat`.
+    pub program: String,
     /// What it does, in one line.
     pub about: &'static str,
     /// Each way to start it, with its explanation or an empty text.
@@ -136,21 +150,75 @@ pub struct Usage {
     pub about_arguments: &'static str,
     /// Lists of subcommands with their titles.
     pub subcommands: Vec<(&'static str, Vec<Subcommand>)>,
-    /// The options.
+    /// Options in groups, with their titles.
+    pub groups: Vec<(&'static str, Vec<Entry>)>,
+    /// The options outside the groups.
     pub options: Vec<Entry>,
+    /// Long forms of the options that the short help shows. Without any, it shows all options.
+    pub frequent: Vec<&'static str>,
     /// Words that are values of options, with a title.
     pub words: Vec<(&'static str, String)>,
-    /// Last paragraphs of the help text.
+    /// Commands, and what each does.
+    pub examples: Vec<(String, String)>,
+    /// Exit statuses and their meaning, in lines, or an empty text.
+    pub statuses: &'static str,
+    /// Paragraphs after the options.
     pub remarks: Vec<&'static str>,
 }
 
-/// Writes the help text.
+impl Usage {
+    /// Returns all options, in the order of the help text.
+    pub fn all_options(&self) -> impl Iterator<Item = &Entry> {
+        let grouped = self.groups.iter().flat_map(|(_, options)| options);
+        grouped.chain(&self.options)
+    }
+
+    /// Returns the help text: all of it, or its short form.
+    pub fn text(&self, is_long: bool) -> String {
+        if is_long || self.frequent.is_empty() {
+            self.to_string()
+        } else {
+            self.short()
+        }
+    }
+
+    /// Returns what it does, and each way to start it.
+    fn beginning(&self) -> String {
+        let mut text = format!("{}\n\nUsage:\n", self.about);
+        let ways = self.synopsis.iter();
+        let width = ways.clone().map(|(words, _)| words.len()).max();
+        let width = width.unwrap_or_default();
+        for (words, explanation) in ways {
+            let line = format!("  {words:width$}  {explanation}");
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns how to start it, and the options that most people need.
+    fn short(&self) -> String {
+        let mut text = self.beginning();
+        text += "\nThe options that most people need:\n";
+        let frequent = |entry: &&Entry| self.frequent.contains(&entry.long);
+        for option in self.all_options().filter(frequent) {
+            let default = option.default();
+            let default = default.map_or(String::new(), |default| format!(" (default: {default})"));
+            let explanation = wrapped(&(option.summary() + &default), 80 - EXPLANATION);
+            text += &entry(&option.syntax(), &explanation);
+        }
+        let all = format!(
+            "{} --help shows all options, examples and exit statuses.",
+            self.program
+        );
+        text + "\n" + &all + "\n"
+    }
+}
+
+/// Writes all of the help text.
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n\nUsage:", self.about)?;
-        for (words, explanation) in &self.synopsis {
-            f.write_str(&entry(words, explanation))?;
-        }
+        f.write_str(&self.beginning())?;
         if !self.about_arguments.is_empty() {
             writeln!(f, "\n{}", self.about_arguments)?;
         }
@@ -169,15 +237,35 @@ impl fmt::Display for Usage {
                 f.write_str(&entry(name, &explanation))?;
             }
         }
-        writeln!(f, "\nOptions:")?;
-        for option in &self.options {
-            f.write_str(&entry(&option.syntax(), &option.help))?;
+        let own_title = if self.groups.is_empty() {
+            "Options"
+        } else {
+            "Help"
+        };
+        let groups = self.groups.iter().map(|(title, options)| (*title, options));
+        for (title, options) in groups.chain([(own_title, &self.options)]) {
+            writeln!(f, "\n{title}:")?;
+            for option in options {
+                f.write_str(&entry(&option.syntax(), &option.help))?;
+            }
         }
         for (title, words) in &self.words {
-            write!(f, "\n{title}:\n{}", wrapped(words))?;
+            writeln!(f, "\n{title}:")?;
+            for line in wrapped(words, 76).lines() {
+                writeln!(f, "  {line}")?;
+            }
         }
         for remark in &self.remarks {
             writeln!(f, "\n{remark}")?;
+        }
+        if !self.examples.is_empty() {
+            writeln!(f, "\nExamples:")?;
+        }
+        for (command, explanation) in &self.examples {
+            writeln!(f, "  {command}\n      {explanation}")?;
+        }
+        if !self.statuses.is_empty() {
+            writeln!(f, "\n{}", self.statuses)?;
         }
         Ok(())
     }
@@ -200,18 +288,18 @@ fn entry(subject: &str, explanation: &str) -> String {
     text
 }
 
-/// Returns words in indented lines of at most 78 columns.
-fn wrapped(words: &str) -> String {
-    let mut text = String::from(" ");
-    let mut width = 1;
-    for word in words.split(' ') {
-        if width + 1 + word.len() > 78 {
-            text += "\n ";
-            width = 1;
+/// Returns text in lines of at most `width` columns.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
         }
-        text += " ";
-        text += word;
-        width += 1 + word.len();
     }
-    text + "\n"
+    lines.join("\n")
 }

@@ -2,12 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::fs;
 use std::path::PathBuf;
 
 use cxi::HugePage;
 
 use crate::atomic::Atomic;
-use crate::number::{decimal, within};
+use crate::error::cause;
+use crate::measure::Percentile;
+use crate::number::{bytes, within};
 use crate::plan::outputs::Place;
 use crate::plan::typed::Typed;
 use crate::run_options::{ListOptions, is_range, is_size};
@@ -30,12 +33,54 @@ pub fn place(value: &OsStr) -> Result<Place, String> {
     file(value).map(Place::File)
 }
 
+/// Returns the path of a file that is not standard output.
+pub(super) fn named_file(value: &OsStr) -> Result<PathBuf, String> {
+    if value == LEFT_OUT {
+        return Err("expected the name of a file: this format cannot go to standard output".into());
+    }
+    file(value)
+}
+
 /// Returns the path of a file.
 pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
     if value.is_empty() {
         return Err("expected the name of a file".into());
     }
     Ok(value.into())
+}
+
+/// Returns the text of the file at `path`.
+pub(super) fn contents(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read the file: {}", cause(&error)))
+}
+
+/// Returns key and value of a label.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let is_key = |key: &str| {
+        let of_key = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        !key.is_empty() && key.chars().all(of_key)
+    };
+    // Labels share a column of CSV.
+    let is_value = |value: &str| !value.contains(|c: char| c == ';' || c.is_control());
+    match text.split_once('=') {
+        Some((key, value)) if is_key(key) && is_value(value) => Ok((key.into(), value.into())),
+        _ => Err(
+            "expected KEY=VALUE: letters, digits, _ . - before =, and no ; or control character after it"
+                .into(),
+        ),
+    }
+}
+
+/// Returns the percentiles of a list in ascending order, each once.
+pub(super) fn percentiles(text: &str) -> Result<Vec<Percentile>, String> {
+    let number = |text: &str| text.parse::<Percentile>().ok();
+    let listed: Option<Vec<Percentile>> = text.split(',').map(number).collect();
+    let mut percentiles = listed.ok_or(
+        "expected percentiles above 0 and up to 100 with commas between them, such as 50,95,99.9",
+    )?;
+    percentiles.sort_unstable();
+    percentiles.dedup();
+    Ok(percentiles)
 }
 
 /// Sets an option of atomic operations.
@@ -78,11 +123,11 @@ pub(super) fn huge_page(text: &str) -> Option<HugePage> {
 pub(super) fn sizes(text: &str) -> Option<(u64, u64)> {
     match text.split_once(':') {
         None => {
-            let size = decimal(text).filter(|size| is_size(*size))?;
+            let size = bytes(text).filter(|size| is_size(*size))?;
             Some((size, size))
         }
         Some((min, max)) => {
-            let (min, max) = (decimal(min)?, decimal(max)?);
+            let (min, max) = (bytes(min)?, bytes(max)?);
             is_range(min, max).then_some((min, max))
         }
     }
@@ -112,6 +157,9 @@ mod tests {
         assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
         assert_eq!(sizes("1:8192"), Some((1, 8192)));
         assert_eq!(sizes("64:64"), Some((64, 64)));
+        assert_eq!(sizes("4K"), Some((4096, 4096)));
+        assert_eq!(sizes("1:1MiB"), Some((1, 1 << 20)));
+        assert_eq!(sizes("1K:2G"), Some((1 << 10, 2 << 30)));
     }
 
     #[test]
@@ -133,15 +181,33 @@ mod tests {
             "1: 8",
             "-8",
             "8:12",
+            "4G",
+            "1:4G",
+            "3K:6K",
+            "8KB",
             "6:6",
         ] {
             assert_eq!(sizes(text), None, "{text:?}");
         }
     }
 
+    #[test]
+    fn reads_percentiles_in_order_and_once() {
+        let names = |text| {
+            percentiles(text).map(|all| all.iter().map(Percentile::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            names("99.9,50,95,50"),
+            Ok(["p50", "p95", "p99.9"].map(String::from).to_vec())
+        );
+        for text in ["", ",", "50,", "0", "101", "50;90", "p50", "50, 90"] {
+            assert!(percentiles(text).is_err(), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn reads_only_valid_sizes_from_random_text(text in "[0-9:x -]{0,24}") {
+        fn reads_only_valid_sizes_from_random_text(text in "[0-9:xKMGkib -]{0,24}") {
             if let Some((min, max)) = sizes(&text) {
                 prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
             }

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use clap::builder::ValueParser;
 use clap::{Arg, ArgAction};
 
+use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::{LEFT_OUT, place};
+use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Context, Failure, invalid};
 use crate::interrupt;
@@ -72,6 +72,7 @@ const ITERS: u64 = 2_000;
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
+        program: "cxidiag calibrate".into(),
         about: "Compare the latency tools with known latencies",
         synopsis: vec![("cxidiag calibrate [OPTIONS]".into(), "")],
         arguments: Completion::Nothing,
@@ -110,6 +111,7 @@ pub fn usage() -> Usage {
                          the document goes to standard output, in place of the text.",
             },
             Entry::help(),
+            Entry::version(),
         ],
         remarks: vec![
             "Offset: what a tool reports in addition to the latency of the link. It is the\n\
@@ -126,8 +128,8 @@ pub fn usage() -> Usage {
 /// Invalid arguments, a device that is not a software NIC, a run that fails, or a file that cannot be
 /// written.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&usage().to_string());
+    let Some(asked) = parse(&arguments)? else {
+        return Ok(());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let calibration = measure(&asked)?;
@@ -152,8 +154,8 @@ struct Asked {
     json: Option<Place>,
 }
 
-/// Reads the arguments. Returns `None` if they ask for help.
-fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let device = Arg::new("device")
         .short('d')
         .long("device")
@@ -161,14 +163,9 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         .default_value(DEFAULT_DEVICE);
     let number = |name| Arg::new(name).long(name).allow_hyphen_values(true);
     let iters = number("iters").short('n');
-    let json = Arg::new("json")
-        .long("json")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value(LEFT_OUT)
-        .value_parser(ValueParser::os_string());
+    let json = with_optional_value("json");
     let declared = [device, iters, number("rounds"), json];
-    let Some(matches) = super::matches("calibrate", declared, arguments)? else {
+    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
     let count = |name: &'static str, default| match matches.get_one::<String>(name) {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
 use crate::cli::values::{LEFT_OUT, place};
 use crate::error::{Failure, invalid};
 use crate::interrupt;
@@ -38,6 +38,7 @@ const MAX_REGRESS: f64 = 5.0;
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
+        program: "cxidiag compare".into(),
         about: "Compare the results of runs",
         synopsis: vec![
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
@@ -60,10 +61,13 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "figure",
                 value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: wrapped(&format!(
-                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
-                    figures().join(", ")
-                )),
+                help: wrapped(
+                    &format!(
+                        "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
+                        figures().join(", ")
+                    ),
+                    EXPLANATION_WIDTH,
+                ),
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
@@ -76,6 +80,7 @@ pub fn usage() -> Usage {
                          the document goes to standard output, in place of the text.",
             },
             Entry::help(),
+            Entry::version(),
         ],
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
@@ -96,22 +101,6 @@ fn figures() -> Vec<String> {
         .collect()
 }
 
-/// Returns the text in lines that fit the column of explanations.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= EXPLANATION_WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
-}
-
 /// Runs the command with the arguments after its name.
 ///
 /// # Errors
@@ -120,7 +109,7 @@ fn wrapped(text: &str) -> String {
 /// regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&usage().to_string());
+        return Ok(());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let (base, new) = (read(&asked.base)?, read(&asked.new)?);
@@ -164,7 +153,11 @@ fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
         None => Metric::Percentile(Percentile::MEDIAN),
     });
     if !deciding.belongs_to(tool) {
-        let allowed = format!("{} measures {}", tool.name, Metric::names(tool));
+        let allowed = format!(
+            "{} measures {}",
+            tool.name,
+            Metric::names(tool.measures_bandwidth())
+        );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
     if let Metric::Percentile(percentile) = deciding
@@ -206,18 +199,18 @@ struct Asked {
     json: Option<Place>,
 }
 
-/// Reads the arguments. Returns `None` if they ask for help.
+/// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let after = match arguments.iter().position(|word| word == SEPARATOR) {
         Some(at) => arguments.split_off(at),
         None => Vec::new(),
     };
     let is_separated = !after.is_empty();
-    let after = after.into_iter().skip(1).collect();
-    let Some(before) = matches(arguments)? else {
+    let after: Vec<OsString> = after.into_iter().skip(1).collect();
+    let Some(before) = matches(&arguments)? else {
         return Ok(None);
     };
-    let Some(after) = matches(after)? else {
+    let Some(after) = matches(&after)? else {
         return Ok(None);
     };
     let (base, new) = if is_separated {
@@ -271,8 +264,8 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// Reads the arguments on one side of the separator. Returns `None` if they ask for help.
-fn matches(arguments: Vec<OsString>) -> Result<Option<ArgMatches>, Failure> {
+/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the version.
+fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let value = |name| {
         Arg::new(name)
             .long(name)
@@ -289,7 +282,7 @@ fn matches(arguments: Vec<OsString>) -> Result<Option<ArgMatches>, Failure> {
         .action(ArgAction::Append)
         .value_parser(value_parser!(PathBuf));
     let declared = [value("max-regress"), value("figure"), json, files];
-    super::matches("compare", declared, arguments)
+    super::matches(&usage(), declared, arguments)
 }
 
 fn sources(matches: &ArgMatches) -> Vec<Source> {

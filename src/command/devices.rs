@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, value_parser};
 
 use crate::backend;
+use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::{LEFT_OUT, place};
+use crate::cli::values::place;
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::Failure;
 use crate::error::invalid;
@@ -24,6 +24,7 @@ use crate::report::json;
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
+        program: "cxidiag devices".into(),
         about: "List the NICs of this machine, and who may use them",
         synopsis: vec![("cxidiag devices [DEVICE...] [OPTIONS]".into(), "")],
         arguments: Completion::Devices,
@@ -55,6 +56,7 @@ pub fn usage() -> Usage {
                 manual: "The library to load for cxiN devices.",
             },
             Entry::help(),
+            Entry::version(),
         ],
         remarks: vec!["Exit status 1 if a NIC cannot be opened."],
         ..Usage::default()
@@ -67,8 +69,8 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, or a NIC that cannot be opened.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(arguments)? else {
-        return crate::report::print(&usage().to_string());
+    let Some(asked) = parse(&arguments)? else {
+        return Ok(());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let machine = Machine::this();
@@ -103,14 +105,9 @@ struct Asked {
     libcxi: Option<LibraryFile>,
 }
 
-/// Reads the arguments. Returns `None` if they ask for help.
-fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
-    let json = Arg::new("json")
-        .long("json")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value(LEFT_OUT)
-        .value_parser(ValueParser::os_string());
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+    let json = with_optional_value("json");
     let libcxi = Arg::new("libcxi")
         .long("libcxi")
         .value_parser(value_parser!(PathBuf));
@@ -118,7 +115,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         .long("verbose")
         .action(ArgAction::SetTrue);
     let declared = [verbose, json, libcxi, Arg::new("DEVICE").num_args(0..)];
-    let Some(matches) = super::matches("devices", declared, arguments)? else {
+    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
     let devices = matches
@@ -126,8 +123,10 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         .into_iter()
         .flatten()
         .map(|name| {
-            let allowed = |why: &str| Failure::usage(format!("invalid device '{name}': {why}"));
-            name.parse().map_err(allowed)
+            name.parse().map_err(|why: &str| {
+                let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
+                Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
+            })
         })
         .collect::<Result<_, _>>()?;
     let json = matches

@@ -6,11 +6,13 @@ mod devices;
 
 use std::ffi::OsString;
 
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgMatches};
 
+use crate::cli::help::subcommand_version;
+use crate::cli::parser::{self, Parsed};
 use crate::cli::usage::Usage;
 use crate::error::Failure;
-use crate::tool::PROGRAM;
+use crate::report;
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -30,31 +32,20 @@ pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|command| (command.name, command.about))
 }
 
-/// Reads the arguments of the command `name` as `declared`. Returns `None` if they ask for help.
+/// Reads the arguments of a command as `declared`. Returns `None` if they ask for help or the version,
+/// which are then printed.
 fn matches(
-    name: &'static str,
+    usage: &Usage,
     declared: impl IntoIterator<Item = Arg>,
-    arguments: Vec<OsString>,
+    arguments: &[OsString],
 ) -> Result<Option<ArgMatches>, Failure> {
-    let help = Arg::new("help")
-        .short('h')
-        .long("help")
-        .action(ArgAction::SetTrue);
-    let matches = clap::Command::new(name)
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .args(declared)
-        .arg(help)
-        .try_get_matches_from(arguments)
-        .map_err(|error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            let line = line.strip_prefix("error: ").unwrap_or(line);
-            Failure::usage(format!("{line} (see {PROGRAM} {name} --help)"))
-        })?;
-    Ok((!matches.get_flag("help")).then_some(matches))
+    let declared = declared.into_iter();
+    let declared = declared.chain([parser::help(), parser::version()]);
+    match parser::read(declared, arguments, |_| None)? {
+        Parsed::Matches(matches) => Ok(Some(matches)),
+        Parsed::Help { is_long } => report::print(&usage.text(is_long)).map(|()| None),
+        Parsed::Version => report::print(&subcommand_version(&usage.program)).map(|()| None),
+    }
 }
 
 /// All commands, in the order of listings.

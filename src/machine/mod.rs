@@ -14,6 +14,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::system::uname;
+
 use crate::number::decimal;
 
 pub use huge_pages::{Pool, setting};
@@ -57,6 +59,28 @@ impl Machine {
     fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         decimal(self.read(path)?.trim())
     }
+}
+
+/// Returns the name of this host.
+pub fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Returns the file of the libcxi that this process has loaded, if it has; symbolic links such as
+/// `libcxi.so.1` are resolved.
+pub fn loaded_library() -> Option<String> {
+    library_in(&fs::read_to_string("/proc/self/maps").ok()?)
+}
+
+/// Returns the file of libcxi in the memory map of a process.
+fn library_in(maps: &str) -> Option<String> {
+    let mut files = maps.lines().filter_map(|line| {
+        // Addresses, rights, offset, device and inode precede the path.
+        let path = line.get(line.find('/')?..)?;
+        let name = path.rsplit('/').next()?;
+        name.starts_with("libcxi.so").then(|| path.to_owned())
+    });
+    files.next()
 }
 
 /// Returns the numbers of a list such as `0-3,8`, in order; `None` if it is malformed.
@@ -142,6 +166,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn finds_library_in_memory_map() {
+        let maps = "55d0-55d1 r--p 00000000 08:01 11                 /usr/bin/cxidiag\n\
+                    7f00-7f01 r-xp 00000000 08:01 12                 /usr/lib64/libcxi.so.1.5.0\n\
+                    7f02-7f03 rw-p 00000000 00:00 0\n";
+        let library = library_in(maps);
+        assert_eq!(library.as_deref(), Some("/usr/lib64/libcxi.so.1.5.0"));
+        assert_eq!(library_in("7f02-7f03 rw-p 00000000 00:00 0 [heap]\n"), None);
+    }
 
     #[test]
     fn parses_and_prints_lists_of_kernel() {

@@ -35,6 +35,26 @@ impl Machine {
         Some(address.trim().to_owned())
     }
 
+    /// Returns the revision of the driver of a NIC, if the driver shows it (health.md 2.1).
+    pub fn driver_revision(&self, device: &str) -> Option<String> {
+        self.line(format!(
+            "sys/class/cxi/{device}/device/properties/driver_rev"
+        ))
+    }
+
+    /// Returns the version of the firmware of a NIC, if the driver shows it (health.md 2.1).
+    pub fn firmware_version(&self, device: &str) -> Option<String> {
+        self.line(format!(
+            "sys/class/cxi/{device}/device/uc/qspi_blob_version"
+        ))
+    }
+
+    /// Returns the text of a file without spaces at its ends, unless it is empty.
+    fn line(&self, path: String) -> Option<String> {
+        let text = self.read(path)?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
     /// Returns the loopback mode of a NIC's link, if it is in one: `port/loopback` of Cassini 1,
     /// `link/config/loopback` of Cassini 2 (health.md 2.1).
     pub fn loopback_mode(&self, device: &str) -> Option<String> {
@@ -96,6 +116,12 @@ mod tests {
                 "sys/class/cxi/cxi0/device/net/hsn0/address",
                 "02:00:00:00:00:12\n",
             ),
+            (
+                "sys/class/cxi/cxi0/device/properties/driver_rev",
+                "1a2b3c\n",
+            ),
+            ("sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.53\n"),
+            ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "\n"),
             ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
             ("sys/devices/system/node/node1/cpulist", "4-7\n"),
             // A node with memory and without CPUs.
@@ -113,6 +139,10 @@ mod tests {
         assert_eq!(machine.node_of_cpu(4), Some(1));
         assert_eq!(machine.node_of_cpu(12), None);
         assert_eq!(machine.online_cpus().len(), 12);
+        assert_eq!(machine.driver_revision("cxi0").as_deref(), Some("1a2b3c"));
+        assert_eq!(machine.firmware_version("cxi0").as_deref(), Some("1.5.53"));
+        assert_eq!(machine.driver_revision("cxi1"), None);
+        assert_eq!(machine.firmware_version("cxi1"), None);
         let mut names = machine.cxi_devices();
         names.sort_unstable();
         assert_eq!(names, ["cxi0", "cxi1"]);

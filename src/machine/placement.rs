@@ -25,7 +25,7 @@ pub enum Cpus {
 }
 
 /// Description of valid values of `--cpu`, for messages.
-const CPUS: &str = "expected auto, or CPU numbers such as 2 or 0-3,8";
+const CPUS: &str = "expected auto, or CPU numbers from 0 to 8191, such as 2 or 0-3,8";
 
 impl FromStr for Cpus {
     type Err = &'static str;

@@ -144,7 +144,7 @@ fn reserve(count: u64) -> Result<Vec<u64>, Failure> {
         .and_then(|count| samples.try_reserve_exact(count).ok())
         .ok_or_else(|| {
             Failure::environment(format!("not enough memory to store {count} samples"))
-                .with_hint("use fewer iterations, or omit --report-all")
+                .with_hint("use fewer iterations, or omit --report-all and --samples")
         })?;
     Ok(samples)
 }

@@ -5,6 +5,7 @@
 
 pub mod buffers;
 pub mod expect;
+pub mod ineffective;
 pub mod outputs;
 pub mod typed;
 
@@ -19,7 +20,9 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::{Cpus, Placement};
 use crate::measure::{ClockChoice, Until};
 use crate::run_options::RunOptions;
+use crate::token::Token;
 use crate::tool::Tool;
+use ineffective::Ineffective;
 use outputs::Outputs;
 use typed::Typed;
 
@@ -33,8 +36,11 @@ pub const DEFAULT_PORT: u16 = 49194;
 /// Time limit for a connection to one address. TCP alone would try for two minutes.
 pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Seconds for each size of a run with `--until` and without `--duration`.
-pub const DEFAULT_UNTIL_DURATION_S: u32 = 10;
+/// Time for each size of a run with `--until` and without `--duration`.
+pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
+
+/// How long a server in a batch job waits for a client by default: it holds the nodes of the job.
+pub const LIMIT_IN_A_JOB: Duration = Duration::from_secs(300);
 
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +63,19 @@ pub struct Listening {
     pub bind: Option<String>,
     /// Serves one client after another.
     pub persist: bool,
+    /// Time limit for each wait for a client; zero for no limit, `None` for the default.
+    pub timeout: Option<Duration>,
+    /// File for the number of the port.
+    pub port_file: Option<PathBuf>,
+}
+
+/// Which peers this process measures with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Also those in other batch jobs.
+    pub any_job: bool,
+    /// Only those that have this token.
+    pub token: Option<Token>,
 }
 
 /// How a client reaches its server.
@@ -99,13 +118,17 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
+    /// Which peers this process measures with.
+    pub admission: Admission,
     /// The options on which both sides agree. In a server these are the tool's defaults; the
     /// client's options replace them.
     pub run: RunOptions,
-    /// Output formats and expectations; none in a server.
+    /// Output formats and expectations; in a server its documents.
     pub outputs: Outputs,
     /// Long names of client options that were given to a server, in the order of the help text.
     pub ignored: Vec<&'static str>,
+    /// Other options without effect.
+    pub ineffective: Vec<Ineffective>,
 }
 
 impl Plan {
@@ -125,9 +148,10 @@ impl Plan {
             (Some(address), false) => Role::Client { address },
             (None, true) => Role::Loopback,
             (Some(address), true) => {
-                return Err(Failure::usage(format!(
+                let failure = Failure::usage(format!(
                     "--loopback starts its own server: leave out the address '{address}'"
-                )));
+                ));
+                return Err(failure.with_hint_if(typed.address_hint));
             }
         };
         // The server of a loopback run listens on any free port.
@@ -151,21 +175,24 @@ impl Plan {
                 path.display()
             )));
         }
+        let mut ineffective = ineffective::find(&typed);
         let (run, outputs, ignored) = match role {
-            Role::Server => (tool.defaults, Outputs::default(), typed.run_given),
+            Role::Server => {
+                let outputs = typed.outputs.of_server().checked(tool, &tool.defaults);
+                let outputs = outputs.map_err(Failure::usage)?;
+                (tool.defaults, outputs, typed.run_given)
+            }
             _ => {
                 typed.limit_until()?;
                 typed.extend()?;
                 typed.replace_gap()?;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
-                let outputs = typed.outputs.checked(tool).map_err(Failure::usage)?;
+                let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
                 (run, outputs, Vec::new())
             }
         };
-        let seconds = |typed: Option<u32>, default| {
-            typed.map_or(default, |seconds| Duration::from_secs(seconds.into()))
-        };
+        ineffective.retain(|of| !ignored.contains(&of.option));
         Ok(Self {
             tool,
             program,
@@ -185,14 +212,21 @@ impl Plan {
             listening: Listening {
                 bind: typed.bind,
                 persist: typed.persist,
+                timeout: typed.timeout,
+                port_file: typed.port_file,
             },
             reaching: Reaching {
-                limit: seconds(typed.connect_timeout, DEFAULT_CONNECT_LIMIT),
-                wait: seconds(typed.wait, Duration::ZERO),
+                limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
+                wait: typed.wait.unwrap_or_default(),
+            },
+            admission: Admission {
+                any_job: typed.any_job,
+                token: typed.token,
             },
             run,
             outputs,
             ignored,
+            ineffective,
         })
     }
 
@@ -207,20 +241,32 @@ impl Plan {
         }
     }
 
-    /// Returns one line about the options without effect, if there are any.
+    /// Returns one line about the options without effect, if there are any and `--quiet` is not given.
     pub fn note(&self) -> Option<String> {
-        if self.ignored.is_empty() {
+        if self.outputs.quiet {
             return None;
         }
-        let options: Vec<String> = self
+        let ignored: Vec<String> = self
             .ignored
             .iter()
             .map(|long| format!("--{long}"))
             .collect();
-        Some(format!(
-            "ignored on a server (the client's options apply): {}",
-            options.join(" ")
-        ))
+        let ineffective: Vec<String> = self
+            .ineffective
+            .iter()
+            .map(|Ineffective { option, reason }| format!("--{option} ({reason})"))
+            .collect();
+        let mut notes = Vec::new();
+        if !ignored.is_empty() {
+            let options = ignored.join(" ");
+            notes.push(format!(
+                "ignored on a server (the client's options apply): {options}"
+            ));
+        }
+        if !ineffective.is_empty() {
+            notes.push(format!("without effect: {}", ineffective.join(", ")));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Returns the arguments, without the program name, that start the server of a loopback run.
@@ -241,6 +287,7 @@ impl Plan {
         for (long, index) in [("tx-gpu", tx), ("rx-gpu", rx)] {
             arguments.extend(index.map(|index| format!("--{long}={index}").into()));
         }
+        let kind = kind.filter(|_| self.gpus.any());
         arguments.extend(kind.map(|kind| format!("--gpu-type={kind}").into()));
         if self.cpus != Cpus::Any {
             arguments.push(format!("--cpu={}", self.cpus).into());
@@ -280,6 +327,8 @@ mod tests {
         };
         assert_eq!(planned(&["cxi-nid0"]).unwrap().role, client);
         assert!(refusal(&["cxi-nid0", "--loopback"]).contains("'cxi-nid0'"));
+        let failure = planned(&["--loopback", "--json", "out"]).unwrap_err();
+        assert_eq!(failure.hint.as_deref(), Some("did you mean --json=out?"));
     }
 
     #[test]
@@ -302,7 +351,7 @@ mod tests {
     fn server_ignores_run_options_and_names_them() {
         let plan = planned(&["-d", "soft0", "--report-all", "-s", "1:64", "-n", "7"]).unwrap();
         assert_eq!(plan.run, plan.tool.defaults);
-        let note = "ignored on a server (the client's options apply): --iters --size --report-all";
+        let note = "ignored on a server (the client's options apply): --size --iters --report-all";
         assert_eq!(plan.note().as_deref(), Some(note));
         assert_eq!(
             planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
@@ -327,7 +376,7 @@ mod tests {
     fn until_limits_time_and_excludes_number_of_iterations() {
         let plan = planned(&["h", "--until=1%"]).unwrap();
         assert_eq!(plan.until, Some(Until { percent: 1.0 }));
-        assert_eq!(plan.run.duration_s, Some(DEFAULT_UNTIL_DURATION_S));
+        assert_eq!(plan.run.duration(), Some(DEFAULT_UNTIL_DURATION));
         let plan = planned(&["h", "-D", "3", "--until", "0.5"]).unwrap();
         assert_eq!(plan.run.duration_s, Some(3));
         for excluded in ["-n5", "--report-all"] {
@@ -370,6 +419,8 @@ mod tests {
         for (arguments, word) in [
             (&["h", "--bind=::1"][..], "--bind"),
             (&["h", "--persist"], "--persist"),
+            (&["h", "--timeout=1"], "--timeout"),
+            (&["--loopback", "--port-file=x"], "--port-file"),
             (&["--loopback", "--persist"], "--persist"),
             (&["--wait=1"], "--wait"),
             (&["--connect-timeout=1"], "--connect-timeout"),
@@ -458,6 +509,17 @@ mod tests {
         assert_eq!(server.libcxi, plan.libcxi);
         assert_eq!(server.cpus, plan.cpus);
         assert_eq!(server.note(), None);
+    }
+
+    /// The errors of the server would begin with a line about it.
+    #[test]
+    fn passes_no_gpu_type_without_effect_to_loopback_server() {
+        let passes = |arguments: &[&str]| {
+            let arguments = planned(arguments).unwrap().server_arguments();
+            arguments.contains(&"--gpu-type=AMD".into())
+        };
+        assert!(!passes(&["--loopback", "-gAMD"]));
+        assert!(passes(&["--loopback", "-gAMD", "-r0"]));
     }
 
     proptest! {

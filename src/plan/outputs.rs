@@ -1,10 +1,15 @@
 //! The outputs beside the text: formats, files, expectations.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bandwidth_unit::BandwidthUnit;
+use crate::error::invalid;
+use crate::measure::Percentile;
 use crate::plan::expect::{Expectation, Metric};
+use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
 
 /// The destination of a document.
@@ -35,8 +40,10 @@ impl Place {
 pub struct Outputs {
     /// A line about what the tool itself adds to a latency, after the table.
     pub show_error: bool,
-    /// A block of percentiles after the table.
-    pub percentiles: bool,
+    /// The percentiles of the block after the table, in ascending order; empty for no block.
+    pub percentiles: Vec<Percentile>,
+    /// The unit of bandwidths in the text.
+    pub unit: BandwidthUnit,
     /// A row for each interval of this length while a size is measured.
     pub interval: Option<Duration>,
     /// A JSON document.
@@ -47,19 +54,24 @@ pub struct Outputs {
     pub csv: Option<Place>,
     /// A log of histograms.
     pub hdr_log: Option<PathBuf>,
+    /// A table of all samples.
+    pub samples: Option<PathBuf>,
+    /// Keys and values that the documents repeat.
+    pub labels: BTreeMap<String, String>,
     /// Bounds on the metrics of each size.
     pub expectations: Vec<Expectation>,
-    /// Only errors are printed to stderr.
+    /// The text has neither summary nor progress, and there are no notes.
     pub quiet: bool,
 }
 
 impl Outputs {
-    /// Returns the outputs if `tool` supports them.
+    /// Returns the outputs if `tool` supports them in a run with these options.
     ///
     /// # Errors
     ///
-    /// Metrics of other tools, and two documents for standard output.
-    pub fn checked(self, tool: &Tool) -> Result<Self, String> {
+    /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two documents
+    /// for standard output.
+    pub fn checked(self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
         if let Some(other) = self
             .expectations
             .iter()
@@ -69,8 +81,28 @@ impl Outputs {
                 "--expect '{}': not a metric of {} (expected {})",
                 other.text,
                 tool.name,
-                Metric::names(tool)
+                Metric::names(tool.measures_bandwidth())
             ));
+        }
+        let is_measured = |size: u64| run.sizes().any(|own| own == size);
+        for expectation in &self.expectations {
+            if let Some(other) = expectation.size.filter(|size| !is_measured(*size)) {
+                let sizes: Vec<String> = run.sizes().map(|size| size.to_string()).collect();
+                return Err(format!(
+                    "--expect '{}': the run does not measure {other} bytes, only {}",
+                    expectation.text,
+                    sizes.join(", ")
+                ));
+            }
+        }
+        if self.samples.is_some() && run.duration_s.is_some() {
+            return Err(
+                "--samples needs a number of iterations: leave out --duration and --until".into(),
+            );
+        }
+        if self.samples.is_some() && run.iters > MAX_REPORT_ALL {
+            let allowed = format!("at most {MAX_REPORT_ALL} with --samples");
+            return Err(invalid("iters", run.iters, allowed).into());
         }
         if self.json == Some(Place::Stdout) && self.csv == Some(Place::Stdout) {
             return Err(
@@ -79,6 +111,18 @@ impl Outputs {
             );
         }
         Ok(self)
+    }
+
+    /// Returns the outputs of a server: its documents, and the unit of its text.
+    pub fn of_server(self) -> Self {
+        Self {
+            json: self.json,
+            jsonl: self.jsonl,
+            csv: self.csv,
+            labels: self.labels,
+            unit: self.unit,
+            ..Self::default()
+        }
     }
 
     /// Returns whether standard output holds a document instead of the text.
@@ -104,18 +148,43 @@ mod tests {
             ("send-lat", "stddev<1us", "rate>1pkt/s"),
             ("send-bw", "bw>=23GB/s,rate>1Mpkt/s", "p50<1us"),
         ] {
-            let of = |text| Outputs {
-                expectations: expect::parse(text).unwrap(),
-                ..Outputs::default()
+            let tool = tool(name);
+            let checked = |text| {
+                let of = Outputs {
+                    expectations: expect::parse(text, tool.measures_bandwidth()).unwrap(),
+                    ..Outputs::default()
+                };
+                of.checked(tool, &tool.defaults)
             };
-            assert!(of(right).checked(tool(name)).is_ok());
-            let message = of(wrong).checked(tool(name)).unwrap_err();
+            assert!(checked(right).is_ok());
+            let message = checked(wrong).unwrap_err();
             let last = wrong.split(',').next_back().unwrap();
             assert!(
                 message.contains(last) && message.contains(name),
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn refuses_bounds_on_sizes_of_other_runs() {
+        let tool = tool("write-lat");
+        let run = RunOptions {
+            min_size: 4,
+            max_size: 16,
+            ..tool.defaults
+        };
+        let checked = |text| {
+            let of = Outputs {
+                expectations: expect::parse(text, false).unwrap(),
+                ..Outputs::default()
+            };
+            of.checked(tool, &run)
+        };
+        assert!(checked("4:p50<2us,16:p50<2us").is_ok());
+        let message = checked("4:p50<2us,12:p50<2us").unwrap_err();
+        let expected = "--expect '12:p50<2us': the run does not measure 12 bytes, only 4, 8, 16";
+        assert_eq!(message, expected);
     }
 
     #[test]
@@ -133,10 +202,10 @@ mod tests {
             to(file("a"), Some(Place::Stdout), Some("b")),
             to(file("a"), file("b"), None),
         ] {
-            assert!(fine.checked(tool).is_ok());
+            assert!(fine.checked(tool, &tool.defaults).is_ok());
         }
         let clash = to(Some(Place::Stdout), Some(Place::Stdout), None);
-        assert!(clash.checked(tool).is_err());
+        assert!(clash.checked(tool, &tool.defaults).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The parsed command line, before rules across options are checked.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::device::DeviceName;
 use crate::error::Failure;
@@ -8,14 +9,17 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::Cpus;
 use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
-use crate::plan::{DEFAULT_UNTIL_DURATION_S, Role};
+use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
+use crate::token::Token;
 
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
 pub struct Typed {
     /// ADDR: the server to connect to.
     pub address: Option<String>,
+    /// What ADDR may have been meant as, if it follows an option whose value was omitted.
+    pub address_hint: Option<String>,
     /// `--loopback`.
     pub loopback: bool,
     /// `--device`.
@@ -28,10 +32,18 @@ pub struct Typed {
     pub bind: Option<String>,
     /// `--persist`.
     pub persist: bool,
-    /// `--connect-timeout`, in seconds.
-    pub connect_timeout: Option<u32>,
-    /// `--wait`, in seconds.
-    pub wait: Option<u32>,
+    /// `--timeout`; zero for no limit.
+    pub timeout: Option<Duration>,
+    /// `--port-file`.
+    pub port_file: Option<PathBuf>,
+    /// `--any-job`.
+    pub any_job: bool,
+    /// `--token`, or the variable of the environment.
+    pub token: Option<Token>,
+    /// `--connect-timeout`.
+    pub connect_timeout: Option<Duration>,
+    /// `--wait`.
+    pub wait: Option<Duration>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
@@ -55,12 +67,17 @@ impl Typed {
     pub fn nothing(defaults: RunOptions) -> Self {
         Self {
             address: None,
+            address_hint: None,
             loopback: false,
             device: None,
             svc_id: None,
             port: None,
             bind: None,
             persist: false,
+            timeout: None,
+            port_file: None,
+            any_job: false,
+            token: None,
             connect_timeout: None,
             wait: None,
             libcxi: None,
@@ -94,8 +111,9 @@ impl Typed {
                 "--until and --report-all exclude each other: the number of samples is not known",
             ));
         }
-        let duration = &mut self.run.duration_s;
-        duration.get_or_insert(DEFAULT_UNTIL_DURATION_S);
+        if self.run.duration().is_none() {
+            self.run.set_duration(DEFAULT_UNTIL_DURATION);
+        }
         Ok(())
     }
 
@@ -149,6 +167,12 @@ impl Typed {
         [
             ("--bind", self.bind.is_some() && !serves, of_server),
             ("--persist", self.persist && !serves, of_server),
+            ("--timeout", self.timeout.is_some() && !serves, of_server),
+            (
+                "--port-file",
+                self.port_file.is_some() && !serves,
+                of_server,
+            ),
             (
                 "--connect-timeout",
                 self.connect_timeout.is_some() && !connects,

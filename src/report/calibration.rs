@@ -240,7 +240,7 @@ fn print(
 mod tests {
     use super::*;
     use crate::measure::Recorder;
-    use crate::report::outcome::{Extent, SizeResult};
+    use crate::report::outcome::{Detail, Extent, SizeResult};
 
     /// Latencies of a tool that always adds `offset`, with 20 % of the samples `late`.
     fn measured(latency: u64, late: u64) -> LatencyResult {
@@ -248,7 +248,7 @@ mod tests {
         for i in 0..1_000 {
             recorder.record(if i < 800 { latency } else { latency + late });
         }
-        let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, None, None);
+        let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, Detail::default());
         result.latency.unwrap()
     }
 

@@ -1,9 +1,10 @@
-//! The columns of the results: one table for the text, the percentiles, CSV and `compare`.
+//! The columns of the results: one table for the text, CSV and `compare`.
 //!
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
 use super::intervals::{Figures, Interval};
-use super::outcome::{Outcome, PercentileValue, SizeResult, Verdict};
+use super::outcome::{Outcome, SizeResult, Verdict};
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::measure::Percentile;
 use crate::plan::expect::Metric;
 use crate::tool::Tool;
@@ -40,10 +41,26 @@ pub enum Value {
 pub enum Table {
     /// The documented table of the run.
     Results,
-    /// The block of percentiles after it.
-    Percentiles,
     /// The intervals of a size.
     Intervals,
+}
+
+/// What the tables of the text depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The tool.
+    pub tool: &'static Tool,
+    /// The unit of bandwidths.
+    pub unit: BandwidthUnit,
+}
+
+impl Layout {
+    /// Returns the layout of the documented text.
+    #[cfg(test)]
+    pub fn of(tool: &'static Tool) -> Self {
+        let unit = BandwidthUnit::default();
+        Self { tool, unit }
+    }
 }
 
 /// Titles of the first two columns of [`Table::Intervals`], whose rows have the times or a label.
@@ -52,7 +69,8 @@ const TIMES: &str = "  Start[s]      End[s]";
 /// The form of a column in a table of the text.
 #[derive(Clone, Copy)]
 struct TextForm {
-    table: Table,
+    /// Whether the table of results has the column.
+    is_in_results: bool,
     title: &'static str,
     width: usize,
     decimals: usize,
@@ -106,18 +124,18 @@ pub static COLUMNS: &[Column] = &[
     Column::metric(Metric::Deviation)
         .csv("standard_deviation_ns")
         .results("StdDev[us]", 10, 2),
-    Column::percentile(0, "p50[us]").csv("p50_ns").compared(),
-    Column::percentile(1, "p90[us]").csv("p90_ns"),
-    Column::percentile(2, "p99[us]")
+    Column::percentile(0).csv("p50_ns").compared(),
+    Column::percentile(1).csv("p90_ns"),
+    Column::percentile(2)
         .csv("p99_ns")
+        .text(false, "p99[us]", 10, 3)
         .compared()
         .of_intervals(),
-    Column::percentile(3, "p99.9[us]").csv("p99.9_ns"),
-    Column::percentile(4, "p99.99[us]").csv("p99.99_ns"),
-    Column::percentile(5, "Max[us]"),
+    Column::percentile(3).csv("p99.9_ns"),
+    Column::percentile(4).csv("p99.99_ns"),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
-        .results("BW[MB/s]", 8, 2)
+        .results("", 8, 2)
         .compared()
         .of_intervals(),
     Column::metric(Metric::PacketRate)
@@ -156,9 +174,8 @@ impl Column {
     }
 
     /// The percentile at this place of [`Percentile::STANDARD`].
-    const fn percentile(at: usize, title: &'static str) -> Self {
-        let percentile = Percentile::STANDARD[at];
-        Self::metric(Metric::Percentile(percentile)).text(Table::Percentiles, title, 10, 3)
+    const fn percentile(at: usize) -> Self {
+        Self::metric(Metric::Percentile(Percentile::STANDARD[at]))
     }
 
     const fn csv(mut self, title: &'static str) -> Self {
@@ -177,18 +194,18 @@ impl Column {
     }
 
     const fn results(self, title: &'static str, width: usize, decimals: usize) -> Self {
-        self.text(Table::Results, title, width, decimals)
+        self.text(true, title, width, decimals)
     }
 
     const fn text(
         mut self,
-        table: Table,
+        is_in_results: bool,
         title: &'static str,
         width: usize,
         decimals: usize,
     ) -> Self {
         self.text = Some(TextForm {
-            table,
+            is_in_results,
             title,
             width,
             decimals,
@@ -227,106 +244,73 @@ impl Column {
     }
 }
 
-/// Returns the header of a table of `tool`.
-pub fn header(tool: &Tool, table: Table) -> String {
+/// Returns the header of a table.
+pub fn header(layout: Layout, table: Table) -> String {
     let first = match table {
         Table::Intervals => TIMES,
-        Table::Results | Table::Percentiles => tool.size_column,
+        Table::Results => layout.tool.size_column,
     };
-    of_table(tool, table).fold(first.to_owned(), |header, (column, form)| {
-        let title = match column.value {
-            Value::Count => tool.operations,
-            Value::Metric(Metric::PacketRate) => tool.rate_column(),
-            _ => form.title,
-        };
-        format!(
-            "{header}  {title:>width$}",
-            width = form.width + marks(table)
-        )
+    of_table(layout.tool, table).fold(first.to_owned(), |header, (column, form)| {
+        let title = title(column, form, layout);
+        format!("{header}  {title:>width$}", width = form.width)
     })
 }
 
-/// Returns the row of a result, of which `count` operations are shown. `own_spread` adds the marks of
-/// percentiles that differ by less than the spread of the tool.
-pub fn row(
-    tool: &Tool,
-    table: Table,
-    result: &SizeResult,
-    count: Option<u64>,
-    own_spread: bool,
-) -> String {
+/// Returns the row of a result, of which `count` operations are shown.
+pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!(
         "{:width$}",
         result.size_bytes,
-        width = tool.size_column.len()
+        width = layout.tool.size_column.len()
     );
-    let row = of_table(tool, table).fold(size, |row, (column, form)| {
-        let cell = cell(column, form, count, |metric| result.figure(metric));
-        let mark = match marked(column, table, result) {
-            Some(value) if value.too_few_samples => FEW_SAMPLES,
-            Some(value) if own_spread && value.within_own_spread == Some(true) => OWN_SPREAD,
-            _ => "",
-        };
-        let (width, marks) = (form.width, marks(table));
-        format!("{row}  {cell:>width$}{mark:marks$}")
-    });
-    row.trim_end().to_owned()
-}
-
-/// Returns a row of the table of intervals. `times` are start and end, or a label.
-pub fn interval_row(tool: &Tool, times: &str, figures: &Figures) -> String {
-    let first = format!("{times:width$}", width = TIMES.len());
-    of_table(tool, Table::Intervals).fold(first, |row, (column, form)| {
-        let count = Some(figures.count);
-        let cell = cell(column, form, count, |metric| figures.figure(metric));
-        format!("{row}  {cell:>width$}", width = form.width)
+    let cells = of_table(layout.tool, Table::Results);
+    cells.fold(size, |row, (column, form)| {
+        row + &cell(column, form, layout, count, |metric| result.figure(metric))
     })
 }
 
-/// Returns the text of a cell.
+/// Returns a row of the table of intervals. `times` are start and end, or a label.
+pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
+    let first = format!("{times:width$}", width = TIMES.len());
+    let count = Some(figures.count);
+    let cells = of_table(layout.tool, Table::Intervals);
+    cells.fold(first, |row, (column, form)| {
+        row + &cell(column, form, layout, count, |metric| figures.figure(metric))
+    })
+}
+
+/// Returns the title of a column.
+fn title(column: &Column, form: TextForm, layout: Layout) -> String {
+    match column.value {
+        Value::Count => layout.tool.operations.into(),
+        Value::Metric(Metric::PacketRate) => layout.tool.rate_column().into(),
+        Value::Metric(Metric::Bandwidth) => format!("BW[{}]", layout.unit),
+        _ => form.title.into(),
+    }
+}
+
+/// Returns the text of a cell, with the space before it.
 fn cell(
     column: &Column,
     form: TextForm,
+    layout: Layout,
     count: Option<u64>,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> String {
-    let cell = match column.value {
+    let text = match column.value {
         Value::Count => count.map(|count| count.to_string()),
+        Value::Metric(Metric::Bandwidth) => {
+            figure(Metric::Bandwidth).map(|bandwidth| layout.unit.text(bandwidth))
+        }
         Value::Metric(metric) => figure(metric).map(|figure| {
             let (_, scale) = metric.unit().readable();
             format!("{:.*}", form.decimals, figure / scale)
         }),
         Value::Fact(_) | Value::IntervalFact(_) => None,
     };
-    cell.unwrap_or_else(|| "-".into())
-}
-
-/// Marks a percentile of too few samples.
-pub const FEW_SAMPLES: &str = "*";
-
-/// Marks a percentile that differs from the one before it by less than the spread of the tool.
-pub const OWN_SPREAD: &str = "~";
-
-/// The width of the marks behind each cell.
-fn marks(table: Table) -> usize {
-    match table {
-        Table::Results | Table::Intervals => 0,
-        Table::Percentiles => FEW_SAMPLES.len(),
-    }
-}
-
-/// Returns the percentile that a cell shows, in a table with marks.
-fn marked<'a>(
-    column: &Column,
-    table: Table,
-    result: &'a SizeResult,
-) -> Option<&'a PercentileValue> {
-    let (Table::Percentiles, Some(Metric::Percentile(percentile))) = (table, column.shown_metric())
-    else {
-        return None;
-    };
-    let mut values = result.latency.iter().flat_map(|of| &of.percentiles);
-    values.find(|value| value.percent == percentile.percent())
+    let text = text.unwrap_or_else(|| "-".into());
+    let width = form.width.max(title(column, form, layout).len());
+    format!("  {text:>width$}")
 }
 
 fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
@@ -339,7 +323,7 @@ fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column,
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
             Table::Intervals => column.of_intervals,
-            Table::Results | Table::Percentiles => form.table == table,
+            Table::Results => form.is_in_results,
         })
 }
 
@@ -373,37 +357,9 @@ mod tests {
     use crate::tools::TOOLS;
 
     #[test]
-    fn names_each_csv_column_once() {
-        let mut titles: Vec<_> = COLUMNS.iter().filter_map(|column| column.csv).collect();
-        let count = titles.len();
-        titles.sort_unstable();
-        titles.dedup();
-        assert_eq!(titles.len(), count);
-    }
-
-    #[test]
-    fn shows_each_standard_percentile() {
-        for percentile in Percentile::STANDARD {
-            let metric = Metric::Percentile(percentile);
-            let shown = COLUMNS
-                .iter()
-                .filter(|column| column.shown_metric() == Some(metric));
-            assert_eq!(shown.count(), 1, "{metric}");
-        }
-    }
-
-    #[test]
-    fn documents_each_csv_column() {
-        let page = include_str!("../../docs/output-formats.md");
-        for title in COLUMNS.iter().filter_map(|column| column.csv) {
-            assert!(page.contains(title), "{title}");
-        }
-    }
-
-    #[test]
     fn shows_metrics_of_the_tool_only() {
         for tool in TOOLS {
-            let header = header(tool, Table::Results);
+            let header = header(Layout::of(tool), Table::Results);
             let is_bandwidth = tool.defaults.lists.is_some();
             assert_eq!(header.contains("BW[MB/s]"), is_bandwidth, "{header}");
             assert_eq!(header.contains("Mean[us]"), !is_bandwidth, "{header}");

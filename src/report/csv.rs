@@ -9,14 +9,27 @@ use std::iter;
 use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
+use super::run_columns::{self, RUN_COLUMNS};
 use crate::error::{Context, Failure};
 
-/// Returns the table.
+/// Returns a percentile of a size; nothing for an interval.
+fn percentile(row: &CsvRow, percent: f64) -> String {
+    let of_size = row
+        .result
+        .latency
+        .as_ref()
+        .filter(|_| row.interval.is_none());
+    let mut values = of_size.into_iter().flat_map(|latency| &latency.percentiles);
+    let found = values.find(|value| value.percent == percent);
+    found.map_or_else(String::new, |value| value.value_ns.to_string())
+}
+
+/// Returns the table, with or without its header.
 ///
 /// # Errors
 ///
 /// None in practice: the table is made in memory.
-pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
+pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure> {
     let none = [SizeResult::none(0)];
     let results = match outcome.results.as_slice() {
         [] => &none,
@@ -31,13 +44,25 @@ pub fn document(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
             .iter()
             .filter(|column| column.is_in_csv(with_intervals))
     };
-    let titles = columns().filter_map(|column| column.csv);
-    writer.write_record(titles).environment(what)?;
+    let further: &[f64] = outcome.options.as_ref().map_or(&[], |of| &of.percentiles);
+    if with_header {
+        let titles = columns().filter_map(|column| column.csv);
+        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title));
+        let titles = titles.map(str::to_owned);
+        let further = further.iter().map(|percent| format!("p{percent}_ns"));
+        writer
+            .write_record(titles.chain(further))
+            .environment(what)?;
+    }
+    let of_run = run_columns::fields(outcome);
     for result in results {
         let intervals = result.intervals.iter().flat_map(|of| &of.rows);
         for interval in iter::once(None).chain(intervals.map(Some)) {
             let row = CsvRow { result, interval };
             let fields = columns().map(|column| column.field(outcome, &row));
+            let fields = fields.chain(of_run.iter().cloned());
+            let further = further.iter().map(|percent| percentile(&row, *percent));
+            let fields = fields.chain(further);
             writer.write_record(fields).environment(what)?;
         }
     }

@@ -1,7 +1,7 @@
 //! Where a document goes. A file is replaced at the end, by the complete document.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -86,27 +86,57 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(self, document: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, mut document: &[u8]) -> Result<(), Failure> {
+        self.copy(&mut document)
+    }
+
+    /// Creates a file without a name for a document that is too large for memory.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be created.
+    pub fn scratch(&self) -> Result<File, Failure> {
+        let file = match self {
+            Self::File(path, _) => tempfile::tempfile_in(directory(path)),
+            Self::Stdout | Self::Device(..) => tempfile::tempfile(),
+        };
+        file.map_err(|error| self.failure(&bare(&error)))
+    }
+
+    /// Returns the failure of a document that cannot be written here.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        match self {
+            Self::Stdout => cannot_write(Path::new("standard output"), error),
+            Self::Device(_, path) | Self::File(path, _) => cannot_write(path, error),
+        }
+    }
+
+    /// Writes the complete document that `from` contains.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn copy(&self, from: &mut impl Read) -> Result<(), Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
-                out.write_all(document)
-                    .and_then(|()| out.flush())
+                io::copy(from, &mut out)
+                    .and_then(|_| out.flush())
                     .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
                 let mut out = Stream::to(file);
-                out.write_all(document)
-                    .and_then(|()| out.flush())
-                    .map_err(|error| cannot_write(&path, &error))
+                io::copy(from, &mut out)
+                    .and_then(|_| out.flush())
+                    .map_err(|error| cannot_write(path, &error))
             }
-            Self::File(path, permissions) => temporary(&path, &permissions)
+            Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
-                    file.write_all(document)?;
-                    file.persist(&path)?;
+                    io::copy(from, file.as_file_mut())?;
+                    file.persist(path)?;
                     Ok(())
                 })
-                .map_err(|error| cannot_write(&path, &error)),
+                .map_err(|error| cannot_write(path, &error)),
         }
     }
 }
@@ -160,7 +190,28 @@ fn bare(error: &io::Error) -> io::Error {
 /// Returns the failure to write a file.
 pub(super) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
-        .with_hint("name a file in a directory that exists and that you may write to")
+        .with_hint(hint(path, error))
+}
+
+fn hint(path: &Path, error: &io::Error) -> String {
+    let directory = directory(path);
+    match error.kind() {
+        ErrorKind::NotFound if !directory.exists() => {
+            format!(
+                "the directory {} does not exist: create it first",
+                directory.display()
+            )
+        }
+        ErrorKind::StorageFull if !path.is_file() && path.exists() => {
+            format!("{} is a device without space: name a file", path.display())
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!(
+            "free space in {}, or name a file on another file system",
+            directory.display()
+        ),
+        ErrorKind::IsADirectory => "name a file in this directory".into(),
+        _ => "name a file in a directory that exists and that you may write to".into(),
+    }
 }
 
 #[cfg(test)]

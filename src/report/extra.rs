@@ -1,8 +1,8 @@
-//! Text after the documented table, on request: checked data, percentiles and verdicts.
+//! Text after the documented table, on request: checked data, medians and verdicts.
 
 use std::io::{self, Write};
 
-use super::columns::{self, FEW_SAMPLES, OWN_SPREAD, Table};
+use super::columns::Layout;
 use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
 use crate::plan::expect::Expectation;
@@ -54,42 +54,6 @@ pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes the percentiles of each size. `own_spread` marks those that the tool cannot distinguish.
-///
-/// # Errors
-///
-/// `out` cannot be written.
-pub fn percentiles(
-    out: &mut impl Write,
-    tool: &Tool,
-    results: &[SizeResult],
-    own_spread: bool,
-) -> io::Result<()> {
-    let header = columns::header(tool, Table::Percentiles);
-    writeln!(out, "{header}")?;
-    let mut rows = String::new();
-    for result in results.iter().filter(|result| result.latency.is_some()) {
-        rows += &columns::row(tool, Table::Percentiles, result, None, own_spread);
-        rows.push('\n');
-    }
-    out.write_all(rows.as_bytes())?;
-    for (mark, meaning) in [
-        (
-            FEW_SAMPLES,
-            "fewer than 10 samples above this percentile: unreliable",
-        ),
-        (
-            OWN_SPREAD,
-            "differs from the percentile before it by less than the spread of the tool",
-        ),
-    ] {
-        if rows.contains(mark) {
-            writeln!(out, "{mark} {meaning}")?;
-        }
-    }
-    writeln!(out, "{}", "-".repeat(header.len()))
-}
-
 /// Writes the median of each size with its confidence interval, or that it is unstable.
 ///
 /// # Errors
@@ -134,34 +98,38 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
+pub fn slowest_pairs(
+    out: &mut impl Write,
+    layout: Layout,
+    results: &[SizeResult],
+) -> io::Result<()> {
     let titles = [
-        tool.size_column,
-        "Pairs",
-        "Slowest pair",
-        "BW[MB/s]",
-        "Mean of pairs[MB/s]",
+        layout.tool.size_column.to_owned(),
+        "Pairs".into(),
+        "Slowest pair".into(),
+        format!("BW[{}]", layout.unit),
+        format!("Mean of pairs[{}]", layout.unit),
     ];
     let rows: Vec<_> = results
         .iter()
         .filter_map(|result| {
             let pairs = result.bandwidth.as_ref()?.pairs.as_ref()?;
-            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s / 1e6;
+            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s;
             let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
             let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
             Some(vec![
                 result.size_bytes.to_string(),
                 pairs.len().to_string(),
                 slowest.pair.to_string(),
-                format!("{:.2}", rate(slowest)),
-                format!("{mean:.2}"),
+                layout.unit.text(rate(slowest)),
+                layout.unit.text(mean),
             ])
         })
         .collect();
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let rows = std::iter::once(titles.into()).chain(rows);
     let lines = table::lines(rows, &[Align::Right; 5]);
     for line in &lines {
         writeln!(out, "{line}")?;
@@ -176,19 +144,19 @@ pub fn slowest_pairs(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) 
 /// `out` cannot be written.
 pub fn both_ends(
     out: &mut impl Write,
-    tool: &Tool,
+    layout: Layout,
     side: Side,
     results: &[SizeResult],
 ) -> io::Result<()> {
     let titles = [
-        tool.size_column,
-        "Side",
-        "Issued",
-        "Arrived",
-        "Time[s]",
-        "Issued[MB/s]",
-        "Arrived[MB/s]",
-        "CPU[%]",
+        layout.tool.size_column.to_owned(),
+        "Side".into(),
+        "Issued".into(),
+        "Arrived".into(),
+        "Time[s]".into(),
+        format!("Issued[{}]", layout.unit),
+        format!("Arrived[{}]", layout.unit),
+        "CPU[%]".into(),
     ];
     let names = match side {
         Side::Client => ["client", "server"],
@@ -204,7 +172,7 @@ pub fn both_ends(
             let Some(view) = view else { continue };
             let elapsed = view.elapsed_us.max(1) as f64;
             let size = result.size_bytes as f64;
-            let rate = |count: u64| format!("{:.2}", count as f64 * size / elapsed);
+            let rate = |count: u64| layout.unit.text(count as f64 * size / elapsed * 1e6);
             rows.push(vec![
                 result.size_bytes.to_string(),
                 (*name).to_owned(),
@@ -220,7 +188,7 @@ pub fn both_ends(
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.map(String::from).into()).chain(rows);
+    let rows = std::iter::once(titles.into()).chain(rows);
     let lines = table::lines(rows, &[Align::Right; 8]);
     for line in &lines {
         writeln!(out, "{line}")?;
@@ -288,7 +256,7 @@ mod tests {
     use crate::measure::{Rates, Recorder, SideResult, Until};
     use crate::plan::expect;
     use crate::rate::{Kept, Rate};
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
@@ -296,8 +264,12 @@ mod tests {
         samples
             .into_iter()
             .for_each(|sample| recorder.record(sample));
-        let until = Some(Until { percent: 1.0 });
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Some(5), until)
+        let detail = Detail {
+            own_spread_ns: Some(5),
+            until: Some(Until { percent: 1.0 }),
+            ..Detail::default()
+        };
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, detail)
     }
 
     #[test]
@@ -319,7 +291,7 @@ mod tests {
         );
         result.bandwidth.as_mut().unwrap().pairs = Some(pairs);
         let tool = TOOLS.iter().find(|tool| tool.name == "write-bw").unwrap();
-        let text = written(|out| slowest_pairs(out, tool, &[result]));
+        let text = written(|out| slowest_pairs(out, Layout::of(tool), &[result]));
         let words: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(words, ["1000", "3", "1", "250.00", "583.33"]);
     }
@@ -328,38 +300,6 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn prints_percentiles() {
-        let results = [
-            recorded(8, (0..1_000).map(|i| 2_000 + i)),
-            SizeResult::none(16),
-            recorded(4_294_967_295, [123_456_789]),
-        ];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
-        let expected = "\
-RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
-           8       2.499        2.899        2.989        2.998*       2.999*       2.999
-  4294967295  123456.789*  123456.789*  123456.789*  123456.789*  123456.789*  123456.789
-* fewer than 10 samples above this percentile: unreliable
-------------------------------------------------------------------------------------------
-";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn marks_percentiles_within_spread_of_the_tool() {
-        // 2000 to 2499 ns, and 1 % of the samples at 2,600 ns.
-        let samples = (0..100_000).map(|i| if i < 99_000 { 2_000 + i % 500 } else { 2_600 });
-        let text = written(|out| percentiles(out, &TOOLS[0], &[recorded(8, samples)], true));
-        let expected = "\
-RDMA Size[B]      p50[us]      p90[us]      p99[us]    p99.9[us]   p99.99[us]      Max[us]
-           8       2.252        2.454        2.499        2.600        2.600~       2.600~
-~ differs from the percentile before it by less than the spread of the tool
-------------------------------------------------------------------------------------------
-";
-        assert_eq!(text, expected);
     }
 
     #[test]
@@ -451,18 +391,8 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
     }
 
     #[test]
-    fn explains_the_mark_only_if_used() {
-        let results = [recorded(8, (0..100_000).map(|i| 2_000 + i % 100))];
-        let text = written(|out| percentiles(out, &TOOLS[0], &results, false));
-        assert!(
-            !text.contains(FEW_SAMPLES) && !text.contains(OWN_SPREAD),
-            "{text}"
-        );
-    }
-
-    #[test]
     fn prints_verdicts() {
-        let list = expect::parse("p99<4us,mean<=1.5us").unwrap();
+        let list = expect::parse("p99<4us,mean<=1.5us", false).unwrap();
         let of = |size, at: usize, figure| Verdict::new(size, &list[at], Extent::Complete, figure);
         let all = [
             of(8, 0, Some(3999.0)),

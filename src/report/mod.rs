@@ -1,9 +1,11 @@
 //! The results of a run, for people and for programs.
 //!
 //! * `outcome`: a run as plain data; `facts`: the entries that are known before it begins.
-//! * `columns`: the columns of all tables of results.
-//! * `summary`, `text`: the documented text; `extra`: blocks after it, on request.
-//! * `json`, `csv`, `hdr_log`: outcome -> documents; `destination`: where they go.
+//! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
+//! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
+//!   request.
+//! * `json`, `csv`, `hdr_log`, `samples`: outcome -> documents; `documents`: those of a run;
+//!   `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
 //! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
@@ -20,9 +22,10 @@ pub mod columns;
 pub mod comparison;
 pub mod comparison_text;
 mod csv;
-mod destination;
+pub mod destination;
 pub mod devices;
 mod differences;
+mod documents;
 mod extra;
 mod facts;
 mod hdr_log;
@@ -31,10 +34,13 @@ pub mod json;
 mod json_lines;
 mod noise;
 pub mod outcome;
+mod percentiles;
 mod progress;
 mod reporter;
+mod run_columns;
 pub mod runs;
 mod sampler;
+mod samples;
 #[cfg(test)]
 mod schema;
 mod stream;
@@ -43,6 +49,7 @@ mod table;
 pub mod text;
 
 pub use destination::Destination;
+pub use facts::Connected;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{MeasuredBandwidth, Reporter, refused, text_output};
 
@@ -50,6 +57,12 @@ use std::io::{self, Write};
 
 use crate::error::Failure;
 use crate::interrupt;
+
+/// Returns the failure of a program that was started without a standard output.
+pub fn no_standard_output() -> Failure {
+    Failure::environment("standard output is closed: the results would be lost")
+        .with_hint("redirect it to a file, or to /dev/null if nobody reads it")
+}
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.
 ///

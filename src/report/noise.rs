@@ -132,12 +132,12 @@ mod tests {
     use super::*;
     use crate::measure::{Rates, Recorder, SideResult};
     use crate::report::intervals::Figures;
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
 
     fn of_latencies() -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         (101..=200).for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(8, &recorder, Extent::Complete, None, None)
+        SizeResult::of_latencies(8, &recorder, Extent::Complete, Detail::default())
     }
 
     fn ends(result: &SizeResult, metric: &str) -> Option<(f64, f64)> {

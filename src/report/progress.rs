@@ -129,8 +129,8 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
         _ => format!(" ({at} of {of})"),
     };
     let elapsed = elapsed.as_secs_f64();
-    let share = match run.duration_s {
-        Some(seconds) => elapsed / f64::from(seconds),
+    let share = match run.duration() {
+        Some(time) => elapsed / time.as_secs_f64(),
         None => count as f64 / operations(run) as f64,
     }
     .min(1.0);

@@ -1,26 +1,26 @@
 //! Receives the results of a run: prints the text during the run, writes the documents at its end.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use super::columns::Layout;
 use super::destination::Destination;
-use super::hdr_log::HdrLog;
+use super::documents::Documents;
+use super::facts::Connected;
 use super::intervals::Intervals;
-use super::json_lines::JsonLines;
 use super::outcome::{
-    Addresses, Device, Extent, FabricAddress, Outcome, PairResult, Problem, SizeResult, Status,
-    Verdict,
+    Addresses, Detail, Device, Extent, FabricAddress, Options, Outcome, PairResult, Problem,
+    SizeResult, Status, Verdict,
 };
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
 use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
-use super::{csv, extra, json, text};
+use super::{csv, extra, facts, json, percentiles, text};
 use crate::error::{Failure, Kind};
 use crate::interrupt;
-use crate::machine::shown;
+use crate::machine::{Machine, shown};
 use crate::measure::{
     ClockFacts, CpuShare, Gauge, OwnError, Rates, Recorder, SideResult, SideView, Until,
 };
@@ -31,10 +31,19 @@ use crate::rate::{Kept, Rate};
 use crate::run_options::Side;
 use crate::tool::Tool;
 
+/// Largest number of samples of a size in JSON, which is made in memory.
+const MAX_JSON_SAMPLES: usize = 1_000_000;
+
 /// The text and the documents of one run.
 pub struct Reporter {
-    tool: &'static Tool,
+    layout: Layout,
     side: Side,
+    /// Whether one run after another is reported.
+    persists: bool,
+    /// Whether a run of a server that persists has ended.
+    has_ended_run: bool,
+    /// Whether each sample is printed.
+    report_all: bool,
     program: String,
     outputs: Outputs,
     /// The limit of the medians.
@@ -100,15 +109,6 @@ impl MeasuredBandwidth {
     }
 }
 
-/// Where the documents go. The histogram log grows during the run.
-#[derive(Default)]
-struct Documents {
-    json: Option<Destination>,
-    jsonl: Option<JsonLines>,
-    csv: Option<Destination>,
-    hdr_log: Option<(Destination, HdrLog)>,
-}
-
 impl Reporter {
     /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
     pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
@@ -116,11 +116,17 @@ impl Reporter {
         // The rows of intervals show the progress as well.
         let no_progress = outputs.quiet || outputs.interval.is_some();
         Self {
-            tool: plan.tool,
+            layout: Layout {
+                tool: plan.tool,
+                unit: outputs.unit,
+            },
             side: match plan.role {
                 Role::Server => Side::Server,
                 _ => Side::Client,
             },
+            persists: plan.listening.persist,
+            has_ended_run: false,
+            report_all: plan.run.report_all,
             program: plan.program.clone(),
             outputs,
             until: plan.until,
@@ -154,54 +160,25 @@ impl Reporter {
     ///
     /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
-        // Standard output first: it gets its document even if the others fail.
-        let stdout = |place: &&Place| place.file().is_none();
-        for only_stdout in [true, false] {
-            let open = |place: &Option<_>, destination: &mut Option<Destination>| {
-                if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
-                    *destination = Some(Destination::open(place)?);
-                }
-                Ok::<(), Failure>(())
-            };
-            open(&self.outputs.json, &mut self.documents.json)?;
-            open(&self.outputs.csv, &mut self.documents.csv)?;
-        }
-        if let Some(path) = &self.outputs.jsonl {
-            self.documents.jsonl = Some(JsonLines::open(path)?);
-        }
-        if let Some(path) = &self.outputs.hdr_log {
-            let comment = format!("cxidiag {} on {}", self.tool.name, self.outcome.host.name);
-            let log = HdrLog::begin(SystemTime::now(), &comment)?;
-            self.documents.hdr_log = Some((Destination::file(path)?, log));
+        let comment = format!(
+            "cxidiag {} on {}",
+            self.layout.tool.name, self.outcome.host.name
+        );
+        self.documents.open(&self.outputs, &comment)?;
+        let iters = self.outcome.options.as_ref().and_then(|of| of.iters);
+        let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
+        if self.report_all && self.documents.has_json() && are_too_many {
+            self.warn(&format!(
+                "JSON has no more than {MAX_JSON_SAMPLES} samples of a size: --samples=FILE writes all of them"
+            ));
         }
         if let Some(length) = self.outputs.interval {
             let out = self.out.clone();
             // Before this thread moves to its CPUs, which the other one would inherit.
-            let sampler = Sampler::start(self.tool, length, self.bidirectional, out)?;
+            let sampler = Sampler::start(self.layout, length, self.bidirectional, out)?;
             self.sampler = Some(sampler);
         }
-        let Documents {
-            json,
-            jsonl,
-            csv,
-            hdr_log,
-        } = &self.documents;
-        let hdr_log = hdr_log.as_ref().map(|(destination, _)| destination);
-        let all = [json.as_ref(), csv.as_ref(), hdr_log];
-        let mut targets: Vec<&Path> = all
-            .into_iter()
-            .flatten()
-            .filter_map(Destination::target)
-            .chain(jsonl.as_ref().map(JsonLines::target))
-            .collect();
-        targets.sort_unstable();
-        match targets.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Failure::usage(format!(
-                "two documents cannot be written to the same file, {}",
-                two[0].display()
-            ))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the writer of the text.
@@ -209,35 +186,34 @@ impl Reporter {
         &mut self.out
     }
 
-    /// Prints the summary block after both sides have connected. `server` is the address of the
-    /// server.
+    /// Prints the summary block after both sides have connected.
     ///
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn met(&mut self, summary: &Summary, server: std::net::SocketAddr) -> Result<(), Failure> {
-        // A server has one client after another.
-        self.outcome.results.clear();
-        self.verified_sizes = 0;
-        self.verified_bytes = None;
-        self.kept = None;
+    pub fn met(&mut self, summary: &Summary, connected: &Connected) -> Result<(), Failure> {
+        if self.side == Side::Server {
+            // The run begins with its client, which has chosen the options.
+            self.started = Instant::now();
+            self.outcome.started_unix_ms = facts::unix_ms();
+            self.outcome.options = Some(Options::of(connected.plan, summary.run));
+            self.sizes = summary.run.sizes().collect();
+        }
         let address = |nic, pid| FabricAddress { nic, pid };
         self.outcome.addresses = Some(Addresses {
             local: address(summary.own.address.nic, summary.own.address.pid),
             remote: address(summary.peer.nic, summary.peer.pid),
             vni: summary.own.vni,
-            server_ip: server.ip().to_string(),
-            server_port: server.port(),
+            server_ip: connected.server.ip().to_canonical().to_string(),
+            server_port: connected.server.port(),
         });
         self.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
         });
-        self.outcome.device = Some(Device {
-            name: summary.device.to_string(),
-            is_software: Some(summary.simulated),
-            svc_id: summary.svc_id,
-        });
+        self.outcome.peer = Some(connected.peer.clone());
+        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
+        self.outcome.device = Some(device);
         if let Some(options) = &mut self.outcome.options {
             options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
@@ -256,7 +232,12 @@ impl Reporter {
         }
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
-        summary::write(&mut block, summary)
+        let write = if self.outputs.quiet {
+            summary::write_platform
+        } else {
+            summary::write
+        };
+        write(&mut block, summary)
             .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
@@ -269,7 +250,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
         let each_has_titles = report_all || self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
@@ -279,7 +260,7 @@ impl Reporter {
     /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
         let each_has_titles = self.sampler.is_some();
-        text::begin(&mut self.out, self.tool, each_has_titles).map_err(interrupt::output_failed)
+        text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Sets the facts about the clock.
@@ -289,7 +270,7 @@ impl Reporter {
 
     /// Returns whether an output shows what the tool itself adds to a latency.
     pub fn shows_own_error(&self) -> bool {
-        self.outputs.show_error || self.documents.json.is_some()
+        self.outputs.show_error || self.documents.has_json()
     }
 
     /// Sets what the tool itself adds to a latency.
@@ -392,23 +373,23 @@ impl Reporter {
             _ => self.row_of_latencies(size, recorder),
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, ""))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
             .and_then(|()| self.extra());
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, None, None);
-        let samples = recorder.samples();
+        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, Detail::default());
+        let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
-        text::result(out, self.tool, &result, count, samples)
+        text::result(out, self.layout, &result, count, samples)
     }
 
     /// Prints the titles of the results after the intervals of a size, unless `others` do.
     fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
         if self.sampler.is_some() && !others {
-            text::titles(&mut self.out, self.tool)?;
+            text::titles(&mut self.out, self.layout)?;
         }
         Ok(())
     }
@@ -428,27 +409,33 @@ impl Reporter {
         intervals: Option<Intervals>,
         extent: Extent,
     ) -> Result<(), Failure> {
-        let spread = self.outcome.measurement_error.map(|of| of.spread_ns);
+        let detail = Detail {
+            own_spread_ns: self.outcome.measurement_error.map(|of| of.spread_ns),
+            until: self.until,
+            further: &self.outputs.percentiles,
+        };
         let result = SizeResult {
             intervals,
-            ..SizeResult::of_latencies(size, recorder, extent, spread, self.until)
+            ..SizeResult::of_latencies(size, recorder, extent, detail)
         };
-        let result = self.complete(result);
+        let mut result = self.complete(result);
+        if let Some(latency) = &mut result.latency
+            && self.report_all
+            && self.documents.has_json()
+        {
+            let samples = recorder.samples();
+            let samples = samples.filter(|samples| samples.len() <= MAX_JSON_SAMPLES);
+            latency.samples_ns = samples.map(<[u64]>::to_vec);
+        }
         // An expectation may name any percentile; the document has only some.
         let figure = |metric| match metric {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
             metric => result.figure(metric),
         };
         let verdicts = verdicts(&self.outputs, size, result.extent, figure);
-        if let Some((_, log)) = &mut self.documents.hdr_log
-            && result.count > 0
-        {
-            if result.extent != Extent::Complete {
-                log.remark(&format!("Size {size} was measured only in part"));
-            }
-            let took = self.started.elapsed() - self.size_started;
-            log.add(size, self.size_started, took, recorder.histogram())?;
-        }
+        let took = self.started.elapsed() - self.size_started;
+        self.documents
+            .add_latencies(&result, recorder, self.size_started, took)?;
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
         Ok(())
@@ -489,7 +476,7 @@ impl Reporter {
             ""
         };
         let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.tool, failure, remark))
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
             .and_then(|()| self.extra());
     }
 
@@ -515,16 +502,25 @@ impl Reporter {
         self.hide_progress();
         let result = measured.result(Extent::Complete);
         self.titles_after_intervals(false)?;
-        text::result(&mut self.out, self.tool, &result, measured.count, None)
+        text::result(&mut self.out, self.layout, &result, measured.count, None)
     }
 
-    /// Prints what a latency server prints for each size.
+    /// Reports that a size is done on a latency server, which measures nothing. Prints once in a run
+    /// where the results are.
     ///
     /// # Errors
     ///
     /// The text cannot be written.
-    pub fn server_result(&mut self) -> Result<(), Failure> {
-        text::server_result(&mut self.out, self.tool).map_err(interrupt::output_failed)
+    pub fn server_result(&mut self, size: u64) -> Result<(), Failure> {
+        let result = self.complete(SizeResult {
+            extent: Extent::Complete,
+            ..SizeResult::none(size)
+        });
+        self.outcome.results.push(result);
+        match self.outcome.results.len() {
+            1 => text::server_result(&mut self.out, self.layout).map_err(interrupt::output_failed),
+            _ => Ok(()),
+        }
     }
 
     /// Prints what a latency server prints after the last size.
@@ -533,7 +529,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .map_err(interrupt::output_failed)
     }
@@ -544,7 +540,7 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
-        text::end(&mut self.out, self.tool)
+        text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
@@ -556,28 +552,53 @@ impl Reporter {
         self.add_unmeasured_sizes();
         let out = &mut self.out;
         if self.until.is_some() {
-            extra::medians(out, self.tool, &self.outcome.results)?;
+            extra::medians(out, self.layout.tool, &self.outcome.results)?;
         }
-        extra::slowest_pairs(out, self.tool, &self.outcome.results)?;
-        extra::both_ends(out, self.tool, self.side, &self.outcome.results)?;
+        extra::slowest_pairs(out, self.layout, &self.outcome.results)?;
+        extra::both_ends(out, self.layout, self.side, &self.outcome.results)?;
         if self.outputs.show_error
             && let Some(error) = &self.outcome.measurement_error
         {
             extra::own_error(out, &self.outcome.clock, error)?;
         }
-        if self.outputs.percentiles {
+        let percentiles = self.outputs.percentiles.as_slice();
+        if !percentiles.is_empty() {
             let own_spread = self.outputs.show_error;
-            extra::percentiles(out, self.tool, &self.outcome.results, own_spread)?;
+            let results = &self.outcome.results;
+            percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
-            extra::verdicts(out, self.tool, expectations, &self.outcome.expectations)?;
+            extra::verdicts(
+                out,
+                self.layout.tool,
+                expectations,
+                &self.outcome.expectations,
+            )?;
         }
         out.flush()
     }
 
+    /// Writes the documents of a server's run that has ended with `result`, and forgets the run.
+    /// The next run replaces the files.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the run, or a document that cannot be written.
+    pub fn end_run(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        let result = self.write_documents(result);
+        self.has_ended_run = true;
+        let outcome = &mut self.outcome;
+        outcome.results.clear();
+        (outcome.peer, outcome.addresses, outcome.error) = (None, None, None);
+        self.sizes.clear();
+        self.verified_sizes = 0;
+        (self.verified_bytes, self.kept) = (None, None);
+        result
+    }
+
     /// Writes the documents after the run has ended with `result`, and returns the result of the
-    /// program.
+    /// program. Those of a server with one client after another show its last run.
     ///
     /// # Errors
     ///
@@ -585,6 +606,16 @@ impl Reporter {
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         (self.progress, self.sampler) = (None, None);
+        let is_interrupted = |failure: &Failure| failure.kind == Kind::Interrupted;
+        let has_served = result.as_ref().err().is_none_or(is_interrupted) || self.has_ended_run;
+        if self.persists && has_served {
+            return result;
+        }
+        self.write_documents(result)
+    }
+
+    /// Writes the documents of a run that has ended with `result`, and returns the first failure.
+    fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.add_unmeasured_sizes();
         let result = result
             .and_then(|()| all_met(&self.outcome.expectations))
@@ -592,33 +623,19 @@ impl Reporter {
         self.outcome
             .close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
-        let Documents {
-            json,
-            jsonl,
-            csv,
-            hdr_log,
-        } = std::mem::take(&mut self.documents);
-        let written = [
-            json.map(|to| to.write(&json::document(&self.outcome)?)),
-            jsonl.map(|to| to.append(&self.outcome)),
-            csv.map(|to| to.write(&csv::document(&self.outcome)?)),
-            hdr_log.map(|(to, log)| to.write(&log.into_bytes())),
-        ];
         let program = &self.program;
-        written
-            .into_iter()
-            .flatten()
-            .fold(result, |before, written| match (before, written) {
-                (Err(verdict), Err(failure)) if verdict.kind == Kind::Unmet => {
-                    verdict.report(program, &mut io::stderr());
-                    Err(failure)
-                }
-                (Err(worse), Err(failure)) => {
-                    failure.report(program, &mut io::stderr());
-                    Err(worse)
-                }
-                (before, written) => before.and(written),
-            })
+        let failures = self.documents.write(&self.outcome).into_iter();
+        failures.fold(result, |before, failure| match before {
+            Err(verdict) if verdict.kind == Kind::Unmet => {
+                verdict.report(program, &mut io::stderr());
+                Err(failure)
+            }
+            Err(worse) => {
+                failure.report(program, &mut io::stderr());
+                Err(worse)
+            }
+            Ok(()) => Err(failure),
+        })
     }
 
     /// Adds an entry for each size that was not measured. It meets no expectation.
@@ -649,7 +666,7 @@ pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     let document = if outputs.json == Some(Place::Stdout) {
         json::document(&outcome)
     } else if outputs.csv == Some(Place::Stdout) {
-        csv::document(&outcome)
+        csv::document(&outcome, true)
     } else {
         return;
     };
@@ -664,6 +681,7 @@ impl Outcome {
         let Err(failure) = result else {
             self.status = Status::Complete;
             self.exit_status = 0;
+            self.error = None;
             return;
         };
         self.status = match failure.kind {
@@ -683,7 +701,8 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<Verdict> {
     let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
-    outputs.expectations.iter().map(verdict).collect()
+    let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
+    applying.map(verdict).collect()
 }
 
 /// Returns whether all expectations are met.

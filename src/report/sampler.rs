@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::columns::Layout;
 use super::intervals::{Interval, Intervals, Reading, Series};
 use super::stream::SharedOutput;
 use super::text;
 use crate::error::{Context, Failure};
 use crate::measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
-use crate::tool::Tool;
 
 /// Longest time between two looks at a size that has not begun.
 const POLL: Duration = Duration::from_millis(5);
@@ -113,7 +113,7 @@ impl Sampler {
     ///
     /// A thread that the system refuses.
     pub fn start(
-        tool: &'static Tool,
+        layout: Layout,
         length: Duration,
         one_of_two: bool,
         out: SharedOutput,
@@ -121,11 +121,11 @@ impl Sampler {
         // Without capacity: the thread has received a size when `send` returns.
         let (sizes, received) = bounded(0);
         let mut work = Work {
-            tool,
+            layout,
             length,
             one_of_two,
             out,
-            latencies: (!tool.measures_bandwidth()).then(LatencyCounts::none),
+            latencies: (!layout.tool.measures_bandwidth()).then(LatencyCounts::none),
         };
         let thread = thread::Builder::new()
             .name("intervals".into())
@@ -187,7 +187,7 @@ impl Drop for Sampler {
 
 /// What the thread keeps from one size to the next.
 struct Work {
-    tool: &'static Tool,
+    layout: Layout,
     length: Duration,
     one_of_two: bool,
     out: SharedOutput,
@@ -199,7 +199,7 @@ impl Work {
     /// Reads the counters of a size until its end. Returns `None` if the reporter has gone.
     fn sample(&mut self, size: &Size) -> Option<Sampled> {
         let gauge = &size.gauge;
-        let mut rows = Rows::new(self.tool, self.out.clone());
+        let mut rows = Rows::new(self.layout, self.out.clone());
         let mut series = None;
         let count = loop {
             series = series.or_else(|| self.begin(size));
@@ -291,7 +291,7 @@ fn last(gauge: &Gauge, count: u64, former: &Reading) -> Reading {
 
 /// The table of the intervals of one size. Its titles precede the first row.
 struct Rows {
-    tool: &'static Tool,
+    layout: Layout,
     out: SharedOutput,
     has_titles: bool,
     /// The first error; nothing is written after it.
@@ -299,9 +299,9 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(tool: &'static Tool, out: SharedOutput) -> Self {
+    fn new(layout: Layout, out: SharedOutput) -> Self {
         Self {
-            tool,
+            layout,
             out,
             has_titles: false,
             written: Ok(()),
@@ -310,18 +310,18 @@ impl Rows {
 
     /// Writes the row of an interval, so that a reader sees it at once.
     fn add(&mut self, interval: &Interval) {
-        let tool = self.tool;
+        let layout = self.layout;
         if !self.has_titles {
             self.has_titles = true;
-            self.write(|out| text::interval_titles(out, tool));
+            self.write(|out| text::interval_titles(out, layout));
         }
-        self.write(|out| text::interval(out, tool, interval));
+        self.write(|out| text::interval(out, layout, interval));
     }
 
     /// Writes what follows the last row.
     fn finish(&mut self, intervals: &Intervals, one_of_two: bool) {
-        let tool = self.tool;
-        self.write(|out| text::interval_summary(out, tool, intervals, one_of_two));
+        let layout = self.layout;
+        self.write(|out| text::interval_summary(out, layout, intervals, one_of_two));
     }
 
     fn write(&mut self, write: impl FnOnce(&mut SharedOutput) -> io::Result<()>) {
@@ -361,7 +361,7 @@ mod tests {
     fn sampler(tool: &str, length: Duration, out: Channel) -> Sampler {
         let tool = TOOLS.iter().find(|of| of.name == tool).unwrap();
         let out = SharedOutput::new(Box::new(out));
-        Sampler::start(tool, length, false, out).unwrap()
+        Sampler::start(Layout::of(tool), length, false, out).unwrap()
     }
 
     /// Begins a size of 8 bytes, whose measured part began 10 ms ago.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use super::columns::Layout;
 use super::text::separator;
 use crate::device::{DeviceName, FabricAddress};
 use crate::endpoint::LocalAddress;
@@ -16,8 +17,8 @@ use crate::tool::{Opt, Tool};
 /// What the summary block shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a> {
-    /// The tool.
-    pub tool: &'a Tool,
+    /// What the tables depend on, among it the tool.
+    pub layout: Layout,
     /// The side that prints.
     pub side: Side,
     /// This side's device.
@@ -49,18 +50,19 @@ pub struct Summary<'a> {
 /// `out` cannot be written.
 pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let Summary {
-        tool,
+        layout,
         run,
         own,
         peer,
         ..
     } = summary;
+    let tool = layout.tool;
     let (here, there) = match summary.side {
         Side::Server => ("server", "client"),
         Side::Client => ("client", "server"),
     };
     let need = Need::of(tool, run, &[summary.side], own.gpus);
-    separator(out, tool)?;
+    separator(out, *layout)?;
     writeln!(out, "    {}", tool.title)?;
     let mut block = Block {
         out,
@@ -73,10 +75,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         buffers(block, summary)?;
     }
-    match run.duration_s {
-        Some(seconds) => {
+    match run.duration() {
+        Some(time) => {
             block.line("Test Type", "Duration")?;
-            block.line("Duration", format_args!("{seconds} seconds"))?;
+            block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))?;
         }
         None => {
             block.line("Test Type", "Iteration")?;
@@ -85,8 +87,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if tool.takes(Opt::Warmup) {
         block.line("Warmup Iters", run.warmup)?;
-        let gap = format_args!("{} microseconds", run.gap_us);
-        block.line("Inter-Iter Gap", gap)?;
+        block.line(
+            "Inter-Iter Gap",
+            format_args!("{} microseconds", run.gap_us),
+        )?;
     }
     if let Some(rate) = run.extensions.rate {
         let from = if tool.measures_bandwidth() {
@@ -146,10 +150,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             // All buffers of this side lie on GPUs.
             None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable)?,
             None => block.line("Hugepages", Setting::Disabled)?,
-            Some((size, count)) => {
-                let pages = format_args!("Enabled ({size} - {count} pages)");
-                block.line("Hugepages", pages)?;
-            }
+            Some((size, count)) => block.line(
+                "Hugepages",
+                format_args!("Enabled ({size} - {count} pages)"),
+            )?,
         }
     }
     let LocalAddress {
@@ -167,10 +171,26 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         &format!("Remote ({there})"),
         format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
     )?;
+    platform(block, summary)?;
+    gpus(block, summary)
+}
+
+/// Writes the only line of the summary block that results have in any case: that no hardware is
+/// involved.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write_platform(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let label_width = summary.layout.tool.label_width();
+    platform(&mut Block { out, label_width }, summary)
+}
+
+fn platform(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
     if summary.simulated {
         block.line("Platform", "software NIC (no Cassini hardware involved)")?;
     }
-    gpus(block, summary)
+    Ok(())
 }
 
 /// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used` bytes
@@ -185,8 +205,10 @@ fn direction_and_buffers(
     if !tool.takes(Opt::BufSz) {
         return Ok(());
     }
-    let buffer = format_args!("{} ({used} used)", lists.max_buffer);
-    block.line("Max RDMA Buf", buffer)?;
+    block.line(
+        "Max RDMA Buf",
+        format_args!("{} ({used} used)", lists.max_buffer),
+    )?;
     block.line("RDMA Buf Align", lists.alignment)
 }
 

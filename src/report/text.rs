@@ -5,11 +5,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::columns::{self, Table};
+use super::columns::{self, Layout, Table};
 use super::intervals::{Interval, Intervals};
 use super::outcome::SizeResult;
 use crate::error::{Failure, Kind};
-use crate::tool::Tool;
 
 /// Bytes of lines that are written together.
 const LINES: usize = 1 << 16;
@@ -19,9 +18,9 @@ const LINES: usize = 1 << 16;
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn begin(out: &mut impl Write, tool: &Tool, each_has_titles: bool) -> io::Result<()> {
+pub fn begin(out: &mut impl Write, layout: Layout, each_has_titles: bool) -> io::Result<()> {
     if !each_has_titles {
-        titles(out, tool)?;
+        titles(out, layout)?;
     }
     out.flush()
 }
@@ -34,24 +33,24 @@ pub fn begin(out: &mut impl Write, tool: &Tool, each_has_titles: bool) -> io::Re
 /// `out` cannot be written.
 pub fn result(
     out: &mut impl Write,
-    tool: &Tool,
+    layout: Layout,
     result: &SizeResult,
     count: Option<u64>,
     samples: Option<&[u64]>,
 ) -> io::Result<()> {
     if let Some(samples) = samples {
-        every(out, tool, samples)?;
-        titles(out, tool)?;
+        every(out, layout, samples)?;
+        titles(out, layout)?;
     }
-    let row = columns::row(tool, Table::Results, result, count, false);
+    let row = columns::row(layout, result, count);
     writeln!(out, "{row}")?;
     // Also into a pipe: a reader that follows a long run sees each size as soon as it is measured.
     out.flush()
 }
 
 /// Writes each latency of a size.
-fn every(out: &mut impl Write, tool: &Tool, samples: &[u64]) -> io::Result<()> {
-    separator(out, tool)?;
+fn every(out: &mut impl Write, layout: Layout, samples: &[u64]) -> io::Result<()> {
+    separator(out, layout)?;
     // Every tool has the title WriteNum.
     writeln!(out, "{:>10}  {:>11}", "WriteNum", "Latency[us]")?;
     // Without this buffer, each of millions of lines costs a system call.
@@ -67,27 +66,31 @@ fn every(out: &mut impl Write, tool: &Tool, samples: &[u64]) -> io::Result<()> {
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn end(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
-    separator(out, tool)?;
+pub fn end(out: &mut impl Write, layout: Layout) -> io::Result<()> {
+    separator(out, layout)?;
     out.flush()
 }
 
 /// Writes the titles of the table of results.
-pub(super) fn titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
-    separator(out, tool)?;
-    writeln!(out, "{}", columns::header(tool, Table::Results))
+pub(super) fn titles(out: &mut impl Write, layout: Layout) -> io::Result<()> {
+    separator(out, layout)?;
+    writeln!(out, "{}", columns::header(layout, Table::Results))
 }
 
 /// Writes the titles of the table of intervals.
-pub(super) fn interval_titles(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
-    separator(out, tool)?;
-    writeln!(out, "{}", columns::header(tool, Table::Intervals))
+pub(super) fn interval_titles(out: &mut impl Write, layout: Layout) -> io::Result<()> {
+    separator(out, layout)?;
+    writeln!(out, "{}", columns::header(layout, Table::Intervals))
 }
 
 /// Writes the row of an interval.
-pub(super) fn interval(out: &mut impl Write, tool: &Tool, interval: &Interval) -> io::Result<()> {
+pub(super) fn interval(
+    out: &mut impl Write,
+    layout: Layout,
+    interval: &Interval,
+) -> io::Result<()> {
     let times = format!("{:10.3}  {:10.3}", interval.start_s, interval.end_s);
-    let row = columns::interval_row(tool, &times, &interval.figures);
+    let row = columns::interval_row(layout, &times, &interval.figures);
     writeln!(out, "{row}")?;
     out.flush()
 }
@@ -96,7 +99,7 @@ pub(super) fn interval(out: &mut impl Write, tool: &Tool, interval: &Interval) -
 /// part of the run is missing.
 pub(super) fn interval_summary(
     out: &mut impl Write,
-    tool: &Tool,
+    layout: Layout,
     intervals: &Intervals,
     one_of_two: bool,
 ) -> io::Result<()> {
@@ -106,7 +109,7 @@ pub(super) fn interval_summary(
         ("Maximum", &intervals.max),
     ] {
         if let Some(figures) = figures {
-            writeln!(out, "{}", columns::interval_row(tool, label, figures))?;
+            writeln!(out, "{}", columns::interval_row(layout, label, figures))?;
         }
     }
     if one_of_two {
@@ -120,8 +123,8 @@ pub(super) fn interval_summary(
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn server_result(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
-    separator(out, tool)?;
+pub fn server_result(out: &mut impl Write, layout: Layout) -> io::Result<()> {
+    separator(out, layout)?;
     writeln!(out, "See client for results.")?;
     out.flush()
 }
@@ -129,11 +132,11 @@ pub fn server_result(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
 /// Writes what follows a table that a failure has cut short; `remark` is about its last row.
 pub(super) fn cut_short(
     out: &mut impl Write,
-    tool: &Tool,
+    layout: Layout,
     failure: &Failure,
     remark: &str,
 ) -> io::Result<()> {
-    separator(out, tool)?;
+    separator(out, layout)?;
     let reason = match failure.kind {
         Kind::Interrupted => "Interrupted",
         _ => "Failed",
@@ -143,11 +146,11 @@ pub(super) fn cut_short(
 }
 
 /// Writes a line of dashes, as long as the header of the results.
-pub(super) fn separator(out: &mut impl Write, tool: &Tool) -> io::Result<()> {
+pub(super) fn separator(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     writeln!(
         out,
         "{}",
-        "-".repeat(columns::header(tool, Table::Results).len())
+        "-".repeat(columns::header(layout, Table::Results).len())
     )
 }
 
@@ -158,9 +161,10 @@ mod tests {
     use crate::endpoint::LocalAddress;
     use crate::gpu::OnGpus;
     use crate::measure::Recorder;
-    use crate::report::outcome::Extent;
+    use crate::report::outcome::{Detail, Extent};
     use crate::report::summary::{self, Summary};
     use crate::run_options::{RunOptions, Setting, Side};
+    use crate::tool::Tool;
     use crate::tools::TOOLS;
 
     /// The user's document.
@@ -188,7 +192,7 @@ mod tests {
             Side::Client => (0x13, 0x12),
         };
         Summary {
-            tool: write_lat(),
+            layout: Layout::of(write_lat()),
             side,
             device: CXI0,
             simulated: false,
@@ -219,7 +223,7 @@ mod tests {
     fn measured(size: u64, samples: &[u64]) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         samples.iter().for_each(|sample| recorder.record(*sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, None, None)
+        SizeResult::of_latencies(size, &recorder, Extent::Complete, Detail::default())
     }
 
     /// Writes the row of a latency tool.
@@ -228,7 +232,13 @@ mod tests {
         result: &SizeResult,
         samples: Option<&[u64]>,
     ) -> io::Result<()> {
-        super::result(out, write_lat(), result, Some(result.count), samples)
+        super::result(
+            out,
+            Layout::of(write_lat()),
+            result,
+            Some(result.count),
+            samples,
+        )
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -242,8 +252,8 @@ mod tests {
         let run = five_iterations();
         let text = written(|out| {
             summary::write(out, &example(&run, Side::Server))?;
-            server_result(out, write_lat())?;
-            end(out, write_lat())
+            server_result(out, Layout::of(write_lat()))?;
+            end(out, Layout::of(write_lat()))
         });
         let listening = "Listening on port 49194 for client to connect...\n";
         assert_eq!(format!("{listening}{text}"), seed("cxi_write_lat"));
@@ -256,9 +266,9 @@ mod tests {
         let row = measured(8, &[2074, 2094, 2094, 2094, 2115]);
         let text = written(|out| {
             summary::write(out, &example(&run, Side::Client))?;
-            begin(out, write_lat(), true)?;
+            begin(out, Layout::of(write_lat()), true)?;
             write_row(out, &row, Some(&[2008, 2012, 2008, 2007, 2008]))?;
-            end(out, write_lat())
+            end(out, Layout::of(write_lat()))
         });
         assert_eq!(text, seed("cxi_write_lat 10.1.1.8 -n 5 --report-all"));
     }
@@ -267,10 +277,10 @@ mod tests {
     fn prints_one_header_and_a_row_for_each_size() {
         let row = |size| measured(size, &[1_000, 2_000]);
         let text = written(|out| {
-            begin(out, write_lat(), false)?;
+            begin(out, Layout::of(write_lat()), false)?;
             write_row(out, &row(8), None)?;
             write_row(out, &row(4_294_967_295), None)?;
-            end(out, write_lat())
+            end(out, Layout::of(write_lat()))
         });
         let dashes = "-".repeat(72);
         let expected = format!(
@@ -287,17 +297,17 @@ mod tests {
     fn marks_results_of_an_ended_run_as_partial() {
         let text = |failure: &Failure, measured: Option<SizeResult>| {
             written(|out| {
-                begin(out, write_lat(), false)?;
+                begin(out, Layout::of(write_lat()), false)?;
                 if let Some(measured) = &measured {
                     write_row(out, measured, None)?;
                 }
-                cut_short(out, write_lat(), failure, "")
+                cut_short(out, Layout::of(write_lat()), failure, "")
             })
         };
         let dashes = "-".repeat(72);
         let table = format!(
             "{dashes}\n{}\n",
-            columns::header(write_lat(), Table::Results)
+            columns::header(Layout::of(write_lat()), Table::Results)
         );
         let figures = "           8           2        1.00        2.00        1.50        0.50\n";
         assert_eq!(
@@ -317,15 +327,15 @@ mod tests {
     fn prints_a_table_of_samples_for_each_size() {
         let row = |size| measured(size, &[1_234_567_890]);
         let text = written(|out| {
-            begin(out, write_lat(), true)?;
+            begin(out, Layout::of(write_lat()), true)?;
             write_row(out, &row(1), Some(&[1_234_567_890]))?;
             write_row(out, &row(2), Some(&[1_234_567_890]))?;
-            end(out, write_lat())
+            end(out, Layout::of(write_lat()))
         });
         let dashes = "-".repeat(72);
         let table = format!(
             "{dashes}\n  WriteNum  Latency[us]\n         0  1234567.890\n{dashes}\n{}\n",
-            columns::header(write_lat(), Table::Results)
+            columns::header(Layout::of(write_lat()), Table::Results)
         );
         let expected = format!(
             "{table}           1           1  1234567.89  1234567.89  1234567.89        0.00\n\

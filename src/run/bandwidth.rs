@@ -195,10 +195,10 @@ impl RepeatLists for Measuring<'_> {
         let results = &mut *self.results;
         let measurement = Measurement {
             clock,
-            end: match run.duration_s {
+            end: match run.duration() {
                 None => End::Iterations(run.iters),
                 Some(_) if self.ends_with_peer => End::Peer,
-                Some(seconds) => End::Duration(u64::from(seconds) * 1_000_000_000),
+                Some(time) => End::Duration(time.as_nanos() as u64),
             },
             gauge: &results.gauge,
             list_size: self.list_size,

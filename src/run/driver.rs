@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
+use super::route::Route;
 use super::watchdog::{MID_RUN, Watchdog};
 use super::{bandwidth, loopback, one_sided, round_trip, verify};
 use crate::backend;
@@ -13,12 +14,13 @@ use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::gpu;
 use crate::interrupt;
-use crate::machine::Machine;
+use crate::machine::{Machine, host_name};
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
-use crate::report::Reporter;
+use crate::report::columns::Layout;
 use crate::report::summary::Summary;
+use crate::report::{Connected, Reporter, outcome};
 use crate::run_options::{RunOptions, Side};
 use crate::session::{self, Agreed, Session};
 use crate::tools;
@@ -194,6 +196,12 @@ fn drive<B: Benchmark, R: Results>(
         reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
     }
     let watchdog = Watchdog::new(&session, &endpoint, plan);
+    let route = Route {
+        own: endpoint.address().address,
+        host: host_name(),
+        peer: agreed.peer,
+        peer_host: agreed.peer_name.clone(),
+    };
     // A latency tool has one pair.
     let set_up = |pair: u16| {
         let peer = Peer {
@@ -206,7 +214,7 @@ fn drive<B: Benchmark, R: Results>(
     let mut pairs = (0..run.extensions.pairs)
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|failure| session.refuse(failure))?;
+        .map_err(|failure| route.locate(session.refuse(failure), "set-up"))?;
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -231,6 +239,11 @@ fn drive<B: Benchmark, R: Results>(
         results.report(reporter, size)
     });
     if let Err(failure) = measured {
+        let place = match results.progress() {
+            Some(progress) => format!("{current} bytes, {progress}"),
+            None => format!("{current} bytes"),
+        };
+        let failure = route.locate(failure, place);
         // Before anything is released or printed: the peer receives the notice before it sees the
         // consequences.
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
@@ -284,7 +297,10 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         checked.map_err(|failure| session.refuse(failure))?;
     }
     let summary = Summary {
-        tool: agreed.tool,
+        layout: Layout {
+            tool: agreed.tool,
+            unit: plan.outputs.unit,
+        },
         side: *side,
         device: plan.device,
         simulated: endpoint.device().info().is_simulated(),
@@ -297,5 +313,18 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         hrp: endpoint.hrp(&agreed.run),
         cpus: &plan.placement.cpus,
     };
-    reporter.met(&summary, session.peer())
+    let connected = Connected {
+        plan,
+        nic: endpoint.device().info(),
+        server: match side {
+            Side::Client => session.peer(),
+            Side::Server => session.local()?,
+        },
+        peer: outcome::Peer {
+            host_name: agreed.peer_name.clone(),
+            ip: session.peer().ip().to_canonical().to_string(),
+            is_cxidiag: agreed.is_cxidiag,
+        },
+    };
+    reporter.met(&summary, &connected)
 }

@@ -8,8 +8,10 @@
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
+//! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
@@ -22,8 +24,10 @@ mod legacy_sync;
 mod loopback;
 mod one_sided;
 mod pairs;
+mod port_file;
 mod results;
 mod round_trip;
+mod route;
 #[cfg(test)]
 mod scripted;
 mod serve;

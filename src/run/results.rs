@@ -23,6 +23,10 @@ pub trait Results {
     /// Clears the results and reports that `size` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
 
+    /// Returns how far this side has measured the current size, for messages; `None` on a side that
+    /// measures nothing.
+    fn progress(&self) -> Option<String>;
+
     /// Returns the iterations of each pair.
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure>;
 
@@ -96,11 +100,12 @@ impl Latencies {
     ///
     /// # Errors
     ///
-    /// A requested clock that cannot be used, and not enough memory for the samples that
-    /// `--report-all` prints.
+    /// A requested clock that cannot be used, and not enough memory for all samples, if they are
+    /// wanted.
     pub fn new(plan: &Plan) -> Result<Self, Failure> {
         let clock = RunClock::choose(plan.clock, &Machine::this())?;
-        let recorder = Recorder::new(plan.run.report_all.then_some(plan.run.iters))?;
+        let keeps = plan.run.report_all || plan.outputs.samples.is_some();
+        let recorder = Recorder::new(keeps.then_some(plan.run.iters))?;
         Ok(Self {
             recorder: match plan.outputs.interval {
                 Some(_) => recorder.with_live_latencies(),
@@ -138,6 +143,14 @@ impl Results for Latencies {
         reporter.begin_size(size, self.recorder.gauge());
     }
 
+    fn progress(&self) -> Option<String> {
+        Some(match self.recorder.gauge().begun() {
+            None => "warm-up".into(),
+            // Numbered from 0, as --report-all numbers the samples.
+            Some(_) => format!("iteration {}", self.recorder.statistics().count()),
+        })
+    }
+
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
         Ok(vec![Issued {
             own: self.recorder.statistics().count() + run.warmup,
@@ -165,7 +178,7 @@ impl Results for Latencies {
     }
 }
 
-/// The results of a latency server, which prints only that a size is done.
+/// The results of a latency server, which reports only that a size is done.
 pub struct ServerResults;
 
 impl Results for ServerResults {
@@ -175,12 +188,16 @@ impl Results for ServerResults {
 
     fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
 
+    fn progress(&self) -> Option<String> {
+        None
+    }
+
     fn issued(&self, _: &RunOptions) -> Result<Vec<Issued>, Failure> {
         Ok(vec![Issued { own: 0, peer: None }])
     }
 
-    fn report(&mut self, reporter: &mut Reporter, _: u64) -> Result<(), Failure> {
-        reporter.server_result()
+    fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
+        reporter.server_result(size)
     }
 
     fn report_cut_short(&mut self, _: &mut Reporter, _: u64, _: &Failure) {}
@@ -277,6 +294,12 @@ impl Results for BandwidthResults {
         self.issued = 0;
         self.gauge.clear();
         reporter.begin_size(size, &self.gauge);
+    }
+
+    fn progress(&self) -> Option<String> {
+        let issued = || SideResult::of_pairs(&self.own).count;
+        let part = self.part.issues();
+        part.then(|| format!("after {} operations", issued()))
     }
 
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {

@@ -39,8 +39,8 @@ impl Schedule {
     /// Returns the schedule for operations of `size` bytes with the options of `run`.
     pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
-            limit: match run.duration_s {
-                Some(seconds) => Limit::Duration(u64::from(seconds) * 1_000_000_000),
+            limit: match run.duration() {
+                Some(time) => Limit::Duration(time.as_nanos() as u64),
                 None => Limit::Iterations(run.iters),
             },
             warmup: run.warmup,
@@ -203,9 +203,8 @@ pub fn longest_size(run: &RunOptions, size: u64) -> Duration {
         Some(_) => run.warmup.saturating_add(1),
         None => run.warmup.saturating_add(run.iters),
     };
-    let measured = run.duration_s.map_or(0, u64::from);
     one.saturating_mul(count.try_into().unwrap_or(u32::MAX))
-        .saturating_add(Duration::from_secs(measured))
+        .saturating_add(run.duration().unwrap_or_default())
 }
 
 #[cfg(test)]

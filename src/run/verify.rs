@@ -164,7 +164,7 @@ mod tests {
             port: 0,
             ..plan.clone()
         };
-        let server = Server::listen(&any_port, Reach::ThisMachine, &mut Vec::new()).unwrap();
+        let server = Server::listen(&any_port, Reach::ThisMachine).unwrap();
         plan.port = server.port();
         let (client, server) = thread::scope(|scope| {
             let found = scope.spawn(|| server.find_client(&plan, own, &mut Vec::new()).unwrap());

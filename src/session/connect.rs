@@ -3,7 +3,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
@@ -59,7 +58,7 @@ impl<'a> Search<'a> {
                 Ok(connection) => return Ok(connection),
                 Err(failure) => failure,
             };
-            if failure.kind == Kind::Interrupted || !self.pause(&failure) {
+            if failure.kind == Kind::Interrupted || !self.pause(&failure)? {
                 return Err(failure);
             }
         }
@@ -67,10 +66,46 @@ impl<'a> Search<'a> {
 
     /// Waits before the next attempt. Returns false if the time is up. The first call prints what
     /// this side waits for.
-    pub fn pause(&mut self, failure: &Failure) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn pause(&mut self, failure: &Failure) -> Result<bool, Failure> {
+        let Some(left) = self.left(failure) else {
+            return Ok(false);
+        };
+        interrupt::wait_for_any(&mut Vec::new(), Some(AGAIN.min(left)))?;
+        Ok(true)
+    }
+
+    /// Waits until a busy server closes `connection`: it is free then, or is to be asked again.
+    /// Returns false if the time is up.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn wait_for_turn(
+        &mut self,
+        connection: &Connection,
+        failure: &Failure,
+    ) -> Result<bool, Failure> {
+        let since = Instant::now();
+        let Some(left) = self.left(failure) else {
+            return Ok(false);
+        };
+        connection.wait(left)?;
+        if since.elapsed() < AGAIN {
+            return self.pause(failure);
+        }
+        Ok(self.left(failure).is_some())
+    }
+
+    /// Returns the time that is left for attempts, if there is any. The first call prints what this
+    /// side waits for.
+    fn left(&mut self, failure: &Failure) -> Option<Duration> {
         let left = self.reaching.wait.saturating_sub(self.since.elapsed());
         if left.is_zero() {
-            return false;
+            return None;
         }
         if !self.announced {
             self.announced = true;
@@ -81,8 +116,7 @@ impl<'a> Search<'a> {
             );
             let _ = io::stderr().write_all(note.as_bytes());
         }
-        thread::sleep(AGAIN.min(left));
-        true
+        Some(left)
     }
 
     fn attempt(&self) -> Result<Connection, Failure> {

@@ -172,6 +172,15 @@ impl Connection {
         self.peer
     }
 
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A socket without an address.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
     /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of
     /// at most `most` bytes; `limit` ends the wait for it.
     ///

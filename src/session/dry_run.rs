@@ -40,7 +40,9 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
                 Ok(None) => {}
                 Ok(Some(agreed)) => return Verdict::Agreed(agreed),
                 Err(Refusal::Unrelated(reason)) => return Verdict::Refused(reason),
-                Err(Refusal::Failed(failure)) => return Verdict::Refused(failure.message()),
+                Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => {
+                    return Verdict::Refused(failure.message());
+                }
             },
         }
     }

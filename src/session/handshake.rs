@@ -7,19 +7,20 @@
 use std::net::SocketAddr;
 
 use super::Agreed;
+use super::admission::Credentials;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::peer_facts::{PeerFacts, announcement};
 use super::terms::{self, LocalHost};
 use super::wire::{self, ADDRESS_SIZE};
 use crate::advice::{Situation, remedy};
-use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
 use crate::error::Failure;
-use crate::extensions::{self, Extensions};
 use crate::gpu::OnGpus;
+use crate::machine::host_name;
 use crate::phase::Phase;
 use crate::plan::{Plan, Role};
-use crate::run_options::{RunOptions, Side, SyncPoint};
-use crate::tool::{Opt, Tool};
+use crate::run_options::{RunOptions, Side};
+use crate::tool::Tool;
 
 /// Why a handshake ended early.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub enum Refusal {
     Unrelated(String),
     /// A CXI diagnostic with which this side cannot run.
     Failed(Failure),
+    /// A server that measures with another client, and has nothing else against this one.
+    Busy(Failure),
 }
 
 impl From<Failure> for Refusal {
@@ -59,13 +62,18 @@ enum Step {
 pub struct Introduction {
     /// The tools that this side offers: one in a client; in a server those that a client may name.
     tools: Vec<&'static Tool>,
-    own: LocalAddress,
+    /// This side's address on the fabric and its memory.
+    pub own: LocalAddress,
     /// Identifier of this machine and its current boot.
-    machine: String,
+    pub machine: String,
+    /// Name of this host.
+    pub host_name: String,
     /// The part of the option block about this host.
     host: LocalHost,
     /// The options of the run; `None` in a server, which receives them.
-    run: Option<RunOptions>,
+    pub run: Option<RunOptions>,
+    /// Job and token of this side, and whether this server is busy.
+    pub credentials: Credentials,
 }
 
 impl Introduction {
@@ -76,6 +84,7 @@ impl Introduction {
             tools: vec![plan.tool],
             own,
             machine,
+            host_name: host_name(),
             host: LocalHost {
                 svc_id: plan.svc_id,
                 device: plan.device.index,
@@ -86,6 +95,13 @@ impl Introduction {
                 Role::Server => None,
                 _ => Some(plan.run),
             },
+            credentials: Credentials::new(
+                match plan.role {
+                    Role::Server => Side::Server,
+                    _ => Side::Client,
+                },
+                &plan.admission,
+            ),
         }
     }
 
@@ -161,6 +177,11 @@ impl<'a> Handshake<'a> {
         }
     }
 
+    /// Returns whether the peer waits for the end of the handshake in vain: this server is busy.
+    pub fn turns_away(&self) -> bool {
+        self.step == Step::Options && self.us.credentials.serving.is_some()
+    }
+
     /// Returns what this exchange is for, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
@@ -232,7 +253,7 @@ impl<'a> Handshake<'a> {
         .into())
     }
 
-    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Refusal> {
         let vni = self.us.own.vni;
         let (tool, peer) = (self.tool, self.peer);
         let theirs = wire::parse_string(payload).unwrap_or_default();
@@ -245,17 +266,26 @@ impl<'a> Handshake<'a> {
                 tool.wire_version,
                 shown(theirs)
             ))
-            .with_hint(release(number)));
+            .with_hint(release(number))
+            .into());
         }
         self.about = PeerFacts::read(theirs);
+        self.us.credentials.admit(&self.about.announced, peer)?;
         if let Some(run) = &self.us.run {
             self.about.takes_part_in(&run.needed_of_server(), peer)?;
         }
-        match self.about.vni {
-            Some(other) if other != vni => Err(Failure::environment(format!(
+        if let Some(other) = self.about.vni.filter(|other| *other != vni) {
+            return Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::OtherVni))),
+            .with_hint(remedy(Situation::OtherVni))
+            .into());
+        }
+        match self.about.announced.busy {
+            Some(busy) if self.us.run.is_some() => Err(Refusal::Busy(
+                Failure::environment(format!("the server ({peer}) is {busy}"))
+                    .with_hint(remedy(Situation::ServerBusy)),
+            )),
             _ => Ok(()),
         }
     }
@@ -302,6 +332,7 @@ impl<'a> Handshake<'a> {
                 peer: theirs,
                 peer_gpus: self.peer_gpus,
                 is_cxidiag: self.about.is_cxidiag,
+                peer_name: self.about.host_name.take(),
             }),
             None => Err(Failure::environment("the peer sent no options")),
         }
@@ -328,165 +359,11 @@ fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
 }
 
-/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a
-/// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
-fn announcement(us: &Introduction, tool: &Tool) -> String {
-    let software = if us.own.simulated { " software" } else { "" };
-    // A server leaves the choice to its client.
-    let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
-    let asked = match us.run.map(|run| extensions::to_word(&run.extensions)) {
-        Some(word) if !word.is_empty() => format!(" run={word}"),
-        _ => String::new(),
-    };
-    format!(
-        "{} cxidiag/{} vni={} host={} sync={sync} can={}{asked}{software}",
-        tool.wire_version,
-        env!("CARGO_PKG_VERSION"),
-        us.own.vni,
-        us.machine,
-        extensions::all_names(),
-    )
-}
-
 /// Returns major and minor number at the beginning of a version.
 fn number(version: &str) -> Option<(u32, u32)> {
     let (major, rest) = version.split_once('.')?;
     let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// The facts that a cxidiag announces with its version. A legacy peer announces none.
-#[derive(Debug, PartialEq, Eq)]
-struct PeerFacts {
-    is_cxidiag: bool,
-    vni: Option<u32>,
-    /// Identifier of its machine, if its release sends it.
-    host: Option<String>,
-    /// Its NIC is a software NIC.
-    software: bool,
-    /// Whether it can keep in step by messages within a size; in a client also whether it is asked
-    /// to.
-    syncs_by_size: bool,
-    /// Names of the options beyond those of the legacy tools that it knows, in one word.
-    knows: String,
-    /// Those that it asks for, or why they are invalid.
-    extensions: Result<Extensions, String>,
-}
-
-impl PeerFacts {
-    /// The facts about a legacy tool.
-    const LEGACY: Self = Self {
-        is_cxidiag: false,
-        vni: None,
-        host: None,
-        software: false,
-        syncs_by_size: false,
-        knows: String::new(),
-        extensions: Ok(Extensions::NONE),
-    };
-
-    fn read(version: &str) -> Self {
-        let mut words = version.split_whitespace().skip(1);
-        let mut announced = Self::LEGACY;
-        if !words
-            .next()
-            .is_some_and(|word| word.starts_with("cxidiag/"))
-        {
-            return announced;
-        }
-        announced.is_cxidiag = true;
-        for word in words {
-            match word.split_once('=') {
-                Some(("vni", vni)) => announced.vni = vni.parse().ok(),
-                Some(("host", host)) => announced.host = Some(host.to_owned()),
-                Some(("sync", point)) => {
-                    announced.syncs_by_size = point == SyncPoint::Size.to_string();
-                }
-                Some(("can", names)) => announced.knows = names.to_owned(),
-                Some(("run", word)) => announced.extensions = extensions::from_word(word),
-                _ => announced.software |= word == "software",
-            }
-        }
-        announced
-    }
-
-    /// Checks that a server knows all `extensions` in use.
-    ///
-    /// # Errors
-    ///
-    /// A legacy server, or a cxidiag that lacks one of them.
-    fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
-        let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
-            return Ok(());
-        };
-        let server = if self.is_cxidiag {
-            "an older cxidiag"
-        } else {
-            "a legacy tool"
-        };
-        Err(Failure::environment(format!(
-            "--{option}: the server ({peer}) is {server}, which cannot take part"
-        ))
-        .with_hint(remedy(Situation::OptionUnknownToPeer)))
-    }
-
-    /// Returns `run` with barriers before each iteration unless both sides have announced that they
-    /// wait for each other before each size only.
-    fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
-        if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
-            return run;
-        }
-        RunOptions {
-            sync: SyncPoint::Iteration,
-            ..run
-        }
-    }
-
-    /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
-    /// sent its machine passes.
-    ///
-    /// # Errors
-    ///
-    /// NICs of different kinds, and addresses or software NICs that exclude each other.
-    fn reachable(
-        &self,
-        us: &Introduction,
-        theirs: FabricAddress,
-        peer: SocketAddr,
-    ) -> Result<(), Failure> {
-        let Some(host) = &self.host else {
-            return Ok(());
-        };
-        let (own, apart) = (us.own, *host != us.machine);
-        let kind = |software| {
-            if software {
-                "a software NIC"
-            } else {
-                "hardware"
-            }
-        };
-        if own.simulated != self.software {
-            let (here, there) = (kind(own.simulated), kind(self.software));
-            return Err(Failure::environment(format!(
-                "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
-            ))
-            .with_hint(remedy(Situation::OtherKind)));
-        }
-        if own.simulated && apart {
-            return Err(Failure::environment(format!(
-                "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
-            ))
-            .with_hint(remedy(Situation::SoftwareApart)));
-        }
-        if own.address.nic == theirs.nic && apart {
-            return Err(Failure::environment(format!(
-                "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
-                own.address.nic
-            ))
-            .with_hint(remedy(Situation::SameAddress)));
-        }
-        Ok(())
-    }
 }
 
 /// Returns the remedy for a peer with another version (wire.md 9.1).

@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::super::peer_facts::name_word;
 use super::super::testing::plan;
 use super::*;
+use crate::device::FabricAddress;
+use crate::extensions::{self, Extensions};
+use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
 
 #[test]
@@ -59,7 +63,7 @@ fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Fai
     for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
         match handshake.accept(&payload) {
             Ok(_) => {}
-            Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
             Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
         }
     }
@@ -195,6 +199,25 @@ fn sides_wait_before_each_size_only_if_both_announce_it() {
         assert_eq!(sync_with(version, Some(size)), expected, "{version}");
         assert_eq!(sync_with(version, Some(iteration)), iteration, "{version}");
     }
+}
+
+#[test]
+fn learns_host_name_of_cxidiag() {
+    let name = |version: &str| PeerFacts::read(version).host_name;
+    let us = Introduction::new(&plan(&[]), local(), 1, "here".into());
+    let announced = announcement(&us, &TOOLS[0]);
+    assert_eq!(name(&announced), Some(host_name()), "{announced}");
+    let long = format!("2.4.0 cxidiag/1 name={}", "x".repeat(65));
+    for none in [
+        "2.4.0 name=x",
+        "2.4.0 cxidiag/1",
+        "2.4.0 cxidiag/1 name=",
+        &long,
+    ] {
+        assert_eq!(name(none), None, "{none}");
+    }
+    assert_eq!(name("2.4.0 cxidiag/1 name=a\u{1b}[31m"), None);
+    assert_eq!([name_word("a b"), name_word("")], ["", ""]);
 }
 
 proptest! {

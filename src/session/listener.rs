@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
-use super::Reach;
 use super::connect::addresses;
 use super::connect::resolution;
 use crate::advice::{Situation, remedy};
@@ -14,6 +13,15 @@ use crate::error::{Failure, cause};
 
 /// Connections that the kernel keeps until they are accepted; it may reduce this number.
 const BACKLOG: i32 = 4096;
+
+/// Which clients can connect to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Clients on any machine.
+    Everywhere,
+    /// Clients on this machine.
+    ThisMachine,
+}
 
 /// A listening socket. After it is dropped, the kernel refuses connections.
 #[derive(Debug)]

@@ -4,10 +4,14 @@
 //! * `wire`, `option_block`: messages, bytes <-> records.
 //! * `terms`: run options <-> option block.
 //! * `handshake`: identifies the peer and agrees on the run; without a socket.
+//! * `peer_facts`: what two cxidiag tell each other with their versions.
+//! * `admission`: whether two cxidiag measure together: jobs, tokens, busy servers.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
 //!   peer.
 //! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated
 //!   connections.
+//! * `server`: a server's socket, from client to client.
+//! * `busy`: how a server answers clients while it measures with another one.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
@@ -15,27 +19,31 @@
 //! The device is opened before the session begins (wire.md 1): the handshake sends its fabric
 //! address.
 
+mod admission;
+mod busy;
 mod connect;
 mod connection;
 pub mod dry_run;
 mod handshake;
 mod listener;
 mod option_block;
+mod peer_facts;
 mod reception;
 mod refusal_log;
+mod server;
 mod terms;
 mod wire;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
-use crate::error::{Failure, Kind, cause};
+use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
@@ -47,8 +55,8 @@ use connect::Search;
 pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
-use listener::Listener;
-use refusal_log::RefusalLog;
+pub use listener::Reach;
+pub use server::{LISTENING, Server};
 use wire::{MAX_PAYLOAD, REFUSAL};
 
 /// Time limit for a message of a peer that has nothing else to do (wire.md 6).
@@ -60,20 +68,8 @@ const READY_LIMIT: Duration = Duration::from_secs(600);
 /// How long after an error of the NIC the end of the peer may be noticed that has caused it.
 const NEWS: Duration = Duration::from_millis(200);
 
-/// Beginning of the line in which a server prints its port.
-pub const LISTENING: &str = "Listening on port ";
-
-/// Which clients can connect to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Clients on any machine.
-    Everywhere,
-    /// Clients on this machine.
-    ThisMachine,
-}
-
 /// What both sides have agreed on in the handshake.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Agreed {
     /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
     /// commands.
@@ -87,6 +83,8 @@ pub struct Agreed {
     /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
     /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
     pub is_cxidiag: bool,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_name: Option<String>,
 }
 
 /// The connection to a peer that has the same tool and the same options.
@@ -95,52 +93,8 @@ pub struct Session {
     connection: Connection,
     /// The peer understands interrupt notices and refusals, and none was sent yet.
     owes_interrupt_notice: Cell<bool>,
-}
-
-/// A server's listening socket.
-pub struct Server {
-    listener: Listener,
-}
-
-impl Server {
-    /// Listens on the plan's port and prints the port to `out`.
-    ///
-    /// # Errors
-    ///
-    /// A port or address that cannot be used, and an error of `out`.
-    pub fn listen(plan: &Plan, reach: Reach, out: &mut impl Write) -> Result<Self, Failure> {
-        enter(Phase::Listening);
-        let listener = Listener::bind(plan.listening.bind.as_deref(), plan.port, reach)?;
-        let port = listener.port();
-        writeln!(out, "{LISTENING}{port} for client to connect...")
-            .and_then(|()| out.flush())
-            .map_err(interrupt::output_failed)?;
-        Ok(Self { listener })
-    }
-
-    /// Returns the port that the server listens on.
-    pub fn port(&self) -> u16 {
-        self.listener.port()
-    }
-
-    /// Waits for a client of the plan's tool. Other connections are logged to `err` and ignored
-    /// (defect T16 of tools.md). The socket stays open: the next call finds the next client.
-    ///
-    /// # Errors
-    ///
-    /// An interruption, and a process that has no file descriptors left.
-    pub fn find_client(
-        &self,
-        plan: &Plan,
-        own: LocalAddress,
-        err: &mut impl Write,
-    ) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, self.port(), machine());
-        let mut refusals = RefusalLog::new(&plan.program, err);
-        let (connection, agreed) = reception::first_client(&self.listener, &us, &mut refusals)?;
-        refusals.served();
-        Ok((Session::new(connection, agreed.is_cxidiag), agreed))
-    }
+    /// Open until the run is over; a server turns other clients away meanwhile.
+    running: RefCell<Option<UnixStream>>,
 }
 
 /// Connects to the server at `host` on the plan's port, and performs the handshake.
@@ -158,6 +112,11 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         match introduce(&connection, &us) {
             Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
             Err(Refusal::Failed(failure)) => return Err(failure),
+            Err(Refusal::Busy(failure)) => {
+                if !search.wait_for_turn(&connection, &failure)? {
+                    return Err(failure);
+                }
+            }
             Err(Refusal::Unrelated(reason)) => {
                 let tool = plan.tool.legacy_name;
                 let failure = Failure::environment(format!(
@@ -166,7 +125,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                 .with_hint(remedy(Situation::NoDiagnostic));
                 // A server that has just found another client closes this connection in the same
                 // way.
-                if !search.pause(&failure) {
+                if !search.pause(&failure)? {
                     return Err(failure);
                 }
             }
@@ -222,12 +181,23 @@ impl Session {
         Self {
             connection,
             owes_interrupt_notice: Cell::new(peer_is_cxidiag),
+            running: RefCell::new(None),
         }
     }
 
     /// TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
+    }
+
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A connection without an address.
+    pub fn local(&self) -> Result<SocketAddr, Failure> {
+        let address = self.connection.local();
+        address.environment("cannot read the address of the control connection")
     }
 
     /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's
@@ -419,6 +389,7 @@ impl Session {
     /// Ends the protocol: no interrupt notice or refusal follows.
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
+        self.running.take();
     }
 }
 

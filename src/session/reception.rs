@@ -4,7 +4,9 @@
 //! not delay the others. No connection ends the wait unless it becomes the client.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -28,115 +30,181 @@ const MOST: usize = 256;
 /// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// Waits for the first connection whose handshake succeeds.
-///
-/// # Errors
-///
-/// An interruption, and a process without free file descriptors.
-pub fn first_client(
-    listener: &Listener,
-    us: &Introduction,
-    refusals: &mut RefusalLog,
-) -> Result<(Connection, Agreed), Failure> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    loop {
-        let ready = wait(listener, &candidates)?;
-        let mut remaining = Vec::with_capacity(candidates.len());
-        for (mut candidate, is_ready) in candidates.drain(..).zip(ready.candidates) {
-            match candidate.advance(is_ready) {
-                Ok(None) => remaining.push(candidate),
-                Ok(Some(agreed)) => match candidate.into_connection() {
-                    Ok(connection) => return Ok((connection, agreed)),
-                    Err((peer, error)) => refusals.refused(peer, &lost(&error)),
-                },
-                Err(refusal) => refusals.refused(candidate.peer, &refusal),
-            }
-        }
-        candidates = remaining;
-        if ready.newcomers {
-            admit(listener, us, &mut candidates, refusals)?;
-        }
-    }
-}
+/// Time limit for the answers to clients that have connected when a busy server becomes free.
+const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
-/// Accepts the new connections.
-fn admit<'a>(
-    listener: &Listener,
+/// The connections to a server that have not become its client.
+pub struct Reception<'a> {
+    listener: &'a Listener,
     us: &'a Introduction,
-    candidates: &mut Vec<Candidate<'a>>,
-    refusals: &mut RefusalLog,
-) -> Result<(), Failure> {
-    // Not more than MOST at once, so that the accepted ones are served in between.
-    for _ in 0..MOST {
-        match listener.accept() {
-            Ok(None) => return Ok(()),
-            Ok(Some((stream, peer))) => {
-                if candidates.len() == MOST {
-                    drop_oldest(candidates, refusals);
-                }
-                candidates.push(Candidate::new(stream, peer, us));
-            }
-            Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
-                    if !candidates.is_empty() =>
-                {
-                    drop_oldest(candidates, refusals);
-                }
-                Some(
-                    fatal @ (Errno::MFILE
-                    | Errno::NFILE
-                    | Errno::NOBUFS
-                    | Errno::NOMEM
-                    | Errno::BADF
-                    | Errno::INVAL),
-                ) => {
-                    return Err(fatal).environment(format_args!(
-                        "cannot accept a connection on TCP port {}",
-                        listener.port()
-                    ));
-                }
-                // Linux reports errors of the new connection here.
-                _ => {}
-            },
-        }
-    }
-    Ok(())
+    refusals: RefusalLog<'a>,
+    candidates: Vec<Candidate<'a>>,
 }
 
-/// Drops the oldest connection that has not sent the name of a tool, or else the oldest.
-fn drop_oldest(candidates: &mut Vec<Candidate>, refusals: &mut RefusalLog) {
-    let nameless = candidates
-        .iter()
-        .position(|candidate| !candidate.handshake.is_named());
-    let gone = candidates.remove(nameless.unwrap_or(0));
-    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
-    refusals.refused(gone.peer, &Refusal::Unrelated(reason));
+impl<'a> Reception<'a> {
+    /// Creates the reception for the connections of `listener`. It logs to `refusals`.
+    pub fn new(listener: &'a Listener, us: &'a Introduction, refusals: RefusalLog<'a>) -> Self {
+        Self {
+            listener,
+            us,
+            refusals,
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Waits for the first connection whose handshake succeeds. Returns `None` if there is none by
+    /// the time limit, which unrelated connections do not extend.
+    ///
+    /// # Errors
+    ///
+    /// An interruption, and a process without free file descriptors.
+    pub fn first_client(
+        mut self,
+        limit: Option<Duration>,
+    ) -> Result<Option<(Connection, Agreed)>, Failure> {
+        let end = limit.map(|limit| Instant::now() + limit);
+        loop {
+            let ready = wait(Some(self.listener), &self.candidates, None, end)?;
+            if let Some(client) = self.answer(ready)? {
+                self.refusals.served();
+                return Ok(Some(client));
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Tells each client that the server is busy, until `end` is readable or closed. The connection
+    /// of a client that waits for its turn stays open until then, or until [`ANSWER_LIMIT`].
+    /// Connections that come later stay with the listener.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::first_client`].
+    pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
+        loop {
+            let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;
+            if ready.end {
+                break;
+            }
+            self.answer(ready)?;
+        }
+        // A client whose handshake has begun gets its answer, not a closed connection.
+        let until = Instant::now() + LAST_ANSWERS;
+        let is_answered = |candidate: &Candidate| candidate.handshake.turns_away();
+        while !self.candidates.iter().all(is_answered) && Instant::now() < until {
+            let ready = wait(None, &self.candidates, None, Some(until))?;
+            self.answer(ready)?;
+        }
+        Ok(())
+    }
+
+    /// Continues the handshakes of the connections that are ready. Returns the client, once there is
+    /// one.
+    fn answer(&mut self, ready: Ready) -> Result<Option<(Connection, Agreed)>, Failure> {
+        let candidates = mem::take(&mut self.candidates);
+        for (mut candidate, is_ready) in candidates.into_iter().zip(ready.candidates) {
+            match candidate.advance(is_ready) {
+                Ok(None) => self.candidates.push(candidate),
+                Ok(Some(agreed)) => match candidate.into_connection() {
+                    Ok(connection) => return Ok(Some((connection, agreed))),
+                    Err((peer, error)) => self.refusals.refused(peer, &lost(&error)),
+                },
+                Err(refusal) => self.refusals.refused(candidate.peer, &refusal),
+            }
+        }
+        if ready.newcomers {
+            self.admit()?;
+        }
+        Ok(None)
+    }
+
+    /// Accepts the new connections.
+    fn admit(&mut self) -> Result<(), Failure> {
+        // Not more than MOST at once, so that the accepted ones are served in between.
+        for _ in 0..MOST {
+            match self.listener.accept() {
+                Ok(None) => return Ok(()),
+                Ok(Some((stream, peer))) => {
+                    if self.candidates.len() == MOST {
+                        self.drop_oldest();
+                    }
+                    self.candidates.push(Candidate::new(stream, peer, self.us));
+                }
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+                        if !self.candidates.is_empty() =>
+                    {
+                        self.drop_oldest();
+                    }
+                    Some(
+                        fatal @ (Errno::MFILE
+                        | Errno::NFILE
+                        | Errno::NOBUFS
+                        | Errno::NOMEM
+                        | Errno::BADF
+                        | Errno::INVAL),
+                    ) => {
+                        return Err(fatal).environment(format_args!(
+                            "cannot accept a connection on TCP port {}",
+                            self.listener.port()
+                        ));
+                    }
+                    // Linux reports errors of the new connection here.
+                    _ => {}
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the oldest connection that has not sent the name of a tool, or else the oldest.
+    fn drop_oldest(&mut self) {
+        let nameless = self
+            .candidates
+            .iter()
+            .position(|candidate| !candidate.handshake.is_named());
+        let gone = self.candidates.remove(nameless.unwrap_or(0));
+        let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+        self.refusals
+            .refused(gone.peer, &Refusal::Unrelated(reason));
+    }
 }
 
 /// What is ready after [`wait`].
 struct Ready {
-    /// Whether there are new connections.
-    newcomers: bool,
     /// For each candidate, whether there is something to read.
     candidates: Vec<bool>,
+    /// Whether there are new connections.
+    newcomers: bool,
+    /// Whether the end was requested.
+    end: bool,
 }
 
-/// Waits for a connection, for bytes, or for the earliest time limit.
-fn wait(listener: &Listener, candidates: &[Candidate]) -> Result<Ready, Failure> {
+/// Waits for a connection to `listener`, for bytes of a candidate, for `end` to be readable or
+/// closed, or for the earliest time limit: that of a candidate, or `until`.
+fn wait(
+    listener: Option<&Listener>,
+    candidates: &[Candidate],
+    end: Option<&UnixStream>,
+    until: Option<Instant>,
+) -> Result<Ready, Failure> {
     let now = Instant::now();
-    let due = candidates.iter().map(Candidate::due).min();
+    let due = candidates.iter().map(Candidate::due).chain(until).min();
     let within = due.map(|due| due.saturating_duration_since(now));
-    let mut polled = vec![PollFd::new(listener.socket(), PollFlags::IN)];
-    polled.extend(
-        candidates
-            .iter()
-            .map(|candidate| PollFd::new(&candidate.stream, PollFlags::IN)),
-    );
+    let streams = candidates.iter().map(|candidate| &candidate.stream);
+    let mut polled: Vec<PollFd> = streams
+        .map(|stream| PollFd::new(stream, PollFlags::IN))
+        .chain(listener.map(|listener| PollFd::new(listener.socket(), PollFlags::IN)))
+        .chain(end.map(|end| PollFd::new(end, PollFlags::IN)))
+        .collect();
     interrupt::wait_for_any(&mut polled, within)?;
     let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
     Ok(Ready {
-        newcomers: ready.next().unwrap_or(false),
-        candidates: ready.collect(),
+        candidates: ready.by_ref().take(candidates.len()).collect(),
+        newcomers: listener.is_some() && ready.next() == Some(true),
+        end: end.is_some() && ready.next() == Some(true),
     })
 }
 
@@ -214,6 +282,11 @@ impl<'a> Candidate<'a> {
             else {
                 continue;
             };
+            // A legacy client that waits for an answer sees the connection close. SIGPIPE would end
+            // it without a message if it received one and sent the next (wire.md 10).
+            if self.handshake.turns_away() {
+                return Err(self.refusal("the server is busy"));
+            }
             // A prompted client has already received this side's half of the exchange.
             if !self.prompts {
                 self.handshake.learn_tool(&payload);

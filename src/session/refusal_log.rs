@@ -38,7 +38,7 @@ impl<'a> RefusalLog<'a> {
                 let text = format!("ignored a connection from {peer}: {reason}");
                 (self.unrelated, "connections", text)
             }
-            Refusal::Failed(failure) => {
+            Refusal::Failed(failure) | Refusal::Busy(failure) => {
                 self.clients += 1;
                 let text = match &failure.hint {
                     Some(hint) => format!("refused a client: {failure}; {hint}"),

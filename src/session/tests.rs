@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use super::listener::Listener;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::terms::LocalHost;
 use super::testing::{hex, plan};
@@ -64,8 +65,9 @@ fn noting_server(
             port,
         };
         let mut notes = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine, &mut out);
-        let met = server.and_then(|server| server.find_client(&plan, own, &mut notes));
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut out).unwrap();
+        let met = server.find_client(&plan, own, &mut notes);
         (met, String::from_utf8(notes).unwrap())
     });
     (server, listening.recv_timeout(ANSWER_LIMIT).unwrap())
@@ -94,7 +96,8 @@ fn listener_stays_open_while_a_client_is_served() {
     let server = thread::spawn(move || {
         let plan = plan(&["--port=0"]);
         let text = Vec::new();
-        let server = Server::listen(&plan, Reach::ThisMachine, &mut Output { text, port }).unwrap();
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut Output { text, port }).unwrap();
         let next = || server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
         let (first, _) = next();
         let (second, _) = next();
@@ -108,6 +111,120 @@ fn listener_stays_open_while_a_client_is_served() {
     first.ready().unwrap();
     second.ready().unwrap();
     server.join().unwrap();
+}
+
+/// A client that is served while others come. The served one is at its first barrier.
+fn busy_server() -> (JoinHandle<()>, u16, Session) {
+    let (port, listening) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let plan = plan(&["--port=0"]);
+        let text = Vec::new();
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut Output { text, port }).unwrap();
+        let (session, _) = server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
+        let served = server.serve_alone(&plan, SERVER, &[], session, |session| {
+            session.barrier("first", LONG)
+        });
+        served.unwrap();
+        server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
+    });
+    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
+    let (first, _) = client(port, &[], CLIENT).unwrap();
+    (server, port, first)
+}
+
+#[test]
+fn busy_server_names_its_client() {
+    let (server, port, first) = busy_server();
+    let failure = client(port, &[], CLIENT).unwrap_err();
+    let message = failure.message();
+    let expected = format!("the server ({HOST}:{port}) is busy: serving {HOST} for ");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(message.ends_with(" s"), "{message}");
+    assert!(failure.hint.unwrap().contains("--wait"));
+    // What is wrong in any case comes first.
+    let failure = client(port, &["--wait=60"], LocalAddress { vni: 11, ..CLIENT }).unwrap_err();
+    assert!(failure.message().contains("VNIs"), "{failure}");
+    first.barrier("first", LONG).unwrap();
+    client(port, &[], CLIENT).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn client_gets_its_turn_when_a_busy_server_is_free() {
+    let (server, port, first) = busy_server();
+    let waiting = thread::spawn(move || client(port, &["--wait=60"], CLIENT));
+    // Another one: it is answered after the waiting client, or before.
+    client(port, &[], CLIENT).unwrap_err();
+    first.barrier("first", LONG).unwrap();
+    assert!(waiting.join().unwrap().is_ok());
+    server.join().unwrap();
+}
+
+/// A legacy client ends without a message if it sends to a closed connection (wire.md 10).
+#[test]
+fn busy_server_closes_connection_while_legacy_client_listens() {
+    let (server, port, first) = busy_server();
+    let mut script = Script::client(port);
+    assert_eq!(
+        script.lead(&string("cxi_write_lat")),
+        string("cxi_write_lat")
+    );
+    script.lead(&string("2.4.0"));
+    script.send(&default_options());
+    assert_eq!(script.0.read(&mut [0]).unwrap(), 0);
+    first.barrier("first", LONG).unwrap();
+    client(port, &[], CLIENT).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn busy_server_ignores_unrelated_connections() {
+    let (server, port, first) = busy_server();
+    let silent = TcpStream::connect((HOST, port)).unwrap();
+    let mut garbage = TcpStream::connect((HOST, port)).unwrap();
+    garbage.write_all(&[0xff; 99]).unwrap();
+    Script(garbage).ended();
+    client(port, &[], CLIENT).unwrap_err();
+    first.barrier("first", LONG).unwrap();
+    Script(silent).ended();
+    client(port, &[], CLIENT).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn server_fails_if_no_client_comes_in_time() {
+    let plan = plan(&["--port=0", "--timeout=10ms"]);
+    let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+    let port = server.port();
+    // It is no client, and does not extend the time.
+    let _silent = TcpStream::connect((HOST, port)).unwrap();
+    let met = server.find_client(&plan, SERVER, &mut Vec::new());
+    let failure = met.map(drop).unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.message()),
+        (
+            Kind::Environment,
+            format!("no client came to TCP port {port} within 10ms")
+        )
+    );
+}
+
+#[test]
+fn legacy_peers_need_no_token_only_if_this_side_has_none() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for version in ["2.4.0", "2.4.0 cxidiag/0.1.0 vni=10"] {
+        let ours = thread::spawn(move || client(port, &["--token=secret"], CLIENT));
+        let mut script = Script(listener.accept().unwrap().0);
+        script.follow(&string("cxi_write_lat"));
+        let received = String::from_utf8(script.follow(&string(version))).unwrap();
+        assert!(!received.contains("secret"), "{received}");
+        let failure = ours.join().unwrap().map(drop).unwrap_err();
+        let expected = format!("a token here, none at the peer ({HOST}:{port})");
+        assert_eq!(failure.message(), expected);
+        assert!(failure.hint.unwrap().contains("CXIDIAG_TOKEN"));
+    }
 }
 
 /// A peer that follows the script of a test, on either side.
@@ -346,7 +463,7 @@ fn refuses_same_nic_address_on_two_machines() {
         }
         match handshake.accept(&encode_address(address)) {
             Ok(agreed) => agreed.map(|_| String::new()),
-            Err(Refusal::Failed(failure)) => Some(failure.message()),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => Some(failure.message()),
             Err(Refusal::Unrelated(reason)) => panic!("{reason}"),
         }
     };
@@ -751,9 +868,7 @@ fn reports_port_in_use() {
     let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
     let plan = plan(&[&format!("--port={port}")]);
-    let failure = Server::listen(&plan, Reach::Everywhere, &mut Vec::new())
-        .err()
-        .unwrap();
+    let failure = Server::listen(&plan, Reach::Everywhere).err().unwrap();
     assert!(failure.message().contains(&port.to_string()), "{failure}");
     assert!(failure.hint.unwrap().contains("--port"));
 }
@@ -784,8 +899,7 @@ fn closed_output_ends_server_silently() {
             Ok(())
         }
     }
-    let failure = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine, &mut Closed)
-        .err()
-        .unwrap();
+    let server = Server::listen(&plan(&["--port=0"]), Reach::ThisMachine).unwrap();
+    let failure = server.announce(&mut Closed).unwrap_err();
     assert_eq!(failure.kind, Kind::OutputClosed);
 }

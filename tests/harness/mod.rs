@@ -135,6 +135,10 @@ impl Fabric {
         command
             .args(args.words().into_iter().map(named))
             .env("CXIDIAG_FABRIC_DIR", self.path())
+            .env_remove("CXIDIAG_TOKEN")
+            .env_remove("SLURM_JOB_ID")
+            .env_remove("PBS_JOBID")
+            .env_remove("FLUX_JOB_ID")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -384,11 +388,16 @@ pub fn assert_every_latency_is_reported(tool: &str) {
     assert_eq!(numbers, ["0", "1", "2", "3"]);
 }
 
-/// Fails unless `--report-all` of a duration run prints a summary. The legacy tools crash.
+/// Fails unless `--report-all` of a duration run prints a summary and is named on standard error. The
+/// legacy tools crash.
 #[track_caller]
 pub fn assert_report_all_is_ignored_with_a_duration(tool: &str) {
-    let text = Fabric::new().loopback(tool, "-D 1 --report-all --latency-gap=0");
-    assert!(text.contains(&duration(1)), "{text}");
+    let args = format!("{tool} --loopback -d soft0 -D 0.3 --report-all --latency-gap=0");
+    let output = Fabric::new().run(&args);
+    let note = assert_status(&output, 0);
+    assert!(note.contains("without effect: --report-all"), "{note}");
+    let text = stdout(&output);
+    assert!(text.contains(&duration(0.3)), "{text}");
     assert!(text.contains("\nResults Reported : Summary\n"), "{text}");
     assert!(!text.contains("WriteNum"), "{text}");
 }
@@ -464,7 +473,7 @@ pub fn rows(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// The lines of the summary of a run of this number of seconds.
-pub fn duration(seconds: u32) -> String {
+pub fn duration(seconds: f64) -> String {
     format!("\nTest Type        : Duration\nDuration         : {seconds} seconds\n")
 }
 

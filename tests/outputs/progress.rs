@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::{Fabric, finish_or_kill, stderr};
+use super::harness::assert_status;
+use super::{Fabric, assert_success, finish_or_kill, stderr, stdout};
 
 /// Opens a terminal. Returns its master, and the device for a program.
 fn terminal() -> (File, File) {
@@ -90,4 +91,28 @@ fn shows_no_progress_with_quiet_or_intervals_or_in_a_pipe() {
         assert!(!text.join().unwrap().contains('%'));
     }
     assert!(!stderr(&fabric.run(&options)).contains('%'));
+}
+
+#[test]
+fn quiet_prints_results_without_summary_and_notes() {
+    let fabric = Fabric::new();
+    let options = "write-lat --loopback -d soft0 --latency-gap=0 -n 9 -g AMD --expect p50<1s";
+    let full = fabric.run(options);
+    let note = assert_status(&full, 0);
+    assert!(note.contains("without effect: --gpu-type"), "{note}");
+    let quiet = fabric.run(&format!("{options} --quiet"));
+    assert_success(&quiet);
+    assert_eq!(stderr(&quiet), "");
+    // Only the rows differ. What remains of the summary is that no hardware is involved.
+    let [full, quiet] = [full, quiet].map(|output| {
+        let text = stdout(&output);
+        let is_row = |line: &str| line.starts_with("   ");
+        let lines = text
+            .lines()
+            .map(|line| if is_row(line) { "row" } else { line });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    let (summary, results) = full.split_once("\nPlatform ").expect("a software NIC");
+    assert!(summary.contains("\nIterations "), "{summary}");
+    assert_eq!(quiet, format!("Platform {results}"));
 }

@@ -149,7 +149,8 @@ fn variables_of_the_software_nic_are_documented() {
         variables.extend(quoted.filter(is_name).map(str::to_owned));
     }
     assert!(variables.len() >= 6, "{variables:?}");
-    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.7"] {
+    let help = "ffi/softnic/src/bin/cxi-softnic/main.rs";
+    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1", help] {
         for variable in &variables {
             assert!(
                 read(page).contains(variable.as_str()),

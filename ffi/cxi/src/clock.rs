@@ -62,14 +62,12 @@ impl CpuCounter {
     /// Returns the counter if the processor has `rdtscp` and states that the rate is constant in all
     /// power states.
     pub fn find() -> Option<Self> {
-        use std::arch::x86_64::__cpuid;
         const POWER: u32 = 0x8000_0007;
         const RDTSCP: u32 = 1 << 27;
         const INVARIANT: u32 = 1 << 8;
-        let is_known = __cpuid(0x8000_0000).eax >= POWER;
-        let is_usable = is_known
-            && __cpuid(0x8000_0001).edx & RDTSCP != 0
-            && __cpuid(POWER).edx & INVARIANT != 0;
+        let is_known = cpuid(0x8000_0000).eax >= POWER;
+        let is_usable =
+            is_known && cpuid(0x8000_0001).edx & RDTSCP != 0 && cpuid(POWER).edx & INVARIANT != 0;
         is_usable.then_some(Self { _found: () })
     }
 
@@ -86,6 +84,17 @@ impl CpuCounter {
     pub fn frequency(self) -> Option<u64> {
         None
     }
+}
+
+/// Returns the properties of the processor that the instruction `cpuid` lists under `leaf`.
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    unused_unsafe,
+    reason = "only older releases of Rust require the block"
+)]
+fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
+    // SAFETY: every processor of this architecture has the instruction.
+    unsafe { std::arch::x86_64::__cpuid(leaf) }
 }
 
 #[cfg(target_arch = "aarch64")]

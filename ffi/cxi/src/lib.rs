@@ -102,6 +102,7 @@ mod prepared;
 mod queue;
 mod ring;
 mod service;
+pub mod standard_output;
 mod target_queue;
 mod transmit_queue;
 mod trigger_queue;

@@ -3,7 +3,7 @@
 use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::SOFTWARE_NICS;
+use super::{CPU_LISTS, SOFTWARE_NICS};
 use crate::documents::Subcommand;
 
 /// Returns the script.
@@ -11,7 +11,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let mut text = format!(
         "# Completion of {PROGRAM} for bash.\n\n_{PROGRAM}() {{\n    \
          local tool=${{1##*/}} current=$2 option=$3 \
-         options with_value devices files words=() arguments\n    COMPREPLY=()\n"
+         options with_value optional devices files cpus words=() arguments\n    COMPREPLY=()\n"
     );
     text += &format!(
         "    if [[ $tool == {PROGRAM} ]]; then\n        if ((COMP_CWORD == 1)); then\n            \
@@ -20,6 +20,13 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
          tool=${{COMP_WORDS[1]}}\n    fi\n",
         first_words(program)
     );
+    let names: Vec<&str> = all.iter().map(|tool| tool.name).collect();
+    text += &format!(
+        "    if [[ $tool == help ]]; then\n        \
+         mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\")\n        \
+         return\n    fi\n",
+        names.join(" ")
+    );
     text += "    case $tool in\n";
     for tool in all {
         let names: Vec<&str> = [tool.name].into_iter().chain(tool.legacy_name).collect();
@@ -27,13 +34,15 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
         let lists = [
             ("options", forms(tool, |_| true)),
             ("with_value", forms(tool, takes_next_word)),
+            ("optional", forms(tool, has_optional_value)),
             ("devices", forms(tool, completes_devices)),
             ("files", forms(tool, completes_files)),
+            ("cpus", forms(tool, completes_cpus)),
         ];
         for (name, forms) in lists {
             text += &format!("        {name}=\"{forms}\"\n");
         }
-        for entry in &tool.usage.options {
+        for entry in tool.usage.all_options() {
             if let Some(Completion::Words(words)) = completion(entry) {
                 text += &format!(
                     "        words+=(\"{}: {}\")\n",
@@ -46,12 +55,13 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
             Completion::Devices => "device",
             Completion::Files => "file",
             Completion::Hosts => "hostname",
-            Completion::Words(_) | Completion::Nothing => "",
+            Completion::Cpus | Completion::Words(_) | Completion::Nothing => "",
         };
         text += &format!("        arguments={arguments}\n        ;;\n");
     }
     text += "    *) return ;;\n    esac\n";
-    text += &BODY.replace("SOFTWARE_NICS", &SOFTWARE_NICS.join(" "));
+    let body = BODY.replace("CPU_LISTS", CPU_LISTS);
+    text += &body.replace("SOFTWARE_NICS", &SOFTWARE_NICS.join(" "));
     let legacy: Vec<&str> = all.iter().filter_map(|tool| tool.legacy_name).collect();
     text += &format!(
         "}}\n\ncomplete -F _{PROGRAM} {PROGRAM} {}\n",
@@ -74,6 +84,8 @@ const BODY: &str = r#"
         [[ -z $option && $arguments == device && $current != -* ]]; then
         list="SOFTWARE_NICS $(compgen -G '/sys/class/cxi/*' | sed 's,.*/,,')"
         mapfile -t COMPREPLY < <(compgen -W "$list" -- "$current")
+    elif [[ -n $option && " $cpus " == *" $option "* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "auto $(CPU_LISTS)" -- "$current")
     elif [[ -n $option && " $files " == *" $option "* ]]; then
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -85,6 +97,10 @@ const BODY: &str = r#"
         done
     elif [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+        # The value follows after '=', not after a blank.
+        if [[ ${#COMPREPLY[@]} == 1 && " $optional " == *" ${COMPREPLY[0]} "* ]]; then
+            compopt -o nospace
+        fi
     else
         [[ $arguments == file ]] && compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -A "$arguments" -- "$current")
@@ -108,6 +124,14 @@ fn takes_next_word(entry: &Entry) -> bool {
     entry.value.is_some_and(|value| !value.is_optional)
 }
 
+fn has_optional_value(entry: &Entry) -> bool {
+    entry.value.is_some_and(|value| value.is_optional)
+}
+
+fn completes_cpus(entry: &Entry) -> bool {
+    matches!(completion(entry), Some(Completion::Cpus))
+}
+
 fn completes_devices(entry: &Entry) -> bool {
     matches!(completion(entry), Some(Completion::Devices))
 }
@@ -118,7 +142,7 @@ fn completes_files(entry: &Entry) -> bool {
 
 /// Returns the forms of the options of `tool` for which `is_wanted` holds.
 fn forms(tool: &Subcommand, is_wanted: impl Fn(&Entry) -> bool) -> String {
-    let wanted = tool.usage.options.iter().filter(|entry| is_wanted(entry));
+    let wanted = tool.usage.all_options().filter(|entry| is_wanted(entry));
     wanted.flat_map(forms_of).collect::<Vec<_>>().join(" ")
 }
 

@@ -3,7 +3,7 @@
 use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, summary};
+use super::{CPU_LISTS, SOFTWARE_NICS};
 use crate::documents::Subcommand;
 
 /// Returns the script for the program.
@@ -16,6 +16,11 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
             quoted(subcommand.about)
         );
     }
+    let names: Vec<&str> = all.iter().map(|tool| tool.name).collect();
+    text += &format!(
+        "complete -c {PROGRAM} -n '__fish_seen_subcommand_from help' -a '{}'\n",
+        names.join(" ")
+    );
     for entry in &program.options {
         let option = option(entry);
         text += &format!("complete -c {PROGRAM} -n __fish_use_subcommand {option}\n");
@@ -39,10 +44,10 @@ fn tool_lines(name: &str, condition: &str, tool: &Subcommand) -> String {
         Completion::Devices => format!(" -a '{}'", devices()),
         Completion::Files => " -F".to_owned(),
         Completion::Hosts => " -a '(__fish_print_hostnames)'".to_owned(),
-        Completion::Words(_) | Completion::Nothing => String::new(),
+        Completion::Cpus | Completion::Words(_) | Completion::Nothing => String::new(),
     };
     let mut text = format!("complete -c {name}{condition}{arguments}\n");
-    for entry in &tool.usage.options {
+    for entry in tool.usage.all_options() {
         text += &format!("complete -c {name}{condition} {}\n", option(entry));
     }
     text
@@ -61,12 +66,15 @@ fn option(entry: &Entry) -> String {
         .map_or(String::new(), |letter| format!("-s {letter} "));
     let value = match entry.value {
         None => String::new(),
-        // fish cannot complete a value that may be omitted.
-        Some(value) if value.is_optional => String::new(),
+        // Without -r or -x, the value may be omitted: fish offers the option with and without `=`.
+        Some(value) if value.is_optional => {
+            " -a '(__fish_complete_path (string replace -r \"^--[^=]*=\" \"\" -- (commandline -ct)))'".to_owned()
+        }
         Some(value) => match value.completion {
             Completion::Devices => format!(" -x -a '{}'", devices()),
             Completion::Files => " -r -F".to_owned(),
             Completion::Hosts => " -x -a '(__fish_print_hostnames)'".to_owned(),
+            Completion::Cpus => format!(" -x -a 'auto ({CPU_LISTS})'"),
             Completion::Words(words) => format!(" -x -a '{}'", words().join(" ")),
             Completion::Nothing => " -x".to_owned(),
         },
@@ -74,7 +82,7 @@ fn option(entry: &Entry) -> String {
     format!(
         "{short}-l {}{value} -d '{}'",
         entry.long,
-        quoted(&summary(&entry.help))
+        quoted(&entry.summary())
     )
 }
 

@@ -3,7 +3,7 @@
 use cxidiag::cli::usage::{Completion, Entry, Usage};
 use cxidiag::tool::PROGRAM;
 
-use super::{SOFTWARE_NICS, summary};
+use super::{CPU_LISTS, SOFTWARE_NICS};
 use crate::documents::Subcommand;
 
 /// Returns the script.
@@ -18,18 +18,21 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
          compadd -a devices\n}}\n\n",
         SOFTWARE_NICS.join(" ")
     );
+    text += &format!(
+        "_{PROGRAM}_cpus() {{\n    local -a lists=(auto $({CPU_LISTS}))\n    compadd -a lists\n}}\n\n"
+    );
     text += &format!("_{PROGRAM}_tool() {{\n    case $1 in\n");
     for tool in all {
         let names: Vec<&str> = [tool.name].into_iter().chain(tool.legacy_name).collect();
         text += &format!("    {})\n        _arguments -s -S", names.join(" | "));
-        for entry in &tool.usage.options {
+        for entry in tool.usage.all_options() {
             text += &format!(" \\\n            {}", specification(entry));
         }
         let arguments = match tool.usage.arguments {
             Completion::Devices => "'*:device:",
             Completion::Files => "'*:file:",
             Completion::Hosts => "':server:",
-            Completion::Words(_) | Completion::Nothing => "'*: :",
+            Completion::Cpus | Completion::Words(_) | Completion::Nothing => "'*: :",
         };
         let action = action(tool.usage.arguments);
         text += &format!(" \\\n            {arguments}{action}'\n");
@@ -38,7 +41,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     text += "    esac\n}\n\n";
     text += &format!(
         "if [[ $service != {PROGRAM} ]]; then\n    _{PROGRAM}_tool $service\n\
-         elif ((CURRENT == 2)); then\n    \
+         elif ((CURRENT == 2)) || {{ ((CURRENT == 3)) && [[ $words[2] == help ]]; }}; then\n    \
          local -a commands=(\n"
     );
     for subcommand in program.subcommands.iter().flat_map(|(_, list)| list) {
@@ -47,11 +50,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     }
     text += "    )\n    local -a options=(\n";
     for entry in &program.options {
-        text += &format!(
-            "        '--{}:{}'\n",
-            entry.long,
-            quoted(&summary(&entry.help))
-        );
+        text += &format!("        '--{}:{}'\n", entry.long, quoted(&entry.summary()));
     }
     text += "    )\n    _describe -t commands command commands\n    \
              _describe -o -t options option options\nelse\n    \
@@ -62,7 +61,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
 
 /// Returns the specification of an option for `_arguments`.
 fn specification(entry: &Entry) -> String {
-    let summary = quoted(&summary(&entry.help))
+    let summary = quoted(&entry.summary())
         .replace('[', "\\[")
         .replace(']', "\\]");
     let long = entry.long;
@@ -93,6 +92,7 @@ fn action(completion: Completion) -> String {
         Completion::Devices => format!("_{PROGRAM}_devices"),
         Completion::Files => "_files".to_owned(),
         Completion::Hosts => "_hosts".to_owned(),
+        Completion::Cpus => format!("_{PROGRAM}_cpus"),
         Completion::Words(words) => format!("({})", words().join(" ")),
         Completion::Nothing => " ".to_owned(),
     }

@@ -4,7 +4,7 @@ use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text};
 use crate::gpu;
-use crate::number::within;
+use crate::number::bytes_within;
 use crate::run_options::MAX_ALIGNMENT;
 use crate::tool::Opt;
 use cxi::gpu::GpuType;
@@ -22,17 +22,18 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         help: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
             format!(
-                "Largest buffer in bytes; longer lists reuse it from\n\
-                 the start (default: {default})"
+                "Largest buffer in bytes, such as 64M; longer lists\n\
+                 reuse it from the start (default: {default})"
             )
         },
         manual: |_| {
-            "The largest buffer to send from and to receive into, in bytes. The buffer is smaller \
+            "The largest buffer to send from and to receive into, in bytes, or with K, M or G as in \
+             `--size`. The buffer is smaller \
              if all operations of a list, each aligned to *BUF_ALIGN*, fit into less. Longer \
              lists reuse the buffer from the start."
         },
         set: |typed, value| {
-            let max_buffer = within(text(value)?, 1..=u64::MAX)?;
+            let max_buffer = bytes_within(text(value)?, 1..=u64::MAX)?;
             set_lists(typed, |lists| lists.max_buffer = max_buffer)
         },
     },
@@ -48,9 +49,12 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
             format!("Spacing of operations in the buffers in bytes\n(default: {default})")
         },
-        manual: |_| "The alignment of the operations within the buffers, in bytes.",
+        manual: |_| {
+            "The alignment of the operations within the buffers, in bytes, or with K, M or G as in \
+             `--size`; at most 4 GiB."
+        },
         set: |typed, value| {
-            let alignment = within(text(value)?, 1..=MAX_ALIGNMENT)?;
+            let alignment = bytes_within(text(value)?, 1..=MAX_ALIGNMENT)?;
             set_lists(typed, |lists| lists.alignment = alignment)
         },
     },

@@ -1,14 +1,19 @@
 //! The options of a client only.
 
+use std::time::Duration;
+
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
-use crate::number::within;
+use crate::number::{time, time_text};
 use crate::plan::DEFAULT_CONNECT_LIMIT;
 use crate::tool::Opt;
 
-/// Longest wait that a user can ask for, in seconds: a week.
-const MAX_SECONDS: u64 = 7 * 24 * 3600;
+/// Longest wait that a user can ask for: a week.
+const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Shortest time limit for a connection.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[OptionDef] = &[
@@ -16,21 +21,21 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Wait,
         short: None,
         long: "wait",
-        value: Some(Value::new("SEC", Completion::Nothing)),
+        value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
-            "Client: seconds to keep trying if no server listens\n\
-             or the server is busy (default: 0)"
+            "Time to keep trying if no server listens\n\
+             or the server is busy, such as 30s (default: 0)"
                 .into()
         },
         manual: |_| {
-            "For a client: the number of seconds to keep trying if no server listens yet or the \
-             server is busy with another client."
+            "For a client: the time to keep trying if no server listens yet or the server is busy with \
+             another client. *TIME* is in seconds without a unit."
         },
         set: |typed, value| {
-            typed.wait = Some(within(text(value)?, 0..=MAX_SECONDS)? as u32);
+            typed.wait = Some(time(text(value)?, Duration::ZERO..=LONGEST_WAIT)?);
             Ok(())
         },
     },
@@ -38,23 +43,23 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::ConnectTimeout,
         short: None,
         long: "connect-timeout",
-        value: Some(Value::new("SEC", Completion::Nothing)),
+        value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
-            let default = DEFAULT_CONNECT_LIMIT.as_secs();
+            let default = time_text(DEFAULT_CONNECT_LIMIT);
             format!(
-                "Client: seconds to wait for a connection to each\n\
+                "Time to wait for a connection to each\n\
                  address of the server (default: {default})"
             )
         },
         manual: |_| {
-            "For a client: the number of seconds to wait for each address of the server to accept \
-             the connection."
+            "For a client: the time to wait for each address of the server to accept the \
+             connection. *TIME* is in seconds without a unit."
         },
         set: |typed, value| {
-            typed.connect_timeout = Some(within(text(value)?, 1..=MAX_SECONDS)? as u32);
+            typed.connect_timeout = Some(time(text(value)?, SHORTEST_LIMIT..=LONGEST_WAIT)?);
             Ok(())
         },
     },

@@ -4,10 +4,10 @@ use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::measure::{ClockChoice, Until};
-use crate::number::{percent, within};
-use crate::plan::DEFAULT_UNTIL_DURATION_S;
+use crate::number::{microseconds, percent, time, time_text, within};
+use crate::plan::DEFAULT_UNTIL_DURATION;
 use crate::rate::RATES;
-use crate::run_options::{MAX_GAP_US, SyncPoint};
+use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
 use crate::tool::Opt;
 
 /// All of them, in the order of the help text.
@@ -42,10 +42,15 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::Run,
         legacy: true,
         repeats: false,
-        help: |_| "Seconds per size, instead of iterations".into(),
-        manual: |_| "Measure each size for this number of seconds instead of iterations.",
+        help: |_| "Time per size, instead of iterations: 10 (s), 500ms".into(),
+        manual: |_| {
+            "Measure each size for this time instead of a number of iterations. *SEC* is a number, \
+             which may have a fraction, and one of the units ns, us, ms, s and m (minutes); in \
+             seconds without a unit. At least 1 ms. A legacy peer that issues operations itself \
+             takes whole seconds only."
+        },
         set: |typed, value| {
-            typed.run.duration_s = Some(within(text(value)?, 1..=u32::MAX.into())? as u32);
+            typed.run.set_duration(time(text(value)?, DURATIONS)?);
             Ok(())
         },
     },
@@ -58,10 +63,11 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
+            let limit = time_text(DEFAULT_UNTIL_DURATION);
             format!(
                 "Measure each size until the 95% interval of the\n\
                  median lies within PERCENT of it, at most for the\n\
-                 --duration ({DEFAULT_UNTIL_DURATION_S} s if not given); exit status 3 if a\n\
+                 --duration ({limit} if not given); exit status 3 if a\n\
                  median stays unstable"
             )
         },
@@ -109,17 +115,17 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |tool| {
             format!(
-                "Gap after each iteration in microseconds\n(default: {})",
+                "Gap after each iteration: 100 (microseconds), 0.5ms\n(default: {})",
                 tool.defaults.gap_us
             )
         },
         manual: |_| {
-            "The time to wait after each operation, in microseconds. It is not part of the \
-             measured latency. With 0, each operation follows the previous one at once. A NIC or \
+            "The time to wait after each operation, in microseconds or with a unit as in \
+             `--duration`: whole microseconds. It is not part of the measured latency. With 0, each operation follows the previous one at once. A NIC or \
              a CPU that saves power when it is idle shows higher latencies with a gap."
         },
         set: |typed, value| {
-            typed.run.gap_us = within(text(value)?, 0..=MAX_GAP_US)?;
+            typed.run.gap_us = microseconds(text(value)?, MAX_GAP_US)?;
             Ok(())
         },
     },

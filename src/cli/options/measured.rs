@@ -23,13 +23,14 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             format!(
                 "{} size in bytes (default: {}), or a range that\n\
                  doubles from MIN to MAX, both powers of 2\n\
-                 (such as 1:8192); at most {MAX_SIZE}",
+                 (such as 1:8K); at most {MAX_SIZE}",
                 tool.operation, tool.defaults.min_size
             )
         },
         manual: |_| {
-            "The size in bytes, from 1 to 4294967295 (4 GiB - 1). With *MIN*:*MAX*, both powers \
-             of two, the tool measures each power of two from *MIN* to *MAX*."
+            "The size in bytes, from 1 to 4294967295 (4 GiB - 1). K, M and G after a number stand \
+             for 1024 bytes, 1024 K and 1024 M; KiB, MiB and GiB are the same. With *MIN*:*MAX*, \
+             both powers of two, the tool measures each power of two from *MIN* to *MAX*."
         },
         set: |typed, value| {
             let (min, max) = sizes(text(value)?).ok_or(SIZES)?;

@@ -1,11 +1,12 @@
 //! The options of the tools: one block each, with syntax, help, manual and meaning.
 //!
-//! A tool lists the options that it takes (`Tool::options`). Parser, help text, manual pages and
-//! completion are made from these definitions, which stand in one file for each group of the help
-//! text. Rules across several options are in `plan`.
+//! A tool says which options it takes (`Tool::takes`). Parser, help text, manual pages and completion
+//! are made from these definitions, which stand in one file for each group of the help text. Rules
+//! across several options are in `plan`.
 
 mod buffers;
 mod client;
+mod connection;
 mod duration;
 mod measured;
 mod output;
@@ -17,6 +18,7 @@ use std::ffi::OsStr;
 use super::usage::{Entry, Value};
 use crate::plan::typed::Typed;
 use crate::tool::{Opt, Tool};
+use crate::tools::TOOLS;
 
 /// What an option governs when two processes measure together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +53,8 @@ pub struct OptionDef {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
-    /// allowed.
+    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or returns
+    /// what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
@@ -79,7 +81,7 @@ pub struct Group {
 }
 
 /// All options, in the groups and the order of the help text.
-pub static GROUPS: [Group; 7] = [
+pub static GROUPS: [Group; 8] = [
     Group {
         title: "What is measured",
         options: measured::OPTIONS,
@@ -101,6 +103,10 @@ pub static GROUPS: [Group; 7] = [
         options: output::OPTIONS,
     },
     Group {
+        title: "Connection",
+        options: connection::OPTIONS,
+    },
+    Group {
         title: "Server",
         options: server::OPTIONS,
     },
@@ -115,13 +121,46 @@ pub fn all() -> impl Iterator<Item = &'static OptionDef> {
     GROUPS.iter().flat_map(|group| group.options)
 }
 
-/// Returns the definition of an option.
-pub fn definition(id: Opt) -> &'static OptionDef {
-    let defined = all().find(|option| option.id == id);
-    defined.expect("each option is defined; a test counts them")
+/// Returns the options of `tool`, in the order of the help text.
+pub fn of(tool: &Tool) -> impl Iterator<Item = &'static OptionDef> {
+    all().filter(|option| tool.takes(option.id))
 }
 
-/// Returns the options of `tool`, in the order of its help text.
-pub fn of(tool: &Tool) -> impl Iterator<Item = &'static OptionDef> {
-    tool.options().map(definition)
+/// Why a tool lacks an option, where its name does not say it.
+const REASONS: [(Opt, &str); 1] = [(
+    Opt::Size,
+    "the atomic type (--atomic-type) determines the size",
+)];
+
+/// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
+pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {
+    let option = all().find(|option| {
+        let short = option.short.map(|letter| format!("-{letter}"));
+        short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(option.long)
+    })?;
+    let (id, long, own) = (option.id, option.long, tool.name);
+    let name = if typed.starts_with("--") {
+        typed.to_owned()
+    } else {
+        format!("{typed} (--{long})")
+    };
+    let is_for = |bandwidth: bool| {
+        let has_all = |other: &Tool| other.takes(id) == (other.measures_bandwidth() == bandwidth);
+        TOOLS.iter().all(has_all)
+    };
+    let reason = REASONS.iter().find(|(option, _)| *option == id);
+    Some(if let Some((_, reason)) = reason {
+        format!("{name} is not an option of {own}: {reason}")
+    } else if is_for(false) {
+        format!("{name} is for latency tools: {own} measures bandwidth")
+    } else if is_for(true) {
+        format!("{name} is for bandwidth tools: {own} measures latency")
+    } else {
+        let takers = TOOLS.iter().filter(|other| other.takes(id));
+        let takers: Vec<&str> = takers.map(|other| other.name).collect();
+        format!(
+            "{name} is not an option of {own}: it is for {}",
+            takers.join(", ")
+        )
+    })
 }

@@ -1,8 +1,10 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
 use super::{Governs, OptionDef};
+use crate::bandwidth_unit::BandwidthUnit;
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{LEFT_OUT, file, place, text};
+use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
+use crate::measure::Percentile;
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -32,17 +34,27 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Percentiles,
         short: None,
         long: "percentiles",
-        value: None,
+        value: Some(Value::optional("LIST", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
         repeats: false,
-        help: |_| "Print percentiles after the table".into(),
-        manual: |_| {
-            "Print percentiles of the latencies after the table: 50, 90, 99, 99.9 and 99.99 \
-             percent. A star marks a percentile with fewer than ten samples above it."
+        help: |_| {
+            "Print percentiles after the table; those of LIST,\n\
+             such as 50,95,99.9, else 50, 90, 99, 99.9, 99.99, max"
+                .into()
         },
-        set: |typed, _| {
-            typed.outputs.percentiles = true;
+        manual: |_| {
+            "Print percentiles of the latencies after the table: those of *LIST*, numbers above 0 and \
+             up to 100 with commas between them, or 50, 90, 99, 99.9, 99.99 and the maximum. A star \
+             marks a percentile with fewer than ten samples above it. JSON and CSV always have the \
+             latter ones, and those of *LIST* as well."
+        },
+        set: |typed, value| {
+            typed.outputs.percentiles = if value == LEFT_OUT {
+                Percentile::STANDARD.to_vec()
+            } else {
+                percentiles(text(value)?)?
+            };
             Ok(())
         },
     },
@@ -63,6 +75,30 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| {
             typed.outputs.show_error = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Unit,
+        short: None,
+        long: "unit",
+        value: Some(Value::new(
+            "UNIT",
+            Completion::Words(|| names(&BandwidthUnit::ALL)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or\nGb/s, which are bits (default: MB/s)".into()
+        },
+        manual: |_| {
+            "The unit of the bandwidths in the text of this side, which stands in the title of the \
+             column: MB/s, GB/s (powers of 1000), MiB/s (2^20 bytes) or Gb/s (10^9 bits). JSON and \
+             CSV always have bytes per second."
+        },
+        set: |typed, value| {
+            typed.outputs.unit = text(value)?.parse()?;
             Ok(())
         },
     },
@@ -131,7 +167,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "json",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
@@ -153,7 +189,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "jsonl",
         value: Some(Value::new("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| "Append the results to FILE as one line of JSON".into(),
@@ -162,7 +198,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
              append to the same file, also at the same time."
         },
         set: |typed, value| {
-            typed.outputs.jsonl = Some(file(value)?);
+            typed.outputs.jsonl = Some(named_file(value)?);
             Ok(())
         },
     },
@@ -171,7 +207,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "csv",
         value: Some(Value::optional("FILE", Completion::Files)),
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| "Write the results as comma-separated values; FILE\nas for --json".into(),
@@ -181,6 +217,44 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, value| {
             typed.outputs.csv = Some(place(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Label,
+        short: None,
+        long: "label",
+        value: Some(Value::new("KEY=VALUE", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: true,
+        help: |_| "Add a label to JSON and CSV, such as rack=x1; may\nbe repeated".into(),
+        manual: |_| {
+            "Add a label to JSON and CSV, such as `rack=x1`. *KEY* consists of letters, digits, \
+             `_`, `.` and `-`; *VALUE* is text without control characters and `;`. Each given \
+             label counts; of several with one key the last."
+        },
+        set: |typed, value| {
+            let (key, value) = label(text(value)?)?;
+            typed.outputs.labels.insert(key, value);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Samples,
+        short: None,
+        long: "samples",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Write each sample to FILE as comma-separated values".into(),
+        manual: |_| {
+            "Write each measured latency to *FILE* as comma-separated values: size, number of the \
+             iteration from 0, and latency in nanoseconds. Not with `--duration` and `--until`."
+        },
+        set: |typed, value| {
+            typed.outputs.samples = Some(named_file(value)?);
             Ok(())
         },
     },
@@ -201,12 +275,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
              2) that the tools of HdrHistogram read."
         },
         set: |typed, value| {
-            if value == LEFT_OUT {
-                return Err(
-                    "expected the name of a file: this format cannot go to standard output".into(),
-                );
-            }
-            typed.outputs.hdr_log = Some(file(value)?);
+            typed.outputs.hdr_log = Some(named_file(value)?);
             Ok(())
         },
     },
@@ -220,32 +289,39 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: true,
         help: |tool| {
             let (example, metrics) = match tool.defaults.lists {
-                Some(_) => ("bw>=23GB/s,bw<=25.5GB/s", "bw, rate"),
-                None => ("p99<4us,mean<2.2us", "min, max,\nmean, stddev, pN"),
+                Some(_) => ("bw>=23GB/s,8:rate>1Mpkt/s", "bw, rate"),
+                None => ("p99<4us,64K:mean<9us", "min, max,\nmean, stddev, pN"),
             };
             format!(
-                "Check each size against bounds such as\n\"{example}\"; exit status 3 if any\n\
-                 fails. Metrics: {metrics}"
+                "Check bounds of all sizes or of one, such as\n\"{example}\", or those in @FILE;\n\
+                 exit status 3 if any fails. Metrics: {metrics}"
             )
         },
         manual: |tool| {
             if tool.measures_bandwidth() {
-                "Check the metrics of each size, and exit with status 3 if any check fails. \
-                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
-                 a number, and a unit. The metrics are bw, in MB/s or GB/s, and rate, in pkt/s, \
-                 kpkt/s or Mpkt/s. All lists that are given apply."
+                "Check the metrics of the sizes, and exit with status 3 if any check fails. *LIST* \
+                 holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, a \
+                 number, and a unit. With a size and a colon in front (`64K:bw>=20GB/s`), a bound \
+                 applies to that size only. The metrics are bw, in B/s, kB/s, MB/s, GB/s, KiB/s, \
+                 MiB/s, GiB/s, Mb/s or Gb/s (bits), and rate, in pkt/s, kpkt/s, Mpkt/s or the same \
+                 with op. With `@` and the name of a file, the file has a list on each line; `#` \
+                 begins a comment. All lists that are given apply."
             } else {
-                "Check the metrics of each size, and exit with status 3 if any check fails. \
-                 *LIST* holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, \
-                 a number, and a unit. The metrics are min, max, mean, stddev and percentiles \
-                 such as p99, in ns, us, ms or s. All lists that are given apply."
+                "Check the metrics of the sizes, and exit with status 3 if any check fails. *LIST* \
+                 holds bounds, separated by commas: a metric, one of `<`, `<=`, `>`, `>=`, a \
+                 number, and a unit. With a size and a colon in front (`8:p50<2us`), a bound applies \
+                 to that size only. The metrics are min, max, mean, stddev and percentiles such as \
+                 p99, in ns, us, ms or s. With `@` and the name of a file, the file has a list on \
+                 each line; `#` begins a comment. All lists that are given apply."
             }
         },
         set: |typed, value| {
-            typed
-                .outputs
-                .expectations
-                .extend(expect::parse(text(value)?)?);
+            let of_bandwidth = typed.run.lists.is_some();
+            let expectations = match text(value)?.strip_prefix('@') {
+                Some(path) => expect::parse_lines(&contents(path)?, of_bandwidth)?,
+                None => expect::parse(text(value)?, of_bandwidth)?,
+            };
+            typed.outputs.expectations.extend(expectations);
             Ok(())
         },
     },
@@ -258,12 +334,17 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Show no progress on a terminal, and no text if\nanother format has standard output"
+            "Print the table and the verdicts alone, without\n\
+             summary, notes and progress; no text if another\n\
+             format has standard output"
                 .into()
         },
         manual: |_| {
-            "Show no progress on a terminal, and no text if another format has standard \
-             output."
+            "Print the table of results and the blocks that other options ask for (such as \
+             `--expect`, `--until` or `--percentiles`), without the summary before the table, notes \
+             about options, and the progress on a terminal. With a software NIC, the line that says \
+             so stays. If another format has standard output, no text is printed. Errors and \
+             warnings still go to standard error."
         },
         set: |typed, _| {
             typed.outputs.quiet = true;

@@ -1,4 +1,4 @@
-//! The options of where this side measures: NIC, service, library, CPUs.
+//! The options of where this side measures: NIC, service, port, library, CPUs.
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
@@ -74,10 +74,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::Cpu,
         short: None,
         long: "cpu",
-        value: Some(Value::new(
-            "LIST|auto",
-            Completion::Words(|| vec!["auto".into()]),
-        )),
+        value: Some(Value::new("LIST|auto", Completion::Cpus)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
@@ -105,7 +102,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
-        help: |_| "Run server and client on this machine, in one\ncommand".into(),
+        help: |_| "Run both sides on this machine, in one command".into(),
         manual: |_| {
             "Run server and client in one command, on one machine and one NIC. No address may be \
              given."

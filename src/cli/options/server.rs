@@ -1,38 +1,19 @@
-//! The options of a server, and the port that both sides have.
+//! The options of a server only.
+
+use std::time::Duration;
 
 use super::{Governs, OptionDef};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::text;
-use crate::number::within;
-use crate::plan::DEFAULT_PORT;
+use crate::cli::values::{file, text};
+use crate::number::{self, time_text};
+use crate::plan::LIMIT_IN_A_JOB;
 use crate::tool::Opt;
+
+/// Longest `--timeout`: a week.
+const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
-        id: Opt::Port,
-        short: Some('p'),
-        long: "port",
-        value: Some(Value::new("PORT", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: true,
-        repeats: false,
-        help: |_| {
-            format!(
-                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
-            )
-        },
-        manual: |_| {
-            "The TCP port of the control connection: the server listens on it, and the client \
-             connects to it. With 0 the server takes any free port and prints its number."
-        },
-        set: |typed, value| {
-            let port = within(text(value)?, 0..=65535)
-                .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
-            typed.port = Some(port as u16);
-            Ok(())
-        },
-    },
     OptionDef {
         id: Opt::Bind,
         short: None,
@@ -42,8 +23,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Server: address or name of this machine to listen\non (default: all, IPv4 and IPv6)"
-                .into()
+            "Address or name of this machine to listen\non (default: all, IPv4 and IPv6)".into()
         },
         manual: |_| "For a server: the address, or a name of this machine, to listen on.",
         set: |typed, value| {
@@ -63,13 +43,66 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
-        help: |_| "Server: serve one client after another, until\ninterrupted".into(),
+        help: |_| "Serve one client after another, until\ninterrupted".into(),
         manual: |_| {
             "For a server: serve one client after another, until a signal ends it. A failed run \
              is reported and does not end the server."
         },
         set: |typed, _| {
             typed.persist = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Timeout,
+        short: None,
+        long: "timeout",
+        value: Some(Value::new("TIME", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            let in_a_job = time_text(LIMIT_IN_A_JOB);
+            format!(
+                "Fail if no client comes within this time,\n\
+                 such as 90 (seconds) or 10m; 0: no limit\n\
+                 (default: {in_a_job} in a batch job, otherwise no limit)"
+            )
+        },
+        manual: |_| {
+            "For a server: how long to wait for a client. When the time is over, the server ends \
+             with exit status 1. With `--persist` this holds for each wait between two clients. \
+             TIME is in seconds, or has one of the units ms, s and m; 0 means no limit. In a \
+             batch job of Slurm, PBS or Flux the default is 5 minutes, so that a server without \
+             a client does not hold the nodes of the job; elsewhere there is no limit."
+        },
+        set: |typed, value| {
+            let timeout = number::time(text(value)?, Duration::ZERO..=MAX_TIMEOUT)?;
+            typed.timeout = Some(timeout);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::PortFile,
+        short: None,
+        long: "port-file",
+        value: Some(Value::new("FILE", Completion::Files)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Write the port to FILE when clients can\n\
+             connect; the file is removed at the end"
+                .into()
+        },
+        manual: |_| {
+            "For a server, mainly with `-p 0`: write the port number, one line, to FILE as soon as \
+             clients can connect. The file appears complete or not at all, so that a script may \
+             wait for it; the server removes it when it ends, unless another server has replaced \
+             it since. On a shared file system, a client on another node can read it."
+        },
+        set: |typed, value| {
+            typed.port_file = Some(file(value)?);
             Ok(())
         },
     },

@@ -52,8 +52,11 @@ impl TriggeredCounter {
     /// Removes and returns the next triggered operation whose threshold is reached. Failures do not
     /// count (nic.md 9.3).
     fn take_due(&mut self) -> Option<Trigger> {
-        self.pending
-            .pop_front_if(|trigger| trigger.threshold <= self.counter.success)
+        if self.is_due() {
+            self.pending.pop_front()
+        } else {
+            None
+        }
     }
 
     #[inline]

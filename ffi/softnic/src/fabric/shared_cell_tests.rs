@@ -73,7 +73,8 @@ proptest! {
             if packet.tag % 17 == 0 {
                 sender.flush();
                 arrived.extend(received(&mut receiver));
-                prop_assert_eq!(arrived.last(), Some(&fields(packet)));
+                let expected = fields(packet);
+                prop_assert_eq!(arrived.last(), Some(&expected));
             }
         }
         sender.flush();

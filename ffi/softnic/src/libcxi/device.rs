@@ -73,8 +73,8 @@ pub fn information(id: u32, nid: u32) -> cxil_devinfo {
         pid_granule: PID_GRANULE,
         min_free_shift: 0,
         rdzv_get_idx: PID_GRANULE - 1,
-        device_name: [0; _],
-        driver_name: [0; _],
+        device_name: Default::default(),
+        driver_name: Default::default(),
         vendor_id: 0x1590,
         device_id: 0x0371,
         device_rev: 0,
@@ -99,7 +99,7 @@ pub fn information(id: u32, nid: u32) -> cxil_devinfo {
         // Any event queue number except 0, which would mean that lost packets are not retried.
         pct_eq: C_NUM_EQS - 1,
         cassini_version: CASSINI_2_0,
-        fru_description: [0; _],
+        fru_description: Default::default(),
         is_vf: false,
         system_type_identifier: CASSINI_2_ONLY,
     };

@@ -9,7 +9,7 @@ mod namespace;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,37 @@ usage: cxi-softnic [--no-sys] PROGRAM [ARGUMENT...]
 Runs PROGRAM with a libcxi whose devices cxi0, cxi1, ... are software NICs. PROGRAM runs in a mount
 namespace of its own, in which /sys/class shows these NICs and their network interfaces.
 
---no-sys               do not change /sys/class
---write-sys DIRECTORY  write what /sys/class would show to DIRECTORY and exit, for containers that
-                       may not have mount namespaces: bind DIRECTORY to /sys/class there
---help, --version      print this text, or the version
+Options:
+  --no-sys               do not change /sys/class
+  --write-sys DIRECTORY  write what /sys/class would show to DIRECTORY and exit, for containers that
+                         may not have mount namespaces: bind DIRECTORY to /sys/class there
+  -h, --help             print this text
+  -V, --version          print the version
 
-See cxi-softnic(7).
+Environment:
+  CXIDIAG_FABRIC_DIR       directory that the NICs share [/dev/shm/cxidiag-UID]
+  CXIDIAG_NICS             number of NICs, 1 to 100
+  CXIDIAG_NIDS             addresses of the NICs, separated by commas [0x12]
+  CXIDIAG_LINK             latency=TIME, jitter=TIME, bandwidth=NUMBER with MB/s or GB/s
+  CXIDIAG_FAULTS           loss=, retry=, delay=, corrupt=, error=, down=, seed=
+  CXIDIAG_SERVICES         enabled or disabled: service 1 alone, in this state
+  CXIDIAG_QOS              HPC, LL_BE_BD_ET or LL_BE_BD_ET1_ET2
+  CXIDIAG_RDZV_GET         0: software issues the gets of rendezvous puts
+  CXIDIAG_TRAP_DOORBELLS   none, counters or all [counters]
+  CXI_SOFTNIC_LIBRARY_DIR  directory that contains the library
+
+Examples:
+  cxi-softnic ./program
+  CXIDIAG_LINK=latency=2us,bandwidth=25GB/s cxi-softnic ./program
+  CXIDIAG_FAULTS=error=UNDELIVERABLE@50 cxi-softnic ./program
+
+Exit status: that of PROGRAM; 126 or 127 if it cannot be run, 2 for an invalid option or variable,
+1 for other failures.
+
+cxi-softnic(1) has the details.
 ";
+
+const NO_PROGRAM: &str = "expected a program to run (--help shows the usage)";
 
 /// Where packages install the library.
 const INSTALLED: &str = "/usr/lib/cxidiag/softnic";
@@ -58,8 +82,10 @@ fn main() -> ExitCode {
         Err(message) => return fail(2, &message),
     };
     if let Request::Print(text) = &request {
-        print!("{text}");
-        return ExitCode::SUCCESS;
+        return match io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &format!("standard output: {error}")),
+        };
     }
     if let Err(message) = softnic::check_environment() {
         return fail(2, &message);
@@ -89,7 +115,7 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
     let mut with_sys = true;
     loop {
         let Some(argument) = arguments.next() else {
-            return Err("expected a program to run (--help shows the usage)".into());
+            return Err(NO_PROGRAM.into());
         };
         match argument.to_str() {
             Some("--help" | "-h") => return Ok(Request::Print(USAGE.into())),
@@ -98,13 +124,27 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                 return Ok(Request::Print(version.into()));
             }
             Some("--no-sys") => with_sys = false,
+            Some("--write-sys") if !with_sys => {
+                return Err("--no-sys and --write-sys exclude each other".into());
+            }
             Some("--write-sys") => {
-                let directory = arguments.next().filter(|_| with_sys);
-                let directory = directory.ok_or("--write-sys: expected a directory only")?;
-                if arguments.next().is_some() {
-                    return Err("--write-sys: expected a directory only".into());
+                let directory = arguments.next();
+                let directory = directory.ok_or("--write-sys: expected a directory")?;
+                if let Some(next) = arguments.next() {
+                    let next = next.display();
+                    return Err(format!(
+                        "--write-sys: expected one directory, and nothing after it: {next}"
+                    ));
                 }
                 return Ok(Request::WriteSys(directory.into()));
+            }
+            Some("--") => {
+                let program = arguments.next().ok_or(NO_PROGRAM)?;
+                return Ok(Request::Run {
+                    program,
+                    arguments: arguments.collect(),
+                    with_sys,
+                });
             }
             Some(option) if option.starts_with('-') => {
                 return Err(format!(
@@ -210,7 +250,11 @@ mod tests {
             arguments: vec!["--no-sys".into(), "-p".into()],
             with_sys: true,
         };
-        assert_eq!(parse(&["fi_info", "--no-sys", "-p"]), Ok(expected));
+        assert_eq!(
+            parse(&["fi_info", "--no-sys", "-p"]).as_ref(),
+            Ok(&expected)
+        );
+        assert_eq!(parse(&["--", "fi_info", "--no-sys", "-p"]), Ok(expected));
     }
 
     #[test]
@@ -222,6 +266,7 @@ mod tests {
             &["--write-sys"],
             &["--write-sys", "a", "b"],
             &["--no-sys", "--write-sys", "a"],
+            &["--"],
         ] {
             assert!(parse(words).is_err(), "{words:?}");
         }

@@ -1,0 +1,85 @@
+//! The units in which the text shows bandwidths.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A unit of bandwidths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BandwidthUnit {
+    /// 10^6 bytes per second, the unit of the legacy tools.
+    #[default]
+    Megabytes,
+    /// 10^9 bytes per second.
+    Gigabytes,
+    /// 2^20 bytes per second.
+    Mebibytes,
+    /// 10^9 bits per second, the unit of link speeds.
+    Gigabits,
+}
+
+impl BandwidthUnit {
+    /// All units.
+    pub const ALL: [Self; 4] = [
+        Self::Megabytes,
+        Self::Gigabytes,
+        Self::Mebibytes,
+        Self::Gigabits,
+    ];
+
+    /// Returns the bandwidth as text, without the unit.
+    pub fn text(self, bytes_per_s: f64) -> String {
+        let (scale, decimals) = match self {
+            Self::Megabytes => (1e6, 2),
+            Self::Gigabytes => (1e9, 3),
+            Self::Mebibytes => (1_048_576.0, 2),
+            Self::Gigabits => (125e6, 2),
+        };
+        format!("{:.decimals$}", bytes_per_s / scale)
+    }
+}
+
+impl fmt::Display for BandwidthUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Megabytes => "MB/s",
+            Self::Gigabytes => "GB/s",
+            Self::Mebibytes => "MiB/s",
+            Self::Gigabits => "Gb/s",
+        })
+    }
+}
+
+impl FromStr for BandwidthUnit {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|unit| unit.to_string() == name);
+        // Letters differ in meaning: Gb/s are bits.
+        named.ok_or("expected MB/s, GB/s, MiB/s or Gb/s (bits)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_a_bandwidth_in_each_unit() {
+        let texts = BandwidthUnit::ALL.map(|unit| format!("{} {unit}", unit.text(25e9)));
+        assert_eq!(
+            texts,
+            [
+                "25000.00 MB/s",
+                "25.000 GB/s",
+                "23841.86 MiB/s",
+                "200.00 Gb/s"
+            ]
+        );
+        for unit in BandwidthUnit::ALL {
+            assert_eq!(unit.to_string().parse(), Ok(unit));
+        }
+        for name in ["", "GB", "gb/s", "GiB/s", "Gb/s "] {
+            assert!(name.parse::<BandwidthUnit>().is_err(), "{name}");
+        }
+    }
+}

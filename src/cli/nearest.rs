@@ -1,0 +1,82 @@
+//! The names that a misspelt word may stand for.
+
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 4;
+
+/// Letters of a word for each letter that may be wrong, missing, surplus or swapped.
+const LETTERS_PER_ERROR: usize = 3;
+
+/// Returns those of `names` that `word` may stand for, the nearest first: they contain `word`, or
+/// differ from it in few letters.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let is_part = |name: &str| word.len() > 1 && name.contains(word);
+    let mut near: Vec<(usize, &str)> = names
+        .into_iter()
+        .map(|name| (strsim::osa_distance(word, name), name))
+        .filter(|(errors, name)| {
+            errors * LETTERS_PER_ERROR <= word.chars().count() || is_part(name)
+        })
+        .collect();
+    near.sort_by_key(|(errors, _)| *errors);
+    near.truncate(MAX_SUGGESTIONS);
+    near.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns the question whether one of `names` was meant: `did you mean write-lat or write-bw?`
+pub fn question(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let list = match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    };
+    format!("did you mean {list}?")
+}
+
+/// Returns the message about an option that is not among the long options `longs`.
+pub fn unknown_option<'a>(option: &str, longs: impl IntoIterator<Item = &'a str>) -> String {
+    let near = nearest(option.trim_start_matches('-'), longs);
+    let near: Vec<String> = near.iter().map(|long| format!("--{long}")).collect();
+    if near.is_empty() {
+        format!("unknown option '{option}' (see --help)")
+    } else {
+        format!(
+            "unknown option '{option}': {} (see --help)",
+            question(&near)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_names_with_few_errors_or_the_word_inside() {
+        let names = ["write-lat", "read-lat", "write-bw", "devices"];
+        for (word, expected) in [
+            ("write-lot", &["write-lat", "write-bw"][..]),
+            ("raed-lat", &["read-lat"]),
+            ("device", &["devices"]),
+            ("bw", &["write-bw"]),
+            ("lat", &["read-lat", "write-lat"]),
+            ("x", &[]),
+            ("", &[]),
+            ("ping", &[]),
+        ] {
+            assert_eq!(nearest(word, names), expected, "{word}");
+        }
+        assert_eq!(nearest("a", ["a1", "ab"]), [""; 0]);
+    }
+
+    #[test]
+    fn limits_number_of_names() {
+        let names = ["xx1", "xx2", "xx3", "xx4", "xx5"];
+        assert_eq!(nearest("xx", names).len(), MAX_SUGGESTIONS);
+    }
+
+    #[test]
+    fn asks_about_each_name() {
+        assert_eq!(question(&["a"]), "did you mean a?");
+        assert_eq!(question(&["a", "b", "c"]), "did you mean a, b or c?");
+    }
+}

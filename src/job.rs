@@ -1,0 +1,73 @@
+//! The batch job that this process runs in (jobs.md 2.1).
+
+use std::env;
+use std::fmt;
+
+/// A workload manager, and the environment variable that has the number of its job. The innermost
+/// comes first: Flux may run many jobs inside one job of Slurm or PBS.
+const MANAGERS: [(&str, &str); 3] = [
+    ("flux", "FLUX_JOB_ID"),
+    ("slurm", "SLURM_JOB_ID"),
+    ("pbs", "PBS_JOBID"),
+];
+
+/// A batch job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Name of the workload manager: `slurm`, `pbs` or `flux`.
+    pub manager: &'static str,
+    /// Number or name of the job, as the manager writes it.
+    pub id: String,
+}
+
+impl Job {
+    /// Returns the job that the environment of this process names; `None` outside a job.
+    pub fn of_environment() -> Option<Self> {
+        Self::find(|variable| env::var_os(variable).map(|id| id.to_string_lossy().into_owned()))
+    }
+
+    fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        MANAGERS.into_iter().find_map(|(manager, variable)| {
+            let id = value(variable)?.trim().to_owned();
+            (!id.is_empty()).then_some(Self { manager, id })
+        })
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} job {}", self.manager, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(environment: &[(&str, &str)]) -> Option<String> {
+        let value = |variable: &str| {
+            let (_, id) = environment.iter().find(|(name, _)| *name == variable)?;
+            Some((*id).to_owned())
+        };
+        Job::find(value).map(|job| job.to_string())
+    }
+
+    #[test]
+    fn finds_job_of_each_manager() {
+        for (variable, id, expected) in [
+            ("SLURM_JOB_ID", "4711", "slurm job 4711"),
+            ("PBS_JOBID", "17[3].head", "pbs job 17[3].head"),
+            ("FLUX_JOB_ID", "\u{192}2Xa", "flux job \u{192}2Xa"),
+        ] {
+            assert_eq!(job(&[(variable, id)]).as_deref(), Some(expected));
+        }
+        let nested = [("FLUX_JOB_ID", "1"), ("SLURM_JOB_ID", "2")];
+        assert_eq!(job(&nested).as_deref(), Some("flux job 1"));
+    }
+
+    #[test]
+    fn finds_no_job_without_its_number() {
+        assert_eq!(job(&[]), None);
+        assert_eq!(job(&[("SLURM_JOB_ID", " "), ("PBS_JOBID", "")]), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! The outcome of a run as plain data, from which each format of the results is made.
+//!
+//! * This file: the run as a whole, and how it ended.
+//! * `site`: the host, its NIC, and the addresses of both sides.
+//! * `options`: the options in effect.
+//! * `clock`: the clock, and what the tool itself adds to a latency.
+//! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
+//! * `verdict`: whether a size meets an expectation.
+//!
+//! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
+//! are the descriptions in its schema, docs/cxidiag.schema.json.
+
+mod bandwidth;
+mod clock;
+mod latency;
+mod options;
+mod site;
+mod size_result;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
+pub use clock::{Clock, Distribution, MeasurementError};
+pub use latency::{Detail, LatencyResult, PercentileValue};
+pub use options::{AtomicOptions, ListOptions, Options};
+pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
+pub use size_result::{Extent, RateResult, SizeResult};
+pub use verdict::Verdict;
+
+/// Version of the document. It changes when a field is removed or changes its meaning; new fields
+/// do not change it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
+/// apply is null. Later releases may add fields.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Outcome {
+    /// Version of this layout.
+    pub schema_version: u32,
+    /// Name of the tool, such as write-lat.
+    pub tool: String,
+    /// The side that wrote the document.
+    #[serde(default)]
+    pub side: Side,
+    /// Version of cxidiag.
+    pub cxidiag_version: String,
+    /// Revision of its sources; null if unknown.
+    pub cxidiag_revision: Option<String>,
+    /// How the run ended.
+    pub status: Status,
+    /// Exit status of the program.
+    pub exit_status: u8,
+    /// What failed; null if and only if the status is complete.
+    pub error: Option<Problem>,
+    /// Start of the run, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// Duration of the run, in milliseconds.
+    pub elapsed_ms: u64,
+    /// The machine of this side.
+    pub host: Host,
+    /// The batch job of this side; null outside a job.
+    pub job: Option<Job>,
+    /// --label: the given keys and their values.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The NIC of this side; null if the arguments were invalid.
+    pub device: Option<Device>,
+    /// The process at the other end of the control connection; null if the sides did not connect.
+    pub peer: Option<Peer>,
+    /// Addresses of both sides; null if they did not connect.
+    pub addresses: Option<Addresses>,
+    /// All options in effect; null if the arguments were invalid.
+    pub options: Option<Options>,
+    /// The clock that measured.
+    pub clock: Clock,
+    /// What the tool itself adds to a latency, measured without a NIC before the first size; null in a
+    /// bandwidth tool, and if nothing was measured.
+    pub measurement_error: Option<MeasurementError>,
+    /// One entry for each size, in the order of the run; empty if the arguments were invalid.
+    pub results: Vec<SizeResult>,
+    /// One entry for each size and each bound of --expect.
+    pub expectations: Vec<Verdict>,
+}
+
+/// The side of a process in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The client, also of a loopback run.
+    #[default]
+    Client,
+    /// The server.
+    Server,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// All sizes were measured, and all expectations were met.
+    Complete,
+    /// All sizes were measured, but an expectation was not met.
+    Unmet,
+    /// A signal ended the run.
+    Interrupted,
+    /// The run failed, or did not start.
+    Failed,
+}
+
+/// A failure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Problem {
+    /// Kind of the failure.
+    pub kind: String,
+    /// What failed and why, in one line.
+    pub message: String,
+    /// What to check and do, in one line; null if unknown.
+    pub hint: Option<String>,
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            kind: failure.kind.name().into(),
+            message: failure.message(),
+            hint: failure.hint.clone(),
+        }
+    }
+}

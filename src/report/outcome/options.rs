@@ -1,0 +1,129 @@
+//! The options in effect.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
+
+/// All options in effect, given or default. An option that the tool does not have is null.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Options {
+    /// Address of the server, as given; null in a loopback run.
+    pub address: Option<String>,
+    /// --loopback: whether both sides ran in one command.
+    pub loopback: bool,
+    /// --port; 0 means any free port.
+    pub port: u16,
+    /// Library that was requested for hardware; null for the default.
+    pub libcxi: Option<String>,
+    /// --iters: iterations per size; null with --duration.
+    pub iters: Option<u64>,
+    /// --duration: seconds per size, with --until at most; null without.
+    pub duration_s: Option<Number>,
+    /// --until: limit of the median's confidence interval, in percent of the median; null without.
+    pub until_percent: Option<f64>,
+    /// --warmup: iterations before each size that are not measured.
+    pub warmup: Option<u64>,
+    /// --latency-gap: pause after each iteration, in microseconds.
+    pub latency_gap_us: Option<u64>,
+    /// First size, in bytes.
+    pub min_size_bytes: u64,
+    /// Last size, in bytes.
+    pub max_size_bytes: u64,
+    /// Whether operations are restricted (unordered): no --unrestricted.
+    pub restricted: Option<bool>,
+    /// Whether Immediate Data Commands are used: no --no-idc.
+    pub idc: Option<bool>,
+    /// Whether High Rate Puts are used for sizes of up to 2048 bytes: no --no-hrp, --verify or
+    /// --both-ends, and nothing else that excludes them.
+    pub hrp: Option<bool>,
+    /// Whether commands are issued through the low-latency path: no --no-ll.
+    pub low_latency: Option<bool>,
+    /// --rdzv: whether transfers use rendezvous.
+    pub rdzv: Option<bool>,
+    /// When the sides of send-lat wait for each other on the control connection: before each "size",
+    /// or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag). As
+    /// requested if the sides did not connect.
+    pub sync: Option<String>,
+    /// GPU of this side's transmit buffer; null for system memory.
+    pub tx_gpu: Option<u8>,
+    /// GPU of this side's receive buffer; null for system memory.
+    pub rx_gpu: Option<u8>,
+    /// Type of this side's GPUs; null without GPUs.
+    pub gpu_type: Option<String>,
+    /// GPU of the peer's transmit buffer; null for system memory, and if the sides did not connect.
+    pub peer_tx_gpu: Option<u8>,
+    /// GPU of the peer's receive buffer; null for system memory, and if the sides did not connect.
+    pub peer_rx_gpu: Option<u8>,
+    /// Type of the peer's GPUs; null without GPUs, and if the sides did not connect.
+    pub peer_gpu_type: Option<String>,
+    /// --use-hp: size of the huge pages of the data buffers; null without.
+    pub use_hp: Option<String>,
+    /// CPUs that the measuring thread ran on with --cpu, such as 0-3,8; as given if the run did not
+    /// start; null without --cpu.
+    pub cpu: Option<String>,
+    /// --report-all: whether each sample was printed.
+    pub report_all: Option<bool>,
+    /// --rate: operations or bytes per second that each issuing side issues, such as "1000 op/s" or
+    /// "500000000 B/s"; null without.
+    pub rate: Option<String>,
+    /// --verify: whether the side that receives data checks it after each size.
+    pub verify: Option<bool>,
+    /// The operation of an atomic tool.
+    pub atomic: Option<AtomicOptions>,
+    /// Lists and buffers of a bandwidth tool.
+    pub lists: Option<ListOptions>,
+    /// --percentiles: those beside the standard ones, in ascending order; empty without.
+    pub percentiles: Vec<f64>,
+    /// --interval: length of the intervals, in seconds; null without.
+    pub interval_s: Option<f64>,
+    /// --expect: one entry for each bound, as given.
+    pub expect: Vec<String>,
+}
+
+/// The operation of an atomic tool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AtomicOptions {
+    /// --atomic-op.
+    pub op: String,
+    /// --cswap-op; null unless the operation is CSWAP.
+    pub cswap_op: Option<String>,
+    /// --atomic-type.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// --fetching: whether operations return the previous value of the target.
+    pub fetching: bool,
+    /// --matching: whether operations address matching list entries.
+    pub matching: bool,
+}
+
+/// Lists and buffers of a bandwidth tool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ListOptions {
+    /// --list-size: operations per iteration.
+    pub list_size: u16,
+    /// --bidirectional: whether both sides issue operations.
+    pub bidirectional: bool,
+    /// --buf-sz: largest buffer, in bytes.
+    pub buf_sz_bytes: Option<u64>,
+    /// --buf-align: distance between operations in the buffers is a multiple of this, in bytes.
+    pub buf_align_bytes: Option<u64>,
+    /// --pairs: pairs of queues that work side by side.
+    #[serde(default = "one")]
+    pub pairs: u16,
+    /// --threads: threads that drive them.
+    #[serde(default = "one")]
+    pub threads: u16,
+    /// --reverse: whether the server issues the operations.
+    #[serde(default)]
+    pub reverse: bool,
+    /// --both-ends: whether each side's own view is shown.
+    #[serde(default)]
+    pub both_ends: bool,
+}
+
+/// Returns the number of pairs and threads in documents that do not have them.
+fn one() -> u16 {
+    1
+}

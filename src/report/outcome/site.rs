@@ -1,0 +1,89 @@
+//! Host, job, NIC and peer of the process that wrote the document, and the addresses of both sides.
+
+use serde::{Deserialize, Serialize};
+
+/// A machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Host {
+    /// Host name.
+    pub name: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Architecture of the CPUs, as the kernel names it.
+    pub architecture: String,
+}
+
+/// A batch job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Job {
+    /// Name of the workload manager: slurm, pbs or flux.
+    pub manager: String,
+    /// Number or name of the job, as the manager writes it.
+    pub id: String,
+}
+
+/// The process at the other end of the control connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Peer {
+    /// Name of its host; null for a legacy tool and an older cxidiag.
+    pub host_name: Option<String>,
+    /// Its IP address on the control connection.
+    pub ip: String,
+    /// Whether it is a cxidiag.
+    pub is_cxidiag: bool,
+}
+
+/// A NIC. Apart from name and service, a field is null if the device was not opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Device {
+    /// Name of the device: cxiN, or softN for a software NIC.
+    pub name: String,
+    /// Whether it is a software NIC, so that no Cassini hardware was involved.
+    pub is_software: Option<bool>,
+    /// Number of the CXI service.
+    pub svc_id: u32,
+    /// MAC address of the network interface; null without an interface.
+    pub mac_address: Option<String>,
+    /// PCI address: domain:bus:device.function.
+    pub pci_address: Option<String>,
+    /// Speed of the link, as the driver reports it; null without a port.
+    pub link_speed: Option<usize>,
+    /// Name of the driver.
+    pub driver: Option<String>,
+    /// Revision of the driver; null if the driver does not show it.
+    pub driver_revision: Option<String>,
+    /// Version of the firmware; null if the driver does not show it.
+    pub firmware_version: Option<String>,
+    /// File of the libcxi in use, whose name contains its version; null for a software NIC.
+    pub library: Option<String>,
+}
+
+/// Addresses of both sides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Addresses {
+    /// Fabric address of this side.
+    pub local: FabricAddress,
+    /// Fabric address of the peer.
+    pub remote: FabricAddress,
+    /// VNI of this side.
+    pub vni: u32,
+    /// IP address of the server.
+    pub server_ip: String,
+    /// TCP port of the server.
+    pub server_port: u16,
+}
+
+/// An address on the fabric.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FabricAddress {
+    /// Address of the NIC.
+    pub nic: u32,
+    /// PID of the process on this NIC.
+    pub pid: u32,
+}

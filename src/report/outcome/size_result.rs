@@ -1,0 +1,119 @@
+//! The result of one size.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BandwidthResult, LatencyResult};
+use crate::plan::expect::Metric;
+use crate::rate::{Kept, Rate};
+use crate::report::intervals::Intervals;
+
+/// The part of a requested rate that counts as reached: a late last start alone is no failure.
+const REACHED: f64 = 0.99;
+
+/// The result of one size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SizeResult {
+    /// Size of an operation, in bytes.
+    pub size_bytes: u64,
+    /// How much of the size was measured.
+    pub extent: Extent,
+    /// Number of operations that count.
+    pub count: u64,
+    /// Latencies; null in a bandwidth tool, and without samples.
+    pub latency: Option<LatencyResult>,
+    /// Bandwidth; null in a latency tool, and if the size was not measured.
+    pub bandwidth: Option<BandwidthResult>,
+    /// --verify: number of bytes of the last operations that both sides have checked after the size; null
+    /// without, and in a partial result.
+    pub verified_bytes: Option<u64>,
+    /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
+    /// partial result.
+    pub rate: Option<RateResult>,
+    /// Part of the time of the size, in percent, in which the first measuring thread of this side was
+    /// ready to run but waited for a CPU; null if unknown.
+    pub cpu_wait_percent: Option<f64>,
+    /// What was measured in each interval; null without --interval, and if the size was not measured.
+    pub intervals: Option<Intervals>,
+}
+
+/// How a side kept the schedule of --rate.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RateResult {
+    /// Requested operations per second.
+    pub requested_operations_per_s: f64,
+    /// Operations per second from the first start to the last one, of all pairs of queues together; null
+    /// if there was only one start in each.
+    pub reached_operations_per_s: Option<f64>,
+    /// Whether no start was late, or the reached rate is at least 99 % of the requested one.
+    pub is_reached: bool,
+    /// Number of starts: iterations of a latency tool, lists of a bandwidth tool.
+    pub starts: u64,
+    /// Starts whose intended time had passed when the operation or list before had ended.
+    pub late_starts: u64,
+}
+
+/// How much of a size was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// All iterations, or the full duration.
+    Complete,
+    /// A part: the run ended early.
+    Partial,
+    /// Nothing: the run ended before this size.
+    None,
+}
+
+impl SizeResult {
+    /// Returns the result of a size that was not measured.
+    pub fn none(size: u64) -> Self {
+        Self {
+            size_bytes: size,
+            extent: Extent::None,
+            count: 0,
+            latency: None,
+            bandwidth: None,
+            verified_bytes: None,
+            rate: None,
+            cpu_wait_percent: None,
+            intervals: None,
+        }
+    }
+
+    /// Adds how the schedule of a rate was kept, with `operations` in each start.
+    pub fn with_rate(mut self, rate: Rate, operations: u64, kept: Kept) -> Self {
+        let requested = rate.operations(self.size_bytes);
+        let reached = kept.per_second.map(|starts| starts * operations as f64);
+        self.rate = Some(RateResult {
+            requested_operations_per_s: requested,
+            reached_operations_per_s: reached,
+            is_reached: kept.late == 0
+                || reached.is_none_or(|reached| reached >= requested * REACHED),
+            starts: kept.starts,
+            late_starts: kept.late,
+        });
+        self
+    }
+
+    /// Returns a metric in its base unit, if this result has it.
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        let latency = self.latency.as_ref();
+        let bandwidth = self.bandwidth.as_ref();
+        match metric {
+            Metric::Min => latency.map(|of| of.min_ns as f64),
+            Metric::Max => latency.map(|of| of.max_ns as f64),
+            Metric::Mean => latency.map(|of| of.mean_ns),
+            Metric::Deviation => latency.map(|of| of.standard_deviation_ns),
+            Metric::Percentile(percentile) => latency?
+                .percentiles
+                .iter()
+                .find(|value| value.percent == percentile.percent())
+                .map(|value| value.value_ns as f64),
+            Metric::Bandwidth => bandwidth.map(|of| of.bandwidth_bytes_per_s),
+            Metric::PacketRate => bandwidth.map(|of| of.packet_rate_packets_per_s),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a size meets an expectation.
+
+use serde::{Deserialize, Serialize};
+
+use super::Extent;
+use crate::plan::expect::{Expectation, Metric};
+
+/// Whether a size meets an expectation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Verdict {
+    /// Size of an operation, in bytes.
+    pub size_bytes: u64,
+    /// The expectation, as given.
+    pub expectation: String,
+    /// Whether the expectation is met. A size that was not measured completely meets none.
+    pub met: bool,
+    /// The measured metric; null if it was not measured.
+    pub measured: Option<f64>,
+    /// The bound that the metric is compared with.
+    pub limit: f64,
+    /// Unit of the metric and of the bound.
+    pub unit: String,
+}
+
+impl Verdict {
+    /// Returns whether a size meets `expectation`, whose metric was measured as `figure`.
+    pub fn new(size: u64, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
+        Self {
+            size_bytes: size,
+            expectation: expectation.text.clone(),
+            met: extent == Extent::Complete
+                && figure.is_some_and(|figure| expectation.is_met_by(figure)),
+            measured: figure,
+            limit: expectation.limit,
+            unit: expectation.metric.unit().name().into(),
+        }
+    }
+
+    /// Returns the measured metric with a unit for people.
+    pub fn measured_text(&self, metric: Metric) -> String {
+        let (unit, scale) = metric.unit().readable();
+        match self.measured {
+            Some(figure) => format!("{:.3}{unit}", figure / scale),
+            None => "-".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::expect;
+
+    #[test]
+    fn requires_complete_size_to_meet_expectation() {
+        let expectation = &expect::parse("max<4us", false).unwrap()[0];
+        for (extent, figure, met) in [
+            (Extent::Complete, Some(3999.0), true),
+            (Extent::Complete, Some(4000.0), false),
+            (Extent::Complete, None, false),
+            (Extent::Partial, Some(3999.0), false),
+            (Extent::None, None, false),
+        ] {
+            assert_eq!(
+                Verdict::new(8, expectation, extent, figure).met,
+                met,
+                "{extent:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Whether two cxidiag processes measure together: their batch jobs and tokens, and whether the
+//! server is free. Each side announces its own with words behind its version; a legacy tool
+//! announces none.
+
+use std::fmt::{self, Display};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use crate::advice::{Situation, remedy};
+use crate::error::Failure;
+use crate::job::Job;
+use crate::plan;
+use crate::run_options::Side;
+use crate::token::Token;
+
+/// Longest number of a job on the control connection.
+const MAX_JOB: usize = 80;
+
+/// The client that a server measures with.
+#[derive(Clone, Copy, Debug)]
+pub struct Serving {
+    /// Its host.
+    pub client: IpAddr,
+    /// When the session with it began.
+    pub since: Instant,
+}
+
+/// What this side announces.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    side: Side,
+    /// The batch job as a word, unless any other will do.
+    job: Option<String>,
+    token: Option<Token>,
+    /// In a server, the client that others have to wait for.
+    pub serving: Option<Serving>,
+}
+
+impl Credentials {
+    /// Creates the credentials of this process as `side`.
+    pub fn new(side: Side, wanted: &plan::Admission) -> Self {
+        let job = Job::of_environment().filter(|_| !wanted.any_job);
+        Self {
+            side,
+            job: job.as_ref().map(word),
+            token: wanted.token.clone(),
+            serving: None,
+        }
+    }
+
+    /// Returns the words for the peer, each after a blank.
+    pub fn words(&self) -> String {
+        let job = self.job.as_ref().map(|job| format!(" job={job}"));
+        let proof = self
+            .token
+            .as_ref()
+            .map(|token| token.proof(role(self.side)));
+        let proof = proof.map(|proof| format!(" token={proof}"));
+        let serving = self.serving.as_ref();
+        let busy = serving.map(|serving| {
+            let seconds = serving.since.elapsed().as_secs();
+            let client = serving.client;
+            format!(" busy={}", Busy { client, seconds }.word())
+        });
+        [job, proof, busy].into_iter().flatten().collect()
+    }
+
+    /// Checks that the job and the token of the `peer` are those of this side.
+    ///
+    /// # Errors
+    ///
+    /// Another job, and a token that differs or that only one side has.
+    pub fn admit(&self, theirs: &Announced, peer: SocketAddr) -> Result<(), Failure> {
+        let peers_role = match self.side {
+            Side::Client => role(Side::Server),
+            Side::Server => role(Side::Client),
+        };
+        let refused = match (&self.token, &theirs.proof) {
+            (None, None) => None,
+            (Some(token), Some(proof)) if token.confirms(proof, peers_role) => None,
+            (Some(_), Some(_)) => Some(format!("different tokens here and at the peer ({peer})")),
+            (Some(_), None) => Some(format!("a token here, none at the peer ({peer})")),
+            (None, Some(_)) => Some(format!("no token here, but one at the peer ({peer})")),
+        };
+        if let Some(refused) = refused {
+            return Err(Failure::environment(refused).with_hint(remedy(Situation::OtherToken)));
+        }
+        match (&self.job, &theirs.job) {
+            (Some(own), Some(other)) if own != other => Err(Failure::environment(format!(
+                "different jobs: {} here, {} at the peer ({peer})",
+                shown(own),
+                shown(other)
+            ))
+            .with_hint(remedy(Situation::OtherJob))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the peer has announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    job: Option<String>,
+    proof: Option<String>,
+    /// The client that the server measures with, if it is busy.
+    pub busy: Option<Busy>,
+}
+
+impl Announced {
+    /// Nothing, as a legacy tool.
+    pub const NOTHING: Self = Self {
+        job: None,
+        proof: None,
+        busy: None,
+    };
+
+    /// Takes the word `name=value` of the peer. Unknown words have no effect.
+    pub fn take(&mut self, name: &str, value: &str) {
+        match name {
+            "job" => self.job = Some(value.chars().take(MAX_JOB).collect()),
+            "token" => self.proof = Some(value.to_owned()),
+            "busy" => self.busy = Busy::read(value),
+            _ => {}
+        }
+    }
+}
+
+/// The client of a busy server: its host, and for how long the server has measured with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy {
+    client: IpAddr,
+    seconds: u64,
+}
+
+impl Busy {
+    fn word(self) -> String {
+        format!("{}:{}", self.seconds, self.client)
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        let (seconds, client) = word.split_once(':')?;
+        Some(Self {
+            client: client.parse().ok()?,
+            seconds: seconds.parse().ok()?,
+        })
+    }
+}
+
+impl Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "busy: serving {} for {} s", self.client, self.seconds)
+    }
+}
+
+fn role(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+/// Returns a job as one word in ASCII. Flux writes its numbers in base 58 after the letter ƒ, in
+/// place of which it accepts f.
+fn word(job: &Job) -> String {
+    let plain = |c: char| match c {
+        '\u{192}' => 'f',
+        c if c.is_ascii_graphic() => c,
+        _ => '?',
+    };
+    let all = job.manager.chars().chain([':']).chain(job.id.chars());
+    all.map(plain).take(MAX_JOB).collect()
+}
+
+/// Returns the job of a word for messages.
+fn shown(word: &str) -> String {
+    word.replacen(':', " job ", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn side(side: Side, job: Option<&str>, token: Option<&str>) -> Credentials {
+        Credentials {
+            side,
+            job: job.map(str::to_owned),
+            token: token.map(|text| Token::new(OsStr::new(text)).unwrap()),
+            serving: None,
+        }
+    }
+
+    fn announced(words: &str) -> Announced {
+        let mut announced = Announced::NOTHING;
+        for word in words.split_whitespace() {
+            let (name, value) = word.split_once('=').unwrap();
+            announced.take(name, value);
+        }
+        announced
+    }
+
+    /// Returns why each of two sides refuses the other one.
+    fn refusals(server: &Credentials, client: &Credentials) -> [Option<String>; 2] {
+        let peer = SocketAddr::from(([10, 1, 1, 8], 1));
+        [(server, client), (client, server)].map(|(own, other)| {
+            let admitted = own.admit(&announced(&other.words()), peer);
+            admitted.err().map(|failure| failure.message())
+        })
+    }
+
+    #[test]
+    fn both_sides_refuse_different_jobs() {
+        let server = side(Side::Server, Some("slurm:11"), None);
+        let client = side(Side::Client, Some("slurm:12"), None);
+        let [at_server, at_client] = refusals(&server, &client).map(Option::unwrap);
+        assert_eq!(
+            at_server,
+            "different jobs: slurm job 11 here, slurm job 12 at the peer (10.1.1.8:1)"
+        );
+        assert_eq!(
+            at_client,
+            "different jobs: slurm job 12 here, slurm job 11 at the peer (10.1.1.8:1)"
+        );
+    }
+
+    #[test]
+    fn admits_same_job_and_processes_outside_of_jobs() {
+        for (server, client) in [
+            (Some("slurm:11"), Some("slurm:11")),
+            (Some("slurm:11"), None),
+            (None, Some("pbs:11")),
+            (None, None),
+        ] {
+            let server = side(Side::Server, server, None);
+            let client = side(Side::Client, client, None);
+            assert_eq!(refusals(&server, &client), [None, None]);
+        }
+    }
+
+    #[test]
+    fn both_sides_compare_tokens() {
+        for (server, client, expected) in [
+            (None, None, None),
+            (Some("a"), Some("a"), None),
+            (Some("a"), Some("b"), Some(["different tokens"; 2])),
+            (Some("a"), None, Some(["a token here", "no token here"])),
+            (None, Some("a"), Some(["no token here", "a token here"])),
+        ] {
+            let server = side(Side::Server, None, server);
+            let client = side(Side::Client, None, client);
+            match (refusals(&server, &client), expected) {
+                ([None, None], None) => {}
+                ([Some(first), Some(second)], Some([one, other])) => {
+                    assert!(first.starts_with(one), "{first}");
+                    assert!(second.starts_with(other), "{second}");
+                }
+                (refusals, _) => panic!("{refusals:?}"),
+            }
+        }
+    }
+
+    /// A peer that returns the words of this side has no token.
+    #[test]
+    fn refuses_own_proof() {
+        let own = side(Side::Client, None, Some("a"));
+        let reflected = announced(&own.words());
+        let peer = SocketAddr::from(([10, 1, 1, 8], 1));
+        assert!(own.admit(&reflected, peer).is_err());
+    }
+
+    #[test]
+    fn announces_served_client_of_each_address_family() {
+        for client in ["10.1.1.8", "fe80::1"] {
+            let mut own = side(Side::Server, None, None);
+            own.serving = Some(Serving {
+                client: client.parse().unwrap(),
+                since: Instant::now(),
+            });
+            let busy = announced(&own.words()).busy.unwrap();
+            assert_eq!(busy.to_string(), format!("busy: serving {client} for 0 s"));
+        }
+        for word in ["", "3", "3:", ":10.1.1.8", "x:10.1.1.8", "3:node1"] {
+            assert_eq!(Busy::read(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn job_is_one_word_in_ascii() {
+        for (manager, id, expected) in [
+            ("slurm", "4711", "slurm:4711"),
+            ("pbs", "17[3].head", "pbs:17[3].head"),
+            ("flux", "\u{192}2Xa", "flux:f2Xa"),
+            ("pbs", "a b\n\u{e9}", "pbs:a?b??"),
+        ] {
+            let id = id.to_owned();
+            assert_eq!(word(&Job { manager, id }), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn takes_any_word_without_panic(name in "job|token|busy", value in "\\PC{0,120}") {
+            let mut announced = Announced::NOTHING;
+            announced.take(&name, &value);
+            let own = side(Side::Client, Some("slurm:1"), Some("a"));
+            prop_assert!(own.admit(&announced, SocketAddr::from(([10, 1, 1, 8], 1))).is_err());
+        }
+    }
+}

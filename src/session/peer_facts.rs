@@ -1,0 +1,199 @@
+//! What two cxidiag processes tell each other with the words behind their versions, where legacy
+//! tools ignore it.
+
+use std::net::SocketAddr;
+
+use super::admission::Announced;
+use super::handshake::Introduction;
+use crate::advice::{Situation, remedy};
+use crate::device::FabricAddress;
+use crate::error::Failure;
+use crate::extensions::{self, Extensions};
+use crate::run_options::{RunOptions, SyncPoint};
+use crate::tool::{Opt, Tool};
+
+/// Longest name of a host in Linux.
+const MAX_HOST_NAME: usize = 64;
+
+/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a
+/// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
+pub fn announcement(us: &Introduction, tool: &Tool) -> String {
+    let software = if us.own.simulated { " software" } else { "" };
+    // A server leaves the choice to its client.
+    let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
+    let asked = match us.run.map(|run| extensions::to_word(&run.extensions)) {
+        Some(word) if !word.is_empty() => format!(" run={word}"),
+        _ => String::new(),
+    };
+    format!(
+        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{software}",
+        tool.wire_version,
+        env!("CARGO_PKG_VERSION"),
+        us.own.vni,
+        us.machine,
+        name_word(&us.host_name),
+        extensions::all_names(),
+        us.credentials.words(),
+    )
+}
+
+/// Returns the word with the name of a host; nothing for a name that is no single word.
+pub fn name_word(host_name: &str) -> String {
+    if is_host_name(host_name) {
+        format!(" name={host_name}")
+    } else {
+        String::new()
+    }
+}
+
+/// Returns whether a name can be sent, and shown as it was received.
+fn is_host_name(name: &str) -> bool {
+    (1..=MAX_HOST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The facts that a cxidiag announces with its version. A legacy peer announces none.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PeerFacts {
+    /// It is a cxidiag.
+    pub is_cxidiag: bool,
+    /// VNI of its domain.
+    pub vni: Option<u32>,
+    /// Identifier of its machine, if its release sends it.
+    pub host: Option<String>,
+    /// Name of its host, if its release sends it.
+    pub host_name: Option<String>,
+    /// Its NIC is a software NIC.
+    pub software: bool,
+    /// Whether it can keep in step by messages within a size; in a client also whether it is asked
+    /// to.
+    pub syncs_by_size: bool,
+    /// Names of the options beyond those of the legacy tools that it knows, in one word.
+    pub knows: String,
+    /// Those that it asks for, or why they are invalid.
+    pub extensions: Result<Extensions, String>,
+    /// Its job and token, and the client of a busy server.
+    pub announced: Announced,
+}
+
+impl PeerFacts {
+    /// The facts about a legacy tool.
+    pub const LEGACY: Self = Self {
+        is_cxidiag: false,
+        vni: None,
+        host: None,
+        host_name: None,
+        software: false,
+        syncs_by_size: false,
+        knows: String::new(),
+        extensions: Ok(Extensions::NONE),
+        announced: Announced::NOTHING,
+    };
+
+    /// Reads the words behind the version of a peer.
+    pub fn read(version: &str) -> Self {
+        let mut words = version.split_whitespace().skip(1);
+        let mut facts = Self::LEGACY;
+        if !words
+            .next()
+            .is_some_and(|word| word.starts_with("cxidiag/"))
+        {
+            return facts;
+        }
+        facts.is_cxidiag = true;
+        for word in words {
+            match word.split_once('=') {
+                Some(("vni", vni)) => facts.vni = vni.parse().ok(),
+                Some(("host", host)) => facts.host = Some(host.to_owned()),
+                Some(("name", name)) if is_host_name(name) => {
+                    facts.host_name = Some(name.to_owned());
+                }
+                Some(("sync", point)) => {
+                    facts.syncs_by_size = point == SyncPoint::Size.to_string();
+                }
+                Some(("can", names)) => facts.knows = names.to_owned(),
+                Some(("run", word)) => facts.extensions = extensions::from_word(word),
+                Some((name, value)) => facts.announced.take(name, value),
+                None => facts.software |= word == "software",
+            }
+        }
+        facts
+    }
+
+    /// Checks that a server knows all `extensions` in use.
+    ///
+    /// # Errors
+    ///
+    /// A legacy server, or a cxidiag that lacks one of them.
+    pub fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
+        let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
+            return Ok(());
+        };
+        let server = if self.is_cxidiag {
+            "an older cxidiag"
+        } else {
+            "a legacy tool"
+        };
+        Err(Failure::environment(format!(
+            "--{option}: the server ({peer}) is {server}, which cannot take part"
+        ))
+        .with_hint(remedy(Situation::OptionUnknownToPeer)))
+    }
+
+    /// Returns `run` with barriers before each iteration unless both sides have announced that they
+    /// wait for each other before each size only.
+    pub fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
+            return run;
+        }
+        RunOptions {
+            sync: SyncPoint::Iteration,
+            ..run
+        }
+    }
+
+    /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
+    /// sent its machine passes.
+    ///
+    /// # Errors
+    ///
+    /// NICs of different kinds, and addresses or software NICs that exclude each other.
+    pub fn reachable(
+        &self,
+        us: &Introduction,
+        theirs: FabricAddress,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        let Some(host) = &self.host else {
+            return Ok(());
+        };
+        let (own, apart) = (us.own, *host != us.machine);
+        let kind = |software| {
+            if software {
+                "a software NIC"
+            } else {
+                "hardware"
+            }
+        };
+        if own.simulated != self.software {
+            let (here, there) = (kind(own.simulated), kind(self.software));
+            return Err(Failure::environment(format!(
+                "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
+            ))
+            .with_hint(remedy(Situation::OtherKind)));
+        }
+        if own.simulated && apart {
+            return Err(Failure::environment(format!(
+                "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
+            ))
+            .with_hint(remedy(Situation::SoftwareApart)));
+        }
+        if own.address.nic == theirs.nic && apart {
+            return Err(Failure::environment(format!(
+                "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
+                own.address.nic
+            ))
+            .with_hint(remedy(Situation::SameAddress)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The secret of a pair of processes: `--token`, or the environment variable CXIDIAG_TOKEN.
+//!
+//! A process sends a proof that it has the token: a random salt and the HMAC-SHA256 of salt and role
+//! under the token. The role keeps a peer without the token from returning the proof of the other
+//! side.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use hmac_sha256::HMAC;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The environment variable that holds the token.
+pub const TOKEN_VARIABLE: &str = "CXIDIAG_TOKEN";
+
+/// Size of the salt, in bytes.
+const SALT_SIZE: usize = 16;
+
+/// Size of the hash, in bytes.
+const HASH_SIZE: usize = 32;
+
+/// A token. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(OsString);
+
+impl Token {
+    /// Returns the token `text`, unless it is empty.
+    pub fn new(text: &OsStr) -> Option<Self> {
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    /// Returns the token in the environment of this process, if there is one.
+    pub fn of_environment() -> Option<Self> {
+        env::var_os(TOKEN_VARIABLE).and_then(|text| Self::new(&text))
+    }
+
+    /// Returns the token as it was given, for the environment of another process.
+    pub fn text(&self) -> &OsStr {
+        &self.0
+    }
+
+    /// Returns a new proof of a process with this `role`: salt and hash as hexadecimal digits.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel has no getrandom(2), which came with Linux 3.17.
+    pub fn proof(&self, role: &str) -> String {
+        let mut salt = [0; SALT_SIZE];
+        let filled = getrandom(&mut salt, GetRandomFlags::empty());
+        assert_eq!(filled, Ok(SALT_SIZE), "getrandom(2) fills short buffers");
+        let hash = HMAC::mac(input(&salt, role), self.0.as_bytes());
+        let digits = salt.iter().chain(&hash);
+        digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns whether `proof` is that of a process with this `role` and the same token.
+    pub fn confirms(&self, proof: &str, role: &str) -> bool {
+        let Some(bytes) = bytes(proof) else {
+            return false;
+        };
+        let Some((salt, hash)) = bytes.split_first_chunk::<SALT_SIZE>() else {
+            return false;
+        };
+        <&[u8; HASH_SIZE]>::try_from(hash)
+            .is_ok_and(|hash| HMAC::verify(input(salt, role), self.0.as_bytes(), hash))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Returns what a proof hashes.
+fn input(salt: &[u8; SALT_SIZE], role: &str) -> Vec<u8> {
+    [salt, role.as_bytes()].concat()
+}
+
+/// Returns the bytes of a text of hexadecimal digits.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
+    pairs.iter().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn token(text: &str) -> Token {
+        Token::new(OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn confirms_proof_of_same_token_and_role() {
+        let proof = token("secret").proof("client");
+        assert!(token("secret").confirms(&proof, "client"));
+        assert!(!token("secret").confirms(&proof, "server"));
+        assert!(!token("Secret").confirms(&proof, "client"));
+    }
+
+    #[test]
+    fn proofs_differ_each_time_and_hide_token() {
+        let proofs = [(); 2].map(|()| token("7365637265").proof("client"));
+        assert_ne!(proofs[0], proofs[1]);
+        assert!(!proofs[0].contains("7365637265"));
+        assert_eq!(format!("{:?}", token("secret")), "Token(..)");
+    }
+
+    #[test]
+    fn refuses_altered_proof() {
+        let proof = token("secret").proof("client");
+        assert_eq!(proof.len(), 2 * (SALT_SIZE + HASH_SIZE));
+        for end in 0..proof.len() {
+            assert!(!token("secret").confirms(&proof[..end], "client"));
+        }
+        let last = if proof.ends_with('0') { "1" } else { "0" };
+        let altered = format!("{}{last}", &proof[..proof.len() - 1]);
+        assert!(!token("secret").confirms(&altered, "client"));
+        assert!(!token("secret").confirms(&format!("{proof}00"), "client"));
+    }
+
+    #[test]
+    fn empty_text_is_no_token() {
+        assert_eq!(Token::new(OsStr::new("")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn refuses_random_text(text in "\\PC{0,120}") {
+            prop_assert!(!token("secret").confirms(&text, "client"));
+        }
+    }
+}
