@@ -385,6 +385,7 @@ fn bash_completes_subcommands_options_and_values() {
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
     assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
+    assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json --jsonl");
     assert_eq!(offered(&["cxidiag", "write-lat", "--cs"]), "--csv=");
     let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
@@ -550,8 +551,8 @@ fn fish_completes_subcommands_options_and_values() {
     let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
     assert_eq!(
-        offered("cxidiag.fish", "cxidiag write-lat --js"),
-        "--json --json= --jsonl"
+        offered("cxidiag.fish", "cxidiag write-lat --cs"),
+        "--csv --csv="
     );
     assert_eq!(
         offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),
