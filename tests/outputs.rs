@@ -30,6 +30,8 @@ mod progress;
 mod schema;
 #[path = "outputs/sides.rs"]
 mod sides;
+#[path = "outputs/units.rs"]
+mod units;
 #[path = "outputs/until.rs"]
 mod until;
 
