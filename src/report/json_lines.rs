@@ -14,7 +14,9 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::destination::cannot_write;
+use super::stream::Stream;
 use crate::error::{Context, Failure};
+use crate::interrupt;
 
 /// Longest wait for other writers, each of which takes milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,6 +30,8 @@ pub struct JsonLines {
     path: PathBuf,
     /// The path without symbolic links.
     target: PathBuf,
+    /// A pipe or a device, which stays open: the reader of a pipe leaves when the last writer does.
+    device: Option<File>,
 }
 
 impl JsonLines {
@@ -37,11 +41,16 @@ impl JsonLines {
     ///
     /// The file or its directory cannot be written.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let target = open(path).and_then(|_| path.canonicalize());
-        Ok(Self {
-            path: path.into(),
-            target: target.map_err(|error| cannot_write(path, &error))?,
-        })
+        let opened = || {
+            let file = open(path)?;
+            let is_file = file.metadata()?.is_file();
+            Ok(Self {
+                path: path.into(),
+                target: path.canonicalize()?,
+                device: (!is_file).then_some(file),
+            })
+        };
+        opened().map_err(|error| cannot_write(path, &error))
     }
 
     /// Returns the file that is written.
@@ -57,13 +66,15 @@ impl JsonLines {
     pub fn append(&self, document: &impl Serialize) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(document).environment("cannot write JSON")?;
         line.push(b'\n');
-        open(&self.path)
-            .and_then(|mut file| append(&mut file, line, LOCK_TIMEOUT))
-            .map_err(|error| cannot_write(&self.path, &error))
+        let written = match &self.device {
+            Some(device) => Stream::to(device).write_all(&line),
+            None => open(&self.path).and_then(|mut file| append(&mut file, line, LOCK_TIMEOUT)),
+        };
+        written.map_err(|error| cannot_write(&self.path, &error))
     }
 }
 
-/// Opens the file anew each time: a rotated file gets no further lines.
+/// Opens the file. A regular file is opened anew for each line: a rotated file gets no further ones.
 fn open(path: &Path) -> io::Result<File> {
     // A pipe is not opened for reading: it has a reader of its own.
     let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
@@ -77,18 +88,18 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Appends a line in one write, under a lock.
 fn append(file: &mut File, mut line: Vec<u8>, longest: Duration) -> io::Result<()> {
-    if !file.metadata()?.is_file() {
-        return file.write_all(&line);
-    }
-    lock(file, longest)?;
+    let is_locked = lock(file, longest)?;
     let length = file.seek(SeekFrom::End(0))?;
     if !ends_with_newline(file, length)? {
         line.insert(0, b'\n');
     }
     // The lock ends with the file.
     file.write_all(&line).inspect_err(|_| {
-        // A full disk: the part that was written is of no use.
-        let _ = file.set_len(length);
+        // A full disk: the part that was written is of no use. Without the lock, lines of others may
+        // follow it.
+        if is_locked {
+            let _ = file.set_len(length);
+        }
     })
 }
 
@@ -102,15 +113,17 @@ fn ends_with_newline(file: &mut File, length: u64) -> io::Result<bool> {
     Ok(last == [b'\n'])
 }
 
-/// Locks the file. File systems without locks are left to the atomic appending of the kernel.
-fn lock(file: &File, longest: Duration) -> io::Result<()> {
+/// Locks the file. Returns false on a file system without locks, where only the kernel keeps appended
+/// lines apart.
+fn lock(file: &File, longest: Duration) -> io::Result<bool> {
     let end = Instant::now() + longest;
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => {
-                return Ok(());
-            }
-            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < end => {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => return Ok(false),
+            Err(Errno::WOULDBLOCK | Errno::INTR)
+                if Instant::now() < end && !interrupt::hurried() =>
+            {
                 thread::sleep(LOCK_INTERVAL);
             }
             Err(Errno::WOULDBLOCK) => {
@@ -126,6 +139,8 @@ fn lock(file: &File, longest: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
@@ -160,6 +175,24 @@ mod tests {
         let result = append(&mut open(&path).unwrap(), b"1\n".to_vec(), Duration::ZERO);
         assert!(result.unwrap_err().to_string().contains("locked"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    }
+
+    /// The reader of a pipe reads to the end of the last writer: it stays until all runs have ended.
+    #[test]
+    fn keeps_a_pipe_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let reader = thread::spawn({
+            let path = path.clone();
+            move || fs::read_to_string(path).unwrap()
+        });
+        let lines = JsonLines::open(&path).unwrap();
+        lines.append(&1).unwrap();
+        lines.append(&2).unwrap();
+        drop(lines);
+        assert_eq!(reader.join().unwrap(), "1\n2\n");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Reporter {
     sampler: Option<Sampler>,
     progress: Option<Progress>,
     documents: Documents,
+    /// The outcome of a run that has not begun.
+    not_begun: Outcome,
     outcome: Outcome,
     started: Instant,
     /// When the current size was begun, from the start of the run.
@@ -72,6 +74,7 @@ impl Reporter {
         let outputs = plan.outputs.clone();
         // The rows of intervals show the progress as well.
         let no_progress = outputs.quiet || outputs.interval.is_some();
+        let not_begun = Outcome::of(plan);
         Self {
             layout: Layout {
                 tool: plan.tool,
@@ -99,7 +102,8 @@ impl Reporter {
                 _ => Progress::start(plan.run),
             },
             documents: Documents::default(),
-            outcome: Outcome::of(plan),
+            outcome: not_begun.clone(),
+            not_begun,
             started: Instant::now(),
             size_started: Duration::ZERO,
             size_cpu: None,
@@ -143,12 +147,8 @@ impl Reporter {
         &mut self.out
     }
 
-    /// Prints the summary block after both sides have connected.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
-    pub fn met(&mut self, summary: &Summary, connected: &Connected) -> Result<(), Failure> {
+    /// Records what is known once both sides have connected.
+    pub fn connected(&mut self, summary: &Summary, connected: &Connected) {
         if self.side == Side::Server {
             // The run begins with its client, which has chosen the options.
             self.started = Instant::now();
@@ -160,6 +160,14 @@ impl Reporter {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
         });
+    }
+
+    /// Prints the summary block.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be written.
+    pub fn print_summary(&mut self, summary: &Summary) -> Result<(), Failure> {
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
         let write = if self.outputs.quiet {
@@ -518,9 +526,7 @@ impl Reporter {
     pub fn end_run(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         let result = self.write_documents(result);
         self.has_ended_run = true;
-        let outcome = &mut self.outcome;
-        outcome.results.clear();
-        (outcome.peer, outcome.addresses, outcome.error) = (None, None, None);
+        self.outcome = self.not_begun.clone();
         self.sizes.clear();
         self.verified_sizes = 0;
         (self.verified_bytes, self.kept) = (None, None);

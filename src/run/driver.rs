@@ -291,11 +291,6 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         agreed,
         reporter,
     } = client;
-    if *side == Side::Server {
-        let need = Need::of(agreed.tool, &agreed.run, &[*side], plan.gpus);
-        let checked = need.check(&Machine::this(), plan.placement.node);
-        checked.map_err(|failure| session.refuse(failure))?;
-    }
     let summary = Summary {
         layout: Layout {
             tool: agreed.tool,
@@ -326,5 +321,11 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
             is_cxidiag: agreed.is_cxidiag,
         },
     };
-    reporter.met(&summary, &connected)
+    reporter.connected(&summary, &connected);
+    if *side == Side::Server {
+        let need = Need::of(agreed.tool, &agreed.run, &[*side], plan.gpus);
+        let checked = need.check(&Machine::this(), plan.placement.node);
+        checked.map_err(|failure| session.refuse(failure))?;
+    }
+    reporter.print_summary(&summary)
 }

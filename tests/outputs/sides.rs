@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::harness::machine::MadeUp;
 use super::harness::{Fabric, assert_status, assert_success, stderr, stdout};
 use super::{document, read, schema};
 
@@ -181,7 +182,8 @@ fn persistent_server_writes_each_run() {
         "--csv",
         &json,
     ];
-    let mut command = fabric.command(&args);
+    let small = MadeUp::new(&[("proc/meminfo", "MemAvailable: 65536 kB\n")]);
+    let mut command = small.seen_by(fabric.command(&args));
     // The line with the port goes to standard error, because CSV has standard output.
     let mut child = command.spawn().unwrap();
     let mut text = std::io::BufReader::new(child.stderr.take().unwrap());
@@ -204,11 +206,13 @@ fn persistent_server_writes_each_run() {
     // The service does not exist: the client fails before it connects, and is no run.
     assert_status(&client(&["-v", "7777"]), 1);
     assert_success(&client(&["-n", "2", "-s", "32"]));
+    // The server has no memory for it: the run ends before its first size.
+    assert_status(&client(&["-n", "3", "-s", "256M"]), 1);
     let mut table = csv::Reader::from_reader(child.stdout.take().unwrap());
     let titles = table.headers().unwrap().clone();
     let at = |title: &str| titles.iter().position(|of| of == title).unwrap();
     let (mut rows, mut started) = (Vec::new(), Vec::new());
-    for row in table.records().take(3).map(Result::unwrap) {
+    for row in table.records().take(4).map(Result::unwrap) {
         let field = |title| row[at(title)].to_owned();
         started.push(field("started_unix_ms").parse::<u64>().unwrap());
         rows.push([
@@ -221,13 +225,16 @@ fn persistent_server_writes_each_run() {
     assert_eq!(rows[0], ["8", "1", "complete", "complete"]);
     assert_eq!(rows[1], ["16", "1", "complete", "complete"]);
     assert_eq!(rows[2], ["32", "2", "complete", "complete"]);
+    assert_eq!(rows[3], ["268435456", "3", "none", "failed"]);
     assert!(
-        started[0] == started[1] && started[1] < started[2],
+        started[0] == started[1] && started[1] < started[2] && started[2] < started[3],
         "{started:?}"
     );
     let last = written(&file);
     assert_eq!(last["results"].as_array().unwrap().len(), 1);
-    assert_eq!(last["results"][0]["size_bytes"], 32);
+    assert_eq!(last["results"][0]["size_bytes"], 268435456);
+    assert_eq!(last["peer"]["is_cxidiag"], true);
+    assert!(last["measurement_error"].is_null(), "{last:#}");
     // The end of the server is no run.
     let killed = std::process::Command::new("kill")
         .arg(child.id().to_string())
