@@ -356,6 +356,12 @@ fn summarizes_tests_that_passed_and_failed() {
         summary("290", &format!("{passed}{failed}")),
         "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n"
     );
+    let crashed = "     Running tests/link.rs (target/debug/deps/link-b9dd157ab3f187d8)\n\
+                   error: test failed, to rerun pass `-p cxidiag --test link`\n";
+    assert_eq!(
+        summary("5", &format!("{passed}{crashed}")),
+        "0 of 18 tests failed, 5 s:\n    link: crashed\n"
+    );
 }
 
 #[test]

@@ -108,6 +108,16 @@ impl Metric {
         }
     }
 
+    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency tools.
+    ///
+    /// # Errors
+    ///
+    /// An unknown name; the message lists the metrics of these tools.
+    pub fn named(name: &str, of_bandwidth: bool) -> Result<Self, String> {
+        name.parse()
+            .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(of_bandwidth)))
+    }
+
     /// Returns whether `tool` measures the metric.
     pub fn belongs_to(self, tool: &Tool) -> bool {
         let of_latency = self.unit() == Unit::Nanoseconds;
@@ -121,18 +131,6 @@ impl Metric {
         } else {
             "min, max, mean, stddev and percentiles such as p99.9"
         }
-    }
-}
-
-impl Metric {
-    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency tools.
-    ///
-    /// # Errors
-    ///
-    /// An unknown name; the message lists the metrics of these tools.
-    pub fn named(name: &str, of_bandwidth: bool) -> Result<Self, String> {
-        name.parse()
-            .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(of_bandwidth)))
     }
 }
 

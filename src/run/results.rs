@@ -297,9 +297,10 @@ impl Results for BandwidthResults {
     }
 
     fn progress(&self) -> Option<String> {
-        let issued = || SideResult::of_pairs(&self.own).count;
-        let part = self.part.issues();
-        part.then(|| format!("after {} operations", issued()))
+        self.part.issues().then(|| {
+            let issued = SideResult::of_pairs(&self.own).count;
+            format!("after {issued} operations")
+        })
     }
 
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {

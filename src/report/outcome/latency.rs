@@ -47,9 +47,9 @@ pub struct PercentileValue {
     pub value_ns: u64,
     /// Whether fewer than 10 samples lie above this percentile, so that it is unreliable.
     pub too_few_samples: bool,
-    /// Whether it differs from the percentile before it (the first one: from the minimum) by less than
-    /// the spread of the tool itself, so that the difference may be an error of the measurement; null
-    /// if that spread was not measured.
+    /// Whether it differs from the one before it among 50, 90, 99, 99.9, 99.99 and 100 (the first one:
+    /// from the minimum) by less than the spread of the tool itself, so that the difference may be an
+    /// error of the measurement; null if that spread was not measured.
     pub within_own_spread: Option<bool>,
 }
 
@@ -77,7 +77,9 @@ impl SizeResult {
         let value = |percentile: Percentile| {
             let value_ns = recorder.percentile(percentile)?;
             let step = value_ns - before;
-            before = value_ns;
+            if Percentile::STANDARD.contains(&percentile) {
+                before = value_ns;
+            }
             Some(PercentileValue {
                 percent: percentile.percent(),
                 value_ns,
@@ -219,5 +221,15 @@ mod tests {
             ]
         );
         assert_eq!(all.len(), 8);
+        // p99 is 90 above p90, and only 40 above p95.
+        let detail = Detail {
+            own_spread_ns: Some(50),
+            ..detail
+        };
+        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
+        assert_eq!(
+            result.latency.unwrap().percentiles[4].within_own_spread,
+            Some(false)
+        );
     }
 }
