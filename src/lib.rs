@@ -3,11 +3,12 @@
 //! One measurement takes this path:
 //!
 //! ```text
-//! argv -> multicall -> cli -> plan -> backend -> endpoint -> session -> bench -> run -> measure -> report
+//! argv -> multicall -> cli -> plan -> backend -> endpoint -> session -> bench -> run -> measure ->
+//! report
 //! ```
 //!
-//! The modules stand on floors. A module uses only modules on lower floors, and on its own floor only
-//! in one direction (`tests/tidy` checks it). From the top:
+//! The modules stand on floors. A module uses only modules on lower floors, and on its own floor
+//! only in one direction (`tests/tidy` checks it). From the top:
 //!
 //! | floor | module | what it is |
 //! |---|---|---|

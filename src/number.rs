@@ -38,7 +38,8 @@ const SIZES: [(&str, u64); 6] = [
     ("G", 1 << 30),
 ];
 
-/// Returns the bytes in `text`: a decimal number, and `K` or `KiB` (1024), `M` or `MiB` (1024 K), `G` or
+/// Returns the bytes in `text`: a decimal number, and `K` or `KiB` (1024), `M` or `MiB` (1024 K),
+/// `G` or
 /// `GiB` (1024 M). Without a unit, it is in bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit());
@@ -136,7 +137,8 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// Returns the time in `text` in nanoseconds, if it is a whole number of them. Without a unit, it is in
+/// Returns the time in `text` in nanoseconds, if it is a whole number of them. Without a unit, it
+/// is in
 /// `default`.
 fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic());

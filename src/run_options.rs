@@ -54,8 +54,8 @@ pub enum Side {
 pub struct RunOptions {
     /// Measured iterations per size, without a duration: at least 1.
     pub iters: u64,
-    /// Seconds per size, at least 1, rounded up as the option block has them; replaces `iters`. The exact
-    /// time is [`Self::duration`].
+    /// Seconds per size, at least 1, rounded up as the option block has them; replaces `iters`. The
+    /// exact time is [`Self::duration`].
     pub duration_s: Option<u32>,
     /// Unmeasured iterations before each size.
     pub warmup: u64,
@@ -245,7 +245,8 @@ impl RunOptions {
         }
     }
 
-    /// Returns the number of operations that one side has begun when each pair has begun an iteration.
+    /// Returns the number of operations that one side has begun when each pair has begun an
+    /// iteration.
     fn operations(&self) -> u64 {
         let list_size = self.lists.map_or(1, |lists| lists.list_size);
         u64::from(list_size) * u64::from(self.extensions.pairs)
@@ -263,15 +264,15 @@ impl RunOptions {
         Some(period / u64::from(self.extensions.pairs))
     }
 
-    /// Returns the time from the intended start of an iteration to that of the next one, of the same
-    /// pair, if there is a rate.
+    /// Returns the time from the intended start of an iteration to that of the next one, of the
+    /// same pair, if there is a rate.
     pub fn period(&self, size: u64) -> Option<Period> {
         let rate = self.extensions.rate?;
         Some(rate.period(size, self.operations()))
     }
 
-    /// Returns the extensions in which the peer must take part. One side alone keeps a rate and ends a
-    /// size in time, unless the server issues operations as well.
+    /// Returns the extensions in which the peer must take part. One side alone keeps a rate and
+    /// ends a size in time, unless the server issues operations as well.
     pub fn needed_of_server(&self) -> Extensions {
         let server_issues =
             self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
@@ -313,8 +314,8 @@ impl RunOptions {
         bidirectional || (side == Side::Client) != self.extensions.reverse
     }
 
-    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side issues
-    /// them.
+    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side
+    /// issues them.
     pub fn is_target(&self, side: Side) -> bool {
         self.issues(match side {
             Side::Client => Side::Server,
@@ -349,10 +350,10 @@ impl RunOptions {
         (!self.unrestricted).into()
     }
 
-    /// Returns whether high-rate puts are used, at least for the smallest size. They are restricted,
-    /// fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3). A switch acknowledges
-    /// them before they are at the target (nic.md 3.11): too early for a check of the target's data or
-    /// count.
+    /// Returns whether high-rate puts are used, at least for the smallest size. They are
+    /// restricted, fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3). A
+    /// switch acknowledges them before they are at the target (nic.md 3.11): too early for a check
+    /// of the target's data or count.
     pub fn hrp(&self) -> Setting {
         let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
         let fits = self.min_size <= MAX_HRP_SIZE;
@@ -364,8 +365,8 @@ impl RunOptions {
         self.use_hrp.into()
     }
 
-    /// Returns whether the NIC may reorder its writes of a message: not with rendezvous (tools.md 3.4),
-    /// and not if the data is checked. An event might overtake it.
+    /// Returns whether the NIC may reorder its writes of a message: not with rendezvous (tools.md
+    /// 3.4), and not if the data is checked. An event might overtake it.
     pub fn relaxes_writes(&self) -> bool {
         !self.rdzv && !self.extensions.verify
     }

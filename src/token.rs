@@ -1,8 +1,8 @@
 //! The secret of a pair of processes: `--token`, or the environment variable CXIDIAG_TOKEN.
 //!
-//! A process sends a proof that it has the token: a random salt and the HMAC-SHA256 of salt and role
-//! under the token. The role keeps a peer without the token from returning the proof of the other
-//! side.
+//! A process sends a proof that it has the token: a random salt and the HMAC-SHA256 of salt and
+//! role under the token. The role keeps a peer without the token from returning the proof of the
+//! other side.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

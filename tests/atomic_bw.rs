@@ -6,7 +6,8 @@ mod harness;
 
 use harness::{Fabric, assert_status, masked, rows};
 
-/// tools.md 9.3, with more iterations and operations; the legacy tool ends `Atomic Op` with a blank.
+/// tools.md 9.3, with more iterations and operations; the legacy tool ends `Atomic Op` with a
+/// blank.
 const SERVER: &str = "\
 ---------------------------------------------------
     CXI Atomic Memory Operation Bandwidth Test

@@ -363,8 +363,8 @@ fn prints_short_help_with_h_and_all_of_it_with_help() {
     assert_eq!(printed("help"), printed("--help"));
 }
 
-/// The help has the syntax of every option in the usage text of the user's document, except for those
-/// that a later version adds.
+/// The help has the syntax of every option in the usage text of the user's document, except for
+/// those that a later version adds.
 #[test]
 fn prints_the_options_of_the_document() {
     let document = include_str!("fixtures/seed-latency.txt");

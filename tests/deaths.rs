@@ -1,5 +1,5 @@
-//! Ends either side of a run, or their connection, in each phase: the survivor notices, reports it, and
-//! leaves nothing.
+//! Ends either side of a run, or their connection, in each phase: the survivor notices, reports it,
+//! and leaves nothing.
 //!
 //! The phases are those of src/phase.rs: a process stops by itself where its test wants it.
 
@@ -14,8 +14,8 @@ use harness::paused::{Side, port};
 use harness::relay::Relay;
 use harness::{Fabric, assert_status, assert_success, stderr, stdout};
 
-/// Three sizes: a run that ends after the first has not printed all results. A client may complete the
-/// second one while its server stops, but not the third.
+/// Three sizes: a run that ends after the first has not printed all results. A client may complete
+/// the second one while its server stops, but not the third.
 const SIZES: &str = "-n 2 --warmup 1 --latency-gap 1 -s 8:32";
 /// The client measures until it notices the loss.
 const LONG: &str = "-D 60";
@@ -153,8 +153,8 @@ impl Case {
         self.assert_victim_ended(&victim.finish());
         self.assert_survivor_failed(&other.finish());
         if self.blow == Blow::Kill && !fabric.left().is_empty() {
-            // The kernel may close the connection of a killed process before its files: the survivor
-            // leaves those of a live process to the next run.
+            // The kernel may close the connection of a killed process before its files: the
+            // survivor leaves those of a live process to the next run.
             fabric.loopback("write-lat", "-n 1");
         }
         fabric.assert_nothing_left();
@@ -399,7 +399,8 @@ fn send_bw_notices_a_lost_peer_in_each_phase() {
     play_all(bandwidth(&blows), 4, Case::play);
 }
 
-/// The kernel of a stopped process acknowledges what is sent to it: only a time limit ends the wait.
+/// The kernel of a stopped process acknowledges what is sent to it: only a time limit ends the
+/// wait.
 #[test]
 fn gives_up_a_stopped_peer_in_each_phase() {
     let stop = [Blow::Stop];
@@ -488,8 +489,8 @@ fn releases_everything_of_killed_clients_with_persist() {
     fabric.assert_nothing_left();
 }
 
-/// Counts the open files of a process, except those of /proc, which the software NIC opens for a moment
-/// to read the load of the machine.
+/// Counts the open files of a process, except those of /proc, which the software NIC opens for a
+/// moment to read the load of the machine.
 fn descriptors(process: u32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd"))
         .expect("a process")

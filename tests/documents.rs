@@ -349,7 +349,8 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank follows.
+/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank
+/// follows.
 fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
     let script = r#"source "$0"
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))

@@ -1,5 +1,5 @@
-//! The handshake between cxidiag and legacy tools (wire.md), whose messages a thread replays. It has
-//! no NIC: the runs end after the handshake.
+//! The handshake between cxidiag and legacy tools (wire.md), whose messages a thread replays. It
+//! has no NIC: the runs end after the handshake.
 
 mod harness;
 
@@ -92,8 +92,8 @@ const OPTIONS: [(&str, &str, &str); 22] = [
     ),
 ];
 
-/// Fails unless cxidiag failed with all of `texts` in a line and at most a hint, perhaps after a line
-/// about options without effect.
+/// Fails unless cxidiag failed with all of `texts` in a line and at most a hint, perhaps after a
+/// line about options without effect.
 #[track_caller]
 fn assert_fails(output: &Output, texts: &[&str]) {
     let error = assert_status(output, 1);
@@ -225,8 +225,8 @@ fn client_sends_what_the_legacy_tool_sends() {
     });
 }
 
-/// The server answers with the defaults of the tool, as the legacy one does, and follows the client's
-/// options.
+/// The server answers with the defaults of the tool, as the legacy one does, and follows the
+/// client's options.
 #[test]
 fn server_answers_as_the_legacy_tool_does() {
     all(&OPTIONS, |fabric, (tool, options, fields)| {
@@ -496,8 +496,8 @@ fn client_recognises_servers_before_shs_13() {
     });
 }
 
-/// The server prints the reason, and the client sees what it sees when a legacy server gives up: the
-/// connection ends at the ready barrier (T27 of tools.md).
+/// The server prints the reason, and the client sees what it sees when a legacy server gives up:
+/// the connection ends at the ready barrier (T27 of tools.md).
 #[test]
 fn t27_server_refuses_invalid_options() {
     let cases = [

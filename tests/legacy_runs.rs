@@ -9,8 +9,8 @@ use cxidiag::run_options::Side;
 use harness::legacy::{Run, all};
 use harness::{Fabric, assert_status, stdout};
 
-/// Tool | options that change what a NIC does | the same as fields of the option block. A short gap: an
-/// iteration takes long where two CPUs are shared by three programs.
+/// Tool | options that change what a NIC does | the same as fields of the option block. A short
+/// gap: an iteration takes long where two CPUs are shared by three programs.
 const RUNS: &str = "
 write-lat  | -n 3 | iters=3
 write-lat  | -n 2 -s 1:512 --warmup 0 | iters=2 warmup=0 min=1 max=512
@@ -202,8 +202,8 @@ fn send_bw_measures_with_legacy_tools() {
     both_roles("send-bw");
 }
 
-/// After the handshake: the ready barrier, and for each size the barriers of its iterations and around
-/// it, and the results of bandwidth tools (wire.md 6).
+/// After the handshake: the ready barrier, and for each size the barriers of its iterations and
+/// around it, and the results of bandwidth tools (wire.md 6).
 #[test]
 fn sends_each_barrier_and_result() {
     let latency = "iters=4 warmup=3 max=16";
@@ -257,8 +257,8 @@ fn names_no_host_of_legacy_peers() {
     assert_eq!(run["peer"], expected);
 }
 
-/// The client may end a size when its samples are enough: of a one-sided run, in which the server takes
-/// no part, and of a round trip, in which either side may send the last message.
+/// The client may end a size when its samples are enough: of a one-sided run, in which the server
+/// takes no part, and of a round trip, in which either side may send the last message.
 #[test]
 fn until_ends_sizes_with_legacy_servers() {
     let fabric = Fabric::new();

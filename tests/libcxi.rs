@@ -1,5 +1,5 @@
-//! The software NIC as a `libcxi.so.1`: programs in C, compiled against our header as foreign programs are
-//! against HPE's, and the functions and versions that the library exports.
+//! The software NIC as a `libcxi.so.1`: programs in C, compiled against our header as foreign
+//! programs are against HPE's, and the functions and versions that the library exports.
 
 mod harness;
 
@@ -127,7 +127,8 @@ fn c_program_calls_every_function() {
     assert_eq!(imports("smoke"), functions);
 }
 
-/// Sizes, alignments and offsets of the header's structures on this machine, checked by the C compiler.
+/// Sizes, alignments and offsets of the header's structures on this machine, checked by the C
+/// compiler.
 #[test]
 fn c_structures_agree_with_facts() {
     let mut checks = String::from("#include <stddef.h>\n#include \"cxi.h\"\n");
@@ -259,7 +260,8 @@ fn doorbells_of_queues_trap_on_request() {
     }
 }
 
-/// The calls and commands of libfabric's provider, with gets of rendezvous by the NIC and by software.
+/// The calls and commands of libfabric's provider, with gets of rendezvous by the NIC and by
+/// software.
 #[test]
 fn libfabric_sequence_transfers_data() {
     let argument = if shows_nics_in_sys() { "" } else { "no-sys" };
@@ -267,8 +269,8 @@ fn libfabric_sequence_transfers_data() {
     run_under(&["env", "CXIDIAG_RDZV_GET=0"], "provider", argument);
 }
 
-/// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs and
-/// transfer messages.
+/// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs
+/// and transfer messages.
 #[test]
 fn libfabric_runs_where_it_has_the_provider() {
     let providers = Command::new("fi_info").arg("--list").output();
@@ -293,8 +295,8 @@ fn libfabric_runs_where_it_has_the_provider() {
     succeed(wrapper().args(["sh", "-c", script]));
 }
 
-/// A user of the group that shares a fabric of root reaches it through the wrapper, which does without
-/// a user namespace then: root would be a stranger there.
+/// A user of the group that shares a fabric of root reaches it through the wrapper, which does
+/// without a user namespace then: root would be a stranger there.
 #[test]
 fn wrapper_runs_programs_on_the_fabric_of_a_group() {
     const USER: u32 = 1001;
@@ -337,7 +339,8 @@ fn shows_nics_in_sys() -> bool {
     shown.status.success()
 }
 
-/// Memcheck reports no error: no invalid access, no decision that depends on uninitialised bytes, no leak.
+/// Memcheck reports no error: no invalid access, no decision that depends on uninitialised bytes,
+/// no leak.
 #[test]
 fn runs_under_valgrind() {
     let memcheck = [
@@ -356,7 +359,8 @@ fn runs_under_valgrind() {
 /// Programs are compiled with a sanitizer; the library is not.
 #[test]
 fn runs_with_sanitizers() {
-    // The library's calls of libc are instrumented, its atomic accesses are not: they look like races.
+    // The library's calls of libc are instrumented, its atomic accesses are not: they look like
+    // races.
     let suppressions = PROGRAMS.join("tsan.supp");
     fs::write(&suppressions, "called_from_lib:libcxi.so\n").expect("a writable directory");
     let tsan = format!("TSAN_OPTIONS=suppressions={}", suppressions.display());
@@ -541,8 +545,8 @@ fn wrapper_needs_program_and_library() {
     );
 }
 
-/// A program finds the MAC address of a NIC through `/sys/class/cxi`, and the PCI address that libcxi
-/// reports through `/sys/class/net`. The directory for containers has the same entries.
+/// A program finds the MAC address of a NIC through `/sys/class/cxi`, and the PCI address that
+/// libcxi reports through `/sys/class/net`. The directory for containers has the same entries.
 #[test]
 fn wrapper_shows_nics_in_sys() {
     let nics = |arguments: &[&str]| {

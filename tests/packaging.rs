@@ -1,4 +1,5 @@
-//! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses them.
+//! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -144,7 +145,8 @@ fn spec_lists_the_installed_files() {
         .arg(env!("CARGO_BIN_EXE_cxidiag"))
         .arg(&built));
 
-    // RPM sees the files of all packages in one place: a file must be in the list of its package only.
+    // RPM sees the files of all packages in one place: a file must be in the list of its package
+    // only.
     let mut files = Vec::new();
     let mut patterns = Vec::new();
     let spec = read("packaging/cxidiag.spec");

@@ -184,7 +184,8 @@ fn refuses_invalid_combinations() {
     }
 }
 
-/// The server has no row of its own in the seed's form: here it issues, and both show its operations.
+/// The server has no row of its own in the seed's form: here it issues, and both show its
+/// operations.
 #[test]
 fn server_issues_in_reverse() {
     for tool in bandwidth_tools() {

@@ -88,7 +88,8 @@ fn latency_counts_from_intended_start_and_missed_rate_is_named() {
 fn lists_start_at_intended_times() {
     for tool in tools().filter(|tool| is_bandwidth(tool)) {
         for (options, pairs) in [("", 1), ("-b", 1), ("-P 3 --threads=2", 3)] {
-            // Four lists of four operations, one intended in each 40 ms; 120 ms for each of three pairs.
+            // Four lists of four operations, one intended in each 40 ms; 120 ms for each of three
+            // pairs.
             let options = format!("-n 4 -l 4 --rate=100op/s {options}");
             let (text, document) = run(tool, ("CXIDIAG_FAULTS", ""), &options);
             let schedule = ": 100 op/s (a list of 4 every 40.000 ms)";
@@ -252,8 +253,8 @@ fn rejects_invalid_rates_before_anything_is_opened() {
     }
 }
 
-/// A client alone keeps a rate and ends in time, unless the server issues operations too. The option
-/// block has whole seconds, rounded up.
+/// A client alone keeps a rate and ends in time, unless the server issues operations too. The
+/// option block has whole seconds, rounded up.
 #[test]
 fn legacy_server_is_refused_only_if_it_issues_operations() {
     let fabric = Fabric::new();

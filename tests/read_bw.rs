@@ -1,7 +1,7 @@
 //! `read-bw`: server and client over loopback and the software NIC.
 //!
-//! In debug builds, which tests run, each initiator fails unless every byte of every list is the one
-//! that belongs there.
+//! In debug builds, which tests run, each initiator fails unless every byte of every list is the
+//! one that belongs there.
 
 mod harness;
 

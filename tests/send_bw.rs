@@ -92,7 +92,8 @@ fn counts_the_messages_of_all_lists() {
     fabric.assert_nothing_left();
 }
 
-/// Each size ends on both sides whatever the skew between them, and leaves nothing for the next one.
+/// Each size ends on both sides whatever the skew between them, and leaves nothing for the next
+/// one.
 #[test]
 fn t23_ends_each_size_of_a_bidirectional_duration() {
     let fabric = Fabric::new();

@@ -37,8 +37,8 @@ fn measures_with_each_kind_of_command() {
     fabric.assert_nothing_left();
 }
 
-/// Each size ends with a last message of either side, and the next one begins in step: eager by both
-/// kinds of command, and rendezvous.
+/// Each size ends with a last message of either side, and the next one begins in step: eager by
+/// both kinds of command, and rendezvous.
 #[test]
 fn ends_each_size_of_a_duration_on_both_sides() {
     for options in ["", "--rdzv"] {

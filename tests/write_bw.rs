@@ -1,7 +1,7 @@
 //! `write-bw`: server and client over loopback and the software NIC.
 //!
-//! In debug builds, which tests run, each target fails unless every byte of every list is the one that
-//! belongs there.
+//! In debug builds, which tests run, each target fails unless every byte of every list is the one
+//! that belongs there.
 
 mod harness;
 

@@ -17,8 +17,8 @@ fn prints_the_example_of_the_document() {
     assert_has_form_of(&server, &seed("cxi_write_lat"));
 }
 
-/// The document shows a range for `cxi_read_lat`; `cxi_write_lat` prints the same with its own words
-/// and an `IDC` line.
+/// The document shows a range for `cxi_read_lat`; `cxi_write_lat` prints the same with its own
+/// words and an `IDC` line.
 #[test]
 fn prints_a_range_of_sizes() {
     let [client, server] = Fabric::new().pair("write-lat", "-s 1:4096 -n 10");
@@ -62,8 +62,8 @@ fn measures_in_loopback_with_one_command() {
     fabric.assert_nothing_left();
 }
 
-/// Sizes on each side of each limit; each size of a range decides for itself (T5). The target checks
-/// the bytes that arrived (debug builds).
+/// Sizes on each side of each limit; each size of a range decides for itself (T5). The target
+/// checks the bytes that arrived (debug builds).
 #[test]
 fn measures_with_each_kind_of_command() {
     let fabric = Fabric::new();

@@ -213,8 +213,8 @@ pub fn option(entry: &Entry) -> String {
 }
 
 /// Returns text in which roff interprets nothing. Dashes are the ASCII character, at which no line
-/// breaks: names and options stay whole, and a search finds them. With `literal`, quotes are the ASCII
-/// characters too.
+/// breaks: names and options stay whole, and a search finds them. With `literal`, quotes are the
+/// ASCII characters too.
 fn escaped(text: &str, literal: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -167,8 +167,8 @@ pub fn list(tools: &[Tool]) -> String {
         .collect()
 }
 
-/// Returns the version of a tool. Under a legacy name it is the version of the legacy program, which
-/// the peer compares as well; the next line names this program.
+/// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
+/// which the peer compares as well; the next line names this program.
 pub fn tool_version(tool: &Tool, name: &str) -> String {
     if name == tool.legacy_name {
         format!("{name} version: {}\n{}", tool.wire_version, version())

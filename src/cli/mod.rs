@@ -3,8 +3,8 @@
 //! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
 //! ends the options; the last of several equal options counts; `--help` and `--version` act when
 //! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
-//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps with a
-//! hint.
+//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps
+//! with a hint.
 
 mod address;
 pub mod help;
@@ -64,8 +64,8 @@ impl From<Refusal> for Failure {
 ///
 /// # Errors
 ///
-/// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in the
-/// place of the address.
+/// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in
+/// the place of the address.
 pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let parsed = parser::read(declared(tool), &arguments, |option| {
         options::of_others(tool, option)
@@ -126,8 +126,8 @@ fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<
     result
 }
 
-/// Returns the outputs that single arguments ask for, if the parser refuses the arguments together. An
-/// output has its value in the same argument: `--json=-`.
+/// Returns the outputs that single arguments ask for, if the parser refuses the arguments together.
+/// An output has its value in the same argument: `--json=-`.
 fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
     let mut typed = Typed::nothing(tool.defaults);
     for argument in arguments.iter().take_while(|argument| *argument != "--") {
@@ -140,8 +140,8 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
     typed.outputs
 }
 
-/// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take precedence
-/// over clap's inference among all options.
+/// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take
+/// precedence over clap's inference among all options.
 fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     let address = Arg::new(ADDRESS)
         .num_args(0..)

@@ -137,8 +137,8 @@ fn unknown(option: &str, command: &Command) -> String {
     unknown_option(option, own)
 }
 
-/// Returns the hint that `word` is meant as the value of the option directly before it; `optional` are
-/// the long forms of options whose value may be omitted.
+/// Returns the hint that `word` is meant as the value of the option directly before it; `optional`
+/// are the long forms of options whose value may be omitted.
 pub fn hint_before<'a>(
     word: &OsStr,
     arguments: &[OsString],

@@ -125,8 +125,8 @@ pub fn usage() -> Usage {
 ///
 /// # Errors
 ///
-/// Invalid arguments, a device that is not a software NIC, a run that fails, or a file that cannot be
-/// written.
+/// Invalid arguments, a device that is not a software NIC, a run that fails, or a file that cannot
+/// be written.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(&arguments)? else {
         return Ok(());
@@ -198,8 +198,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// Runs each tool on each link. The rounds are outermost, so that a disturbance of a few seconds does
-/// not affect all runs of one tool.
+/// Runs each tool on each link. The rounds are outermost, so that a disturbance of a few seconds
+/// does not affect all runs of one tool.
 fn measure(asked: &Asked) -> Result<Calibration, Failure> {
     let mut best: Vec<Option<CalibrationRun>> = Vec::new();
     best.resize_with(TOOLS.len() * LINKS.len(), || None);

@@ -32,8 +32,8 @@ pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|command| (command.name, command.about))
 }
 
-/// Reads the arguments of a command as `declared`. Returns `None` if they ask for help or the version,
-/// which are then printed.
+/// Reads the arguments of a command as `declared`. Returns `None` if they ask for help or the
+/// version, which are then printed.
 fn matches(
     usage: &Usage,
     declared: impl IntoIterator<Item = Arg>,

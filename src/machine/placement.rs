@@ -56,8 +56,8 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Their NUMA node, for the memory, if all CPUs have the same one and it has memory.
     pub node: Option<u32>,
-    /// The CPUs that several threads share out among themselves, the best first: the listed ones, or
-    /// those near the NIC.
+    /// The CPUs that several threads share out among themselves, the best first: the listed ones,
+    /// or those near the NIC.
     pub for_threads: Vec<u32>,
 }
 

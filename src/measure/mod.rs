@@ -1,5 +1,5 @@
-//! Measuring: the clock and the tool's own error, waiting for the NIC, exact statistics, a histogram
-//! and, if requested, all samples; bandwidth and packet rate.
+//! Measuring: the clock and the tool's own error, waiting for the NIC, exact statistics, a
+//! histogram and, if requested, all samples; bandwidth and packet rate.
 
 mod clock;
 mod cpu_share;

@@ -109,7 +109,8 @@ impl Recorder {
         self.at_rank(low).zip(self.at_rank(high))
     }
 
-    /// Returns the sample at a rank in ascending order, from 1, with the resolution of the histogram.
+    /// Returns the sample at a rank in ascending order, from 1, with the resolution of the
+    /// histogram.
     fn at_rank(&self, rank: u64) -> Option<u64> {
         let count = self.statistics.count();
         let max = self.statistics.max();

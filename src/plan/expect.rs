@@ -108,7 +108,8 @@ impl Metric {
         }
     }
 
-    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency tools.
+    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency
+    /// tools.
     ///
     /// # Errors
     ///
@@ -124,7 +125,8 @@ impl Metric {
         of_latency != tool.defaults.lists.is_some()
     }
 
-    /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for messages.
+    /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for
+    /// messages.
     pub fn names(of_bandwidth: bool) -> &'static str {
         if of_bandwidth {
             "bw and rate"

@@ -1,5 +1,5 @@
-//! Typed options without effect beside the others. They are named, not refused: scripts for the legacy
-//! tools may give them.
+//! Typed options without effect beside the others. They are named, not refused: scripts for the
+//! legacy tools may give them.
 
 use crate::atomic::AtomicOp;
 use crate::plan::typed::Typed;

@@ -241,7 +241,8 @@ impl Plan {
         }
     }
 
-    /// Returns one line about the options without effect, if there are any and `--quiet` is not given.
+    /// Returns one line about the options without effect, if there are any and `--quiet` is not
+    /// given.
     pub fn note(&self) -> Option<String> {
         if self.outputs.quiet {
             return None;

@@ -69,8 +69,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two documents
-    /// for standard output.
+    /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two
+    /// documents for standard output.
     pub fn checked(self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
         if let Some(other) = self
             .expectations

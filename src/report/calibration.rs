@@ -40,7 +40,8 @@ pub struct Link {
 }
 
 /// The part of the jitter by which the 90th percentile of the sum of two evenly distributed delays
-/// exceeds their median: the sum is below `2 - sqrt(1/5)` in 90 % of the cases, and its median is 1.
+/// exceeds their median: the sum is below `2 - sqrt(1/5)` in 90 % of the cases, and its median is
+/// 1.
 const SPREAD_OF_TWO: f64 = 1.0 - 0.447_213_595_5;
 
 /// The latencies of the tools on known links, as `cxidiag calibrate --json` writes them.
@@ -65,8 +66,8 @@ pub struct Calibration {
 pub struct ToolCalibration {
     /// Name of the tool.
     tool: &'static str,
-    /// What the tool reports in addition to the latency of the link, in nanoseconds: the mean offset
-    /// of the medians on links without jitter, except the link without latency.
+    /// What the tool reports in addition to the latency of the link, in nanoseconds: the mean
+    /// offset of the medians on links without jitter, except the link without latency.
     offset_ns: f64,
     /// By how much these offsets differ from each other, in nanoseconds.
     offset_range_ns: f64,
@@ -127,7 +128,8 @@ impl CalibrationRun {
 }
 
 impl ToolCalibration {
-    /// Returns the calibration of a tool. `own_ns` are the medians of its own path, one of each run.
+    /// Returns the calibration of a tool. `own_ns` are the medians of its own path, one of each
+    /// run.
     pub fn new(tool: &'static str, runs: Vec<CalibrationRun>, mut own_ns: Vec<u64>) -> Self {
         let counts = |run: &&CalibrationRun| run.link_jitter_ns == 0 && run.link_latency_ns > 0;
         let offsets: Vec<f64> = runs

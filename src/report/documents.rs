@@ -32,8 +32,8 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or two documents have the same file. The documents that were opened
-    /// before can be written.
+    /// A file cannot be written, or two documents have the same file. The documents that were
+    /// opened before can be written.
     pub fn open(&mut self, outputs: &Outputs, comment: &str) -> Result<(), Failure> {
         // Standard output first: it gets its document even if the others fail.
         let stdout = |place: &&Place| place.file().is_none();
@@ -81,7 +81,8 @@ impl Documents {
         self.json.is_some() || self.jsonl.is_some()
     }
 
-    /// Adds the latencies of a size to the documents that grow. The size was measured from `start` to
+    /// Adds the latencies of a size to the documents that grow. The size was measured from `start`
+    /// to
     /// `start + took` in the run.
     ///
     /// # Errors
@@ -109,8 +110,8 @@ impl Documents {
         }
     }
 
-    /// Writes the documents of a run that has ended, and returns what has failed. JSON, JSON lines and
-    /// CSV can be written again for another run.
+    /// Writes the documents of a run that has ended, and returns what has failed. JSON, JSON lines
+    /// and CSV can be written again for another run.
     pub fn write(&mut self, outcome: &Outcome) -> Vec<Failure> {
         let json = self.json.as_ref();
         let csv = self.csv.as_ref();

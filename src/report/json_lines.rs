@@ -74,7 +74,8 @@ impl JsonLines {
     }
 }
 
-/// Opens the file. A regular file is opened anew for each line: a rotated file gets no further ones.
+/// Opens the file. A regular file is opened anew for each line: a rotated file gets no further
+/// ones.
 fn open(path: &Path) -> io::Result<File> {
     // A pipe is not opened for reading: it has a reader of its own.
     let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
@@ -95,8 +96,8 @@ fn append(file: &mut File, mut line: Vec<u8>, longest: Duration) -> io::Result<(
     }
     // The lock ends with the file.
     file.write_all(&line).inspect_err(|_| {
-        // A full disk: the part that was written is of no use. Without the lock, lines of others may
-        // follow it.
+        // A full disk: the part that was written is of no use. Without the lock, lines of others
+        // may follow it.
         if is_locked {
             let _ = file.set_len(length);
         }
@@ -113,8 +114,8 @@ fn ends_with_newline(file: &mut File, length: u64) -> io::Result<bool> {
     Ok(last == [b'\n'])
 }
 
-/// Locks the file. Returns false on a file system without locks, where only the kernel keeps appended
-/// lines apart.
+/// Locks the file. Returns false on a file system without locks, where only the kernel keeps
+/// appended lines apart.
 fn lock(file: &File, longest: Duration) -> io::Result<bool> {
     let end = Instant::now() + longest;
     loop {
@@ -177,7 +178,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
     }
 
-    /// The reader of a pipe reads to the end of the last writer: it stays until all runs have ended.
+    /// The reader of a pipe reads to the end of the last writer: it stays until all runs have
+    /// ended.
     #[test]
     fn keeps_a_pipe_open() {
         let directory = tempfile::tempdir().unwrap();

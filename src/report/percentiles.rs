@@ -23,8 +23,8 @@ struct Column {
     cells: Vec<String>,
 }
 
-/// Writes `percentiles` of each size that has latencies. `own_spread` marks those that the tool cannot
-/// distinguish.
+/// Writes `percentiles` of each size that has latencies. `own_spread` marks those that the tool
+/// cannot distinguish.
 ///
 /// # Errors
 ///

@@ -443,8 +443,8 @@ impl Reporter {
         text::result(&mut self.out, self.layout, &result, measured.count, None)
     }
 
-    /// Reports that a size is done on a latency server, which measures nothing. Prints once in a run
-    /// where the results are.
+    /// Reports that a size is done on a latency server, which measures nothing. Prints once in a
+    /// run where the results are.
     ///
     /// # Errors
     ///

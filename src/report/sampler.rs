@@ -41,8 +41,9 @@ enum End {
     Dropped,
 }
 
-/// The end of a size, for which the thread waits until the end of an interval. A channel would yield
-/// the CPU several times before it sleeps, each time until the measuring thread is interrupted.
+/// The end of a size, for which the thread waits until the end of an interval. A channel would
+/// yield the CPU several times before it sleeps, each time until the measuring thread is
+/// interrupted.
 #[derive(Default)]
 struct Ending {
     end: Mutex<Option<End>>,
@@ -106,8 +107,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts a thread that writes the rows of intervals of `length` to `out`. With `one_of_two`, the
-    /// peer issues operations as well, which the rows do not contain.
+    /// Starts a thread that writes the rows of intervals of `length` to `out`. With `one_of_two`,
+    /// the peer issues operations as well, which the rows do not contain.
     ///
     /// # Errors
     ///
@@ -145,7 +146,8 @@ impl Sampler {
         })
     }
 
-    /// Begins the intervals of a size of `bytes`, whose counters the measuring loop sets in `gauge`.
+    /// Begins the intervals of a size of `bytes`, whose counters the measuring loop sets in
+    /// `gauge`.
     pub fn begin(&mut self, bytes: u64, gauge: &Arc<Gauge>) {
         let end = Arc::default();
         let (sampled, result) = bounded(1);
@@ -278,8 +280,8 @@ fn due(gauge: &Gauge, series: &Series) -> Option<Reading> {
     gauge.ended().is_none().then_some(reading)
 }
 
-/// Returns the counters at the end of a size of `count` operations, not before `former`. A list that
-/// was issued when the time was up is counted, but the loop has not set it in the gauge.
+/// Returns the counters at the end of a size of `count` operations, not before `former`. A list
+/// that was issued when the time was up is counted, but the loop has not set it in the gauge.
 fn last(gauge: &Gauge, count: u64, former: &Reading) -> Reading {
     let reading = read(gauge);
     Reading {

@@ -193,8 +193,8 @@ fn platform(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> 
     Ok(())
 }
 
-/// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used` bytes
-/// each.
+/// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used`
+/// bytes each.
 fn direction_and_buffers(
     block: &mut Block<impl Write>,
     tool: &Tool,

@@ -171,8 +171,8 @@ struct Measuring<'a> {
     ends_with_peer: bool,
     /// The peer issues lists as well.
     peer_issues: bool,
-    /// The software of each side answers the peer's lists, so that no side can complete two iterations
-    /// more than the other.
+    /// The software of each side answers the peer's lists, so that no side can complete two
+    /// iterations more than the other.
     answers: bool,
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
@@ -181,7 +181,8 @@ struct Measuring<'a> {
     cpus: &'a [u32],
     /// Reports long waits.
     notices: Notices<'a>,
-    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    /// Time from the intended start of a list of a pair to that of its next one, if there is a
+    /// rate.
     period: Option<Period>,
     /// The results, also those of a loop that fails.
     results: &'a mut BandwidthResults,
@@ -284,8 +285,8 @@ fn check_lead(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Fa
     refuse_above(peer, completed.saturating_add(2).saturating_mul(list_size))
 }
 
-/// Checks the number of operations that the peer has reported where software does not answer: those of
-/// its iterations, or at most one in a nanosecond.
+/// Checks the number of operations that the peer has reported where software does not answer: those
+/// of its iterations, or at most one in a nanosecond.
 fn check_count(peer: SideResult, peer_issues: bool, run: &RunOptions) -> Result<(), Failure> {
     let list_size = run.lists()?.list_size.into();
     let most = match run.duration_s {

@@ -19,8 +19,8 @@ pub struct Route {
 }
 
 impl Route {
-    /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration 17`, and
-    /// both NICs. Other failures stay as they are.
+    /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration
+    /// 17`, and both NICs. Other failures stay as they are.
     pub fn locate(&self, failure: Failure, place: impl fmt::Display) -> Failure {
         match failure.kind {
             Kind::Nic => failure.at(format!("{place}, between {self}")),

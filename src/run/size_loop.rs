@@ -60,8 +60,8 @@ impl Schedule {
 pub const GAP_SLICE: u64 = 100_000_000;
 
 impl Limit {
-    /// Returns whether the loop ends after `count` measured iterations. `elapsed` returns the time of
-    /// the next one, from the start of the first, in nanoseconds.
+    /// Returns whether the loop ends after `count` measured iterations. `elapsed` returns the time
+    /// of the next one, from the start of the first, in nanoseconds.
     #[inline(always)]
     fn is_reached(self, count: u64, elapsed: impl FnOnce() -> u64) -> bool {
         match self {
@@ -92,9 +92,10 @@ impl<F: FnMut(u64) -> bool> Record for F {
 /// Repeats `transaction` as scheduled and passes each measured latency (ns) to `recorder`.
 /// Returns how the intended start times were kept, if there are any.
 ///
-/// One transaction is outstanding at a time. Without a period this is a closed loop: a transaction that
-/// takes long delays those after it unnoticed. With a period the latency counts from the intended start,
-/// so that it contains this delay. The warm-up has no intended start times. No sample is dropped.
+/// One transaction is outstanding at a time. Without a period this is a closed loop: a transaction
+/// that takes long delays those after it unnoticed. With a period the latency counts from the
+/// intended start, so that it contains this delay. The warm-up has no intended start times. No
+/// sample is dropped.
 ///
 /// # Errors
 ///
@@ -187,8 +188,8 @@ pub fn wait_until<C: Clock>(
     }
 }
 
-/// Returns the time limit of a peer for one iteration with operations of `size` bytes: two waits for all
-/// its bytes each, the pause, and the answer on the control connection.
+/// Returns the time limit of a peer for one iteration with operations of `size` bytes: two waits
+/// for all its bytes each, the pause, and the answer on the control connection.
 pub fn longest_iteration(run: &RunOptions, size: u64) -> Duration {
     (WaitPolicy::longest(run.bytes(size)) * 2)
         .saturating_add(Duration::from_nanos(Schedule::of(run, size).pause()))
@@ -344,7 +345,8 @@ mod tests {
         assert_eq!((starts.len(), samples.len()), (23, 20));
         let (warmup, measured) = starts.split_at(3);
         assert!(warmup.windows(2).all(|pair| pair[1] - pair[0] < 2_100));
-        // The first reading of the clock in the transaction follows the one that begins the schedule.
+        // The first reading of the clock in the transaction follows the one that begins the
+        // schedule.
         let first = measured[0] - 10;
         for (number, start) in (0..).zip(measured) {
             let delay = start - first - number * 10_000;

@@ -13,9 +13,9 @@ use crate::run_options::RunOptions;
 /// that it sends from and those that it receives to.
 const PASSES: u64 = 4;
 
-/// Checks what operations of `size` bytes have left in the buffers of this side, and, with `--verify`,
-/// prepares those of the next size. `issued` are the iterations of each pair. Returns the number of
-/// bytes that both sides have checked; `None` without `--verify`.
+/// Checks what operations of `size` bytes have left in the buffers of this side, and, with
+/// `--verify`, prepares those of the next size. `issued` are the iterations of each pair. Returns
+/// the number of bytes that both sides have checked; `None` without `--verify`.
 ///
 /// With `--verify` no side begins the next size before both are done: it would change data that is
 /// not checked yet, or read data that is not numbered yet. Debug builds check the data of each
@@ -100,7 +100,8 @@ fn number_next<B: Benchmark>(
     Ok(())
 }
 
-/// Supervises the check of a debug build: the peer does not wait for it, and may have ended its run.
+/// Supervises the check of a debug build: the peer does not wait for it, and may have ended its
+/// run.
 struct Unwatched;
 
 impl Supervisor for Unwatched {

@@ -15,8 +15,8 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it, tests
-/// run the program on that library: `cxi0` for `soft0`, and so on.
+/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it,
+/// tests run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 
 /// The directory with the software NIC as a library, and with `cxi-softnic`, built once.
@@ -340,8 +340,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
-/// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had to
-/// wait: a busy machine may keep a peer waiting for two seconds.
+/// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had
+/// to wait: a busy machine may keep a peer waiting for two seconds.
 #[track_caller]
 pub fn assert_success(output: &Output) {
     let errors = stderr(output);
@@ -388,8 +388,8 @@ pub fn assert_every_latency_is_reported(tool: &str) {
     assert_eq!(numbers, ["0", "1", "2", "3"]);
 }
 
-/// Fails unless `--report-all` of a duration run prints a summary and is named on standard error. The
-/// legacy tools crash.
+/// Fails unless `--report-all` of a duration run prints a summary and is named on standard error.
+/// The legacy tools crash.
 #[track_caller]
 pub fn assert_report_all_is_ignored_with_a_duration(tool: &str) {
     let args = format!("{tool} --loopback -d soft0 -D 0.3 --report-all --latency-gap=0");
@@ -450,8 +450,8 @@ pub fn assert_has_form_of(text: &str, example: &str) {
     assert_eq!(masked(&without_platform(text)), masked(example));
 }
 
-/// Checks the texts of both sides of a bandwidth run against that of the client: the server names the
-/// sides the other way round, and shows no operations of its own.
+/// Checks the texts of both sides of a bandwidth run against that of the client: the server names
+/// the sides the other way round, and shows no operations of its own.
 #[track_caller]
 pub fn assert_both_sides_have_form_of(tool: &str, options: &str, example: &str) {
     let [client, server] = Fabric::new().pair(tool, options);

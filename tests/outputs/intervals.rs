@@ -234,7 +234,8 @@ fn csv_has_a_row_for_each_interval() {
     }
 }
 
-/// Starts a run that takes longer than any test, and reads rows of intervals up to one with operations.
+/// Starts a run that takes longer than any test, and reads rows of intervals up to one with
+/// operations.
 fn running(fabric: &Fabric, tool: &str) -> (Child, BufReader<ChildStdout>, String) {
     let args = format!("{tool} --loopback -d soft0 -D 600 --interval=10ms");
     let mut child = fabric.command(&args).spawn().unwrap();

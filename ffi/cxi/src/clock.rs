@@ -29,23 +29,23 @@ pub fn now_ns() -> u64 {
 /// the commands become visible after the first reading, and the second reading is taken after the
 /// event was seen. In addition, work before the first reading must not extend the interval.
 ///
-/// On x86-64, `rdtscp` waits until all earlier instructions have been executed and all earlier loads
-/// have returned their values. So the last reading follows the load of the event, and the first one
-/// follows the work before it (`rdtsc` does not wait: it added up to 40 ns of earlier divisions to
-/// an interval). Later instructions may be executed before `rdtscp` has read the counter, but a
-/// store leaves the core only after all instructions before it have retired: no command becomes
-/// visible before the first reading. Only the loads and the arithmetic that place a command in the
-/// ring may overlap with the reading. An `lfence` after `rdtscp` would prevent that and adds its own
-/// cost, 3 to 5 ns, to each interval. `lfence` before `rdtsc` orders as `rdtscp` does and costs about
-/// the same, but on some AMD processors it orders only if the kernel has set it up. Earlier stores are not waited
-/// for, which is as intended: the second reading does not depend on them, and those before the first
-/// one belong to the previous operation.
+/// On x86-64, `rdtscp` waits until all earlier instructions have been executed and all earlier
+/// loads have returned their values. So the last reading follows the load of the event, and the
+/// first one follows the work before it (`rdtsc` does not wait: it added up to 40 ns of earlier
+/// divisions to an interval). Later instructions may be executed before `rdtscp` has read the
+/// counter, but a store leaves the core only after all instructions before it have retired: no
+/// command becomes visible before the first reading. Only the loads and the arithmetic that place a
+/// command in the ring may overlap with the reading. An `lfence` after `rdtscp` would prevent that
+/// and adds its own cost, 3 to 5 ns, to each interval. `lfence` before `rdtsc` orders as `rdtscp`
+/// does and costs about the same, but on some AMD processors it orders only if the kernel has set
+/// it up. Earlier stores are not waited for, which is as intended: the second reading does not
+/// depend on them, and those before the first one belong to the previous operation.
 ///
 /// On aarch64, the counter is a system register, which the core may read early. `isb` lets no later
 /// instruction begin before all earlier ones have completed. The poll loop branches on the event,
-/// and a load, a branch that depends on it and an `isb` order the reading after the load. No barrier
-/// follows the reading: stores leave the core after they have retired, in program order after the
-/// reading.
+/// and a load, a branch that depends on it and an `isb` order the reading after the load. No
+/// barrier follows the reading: stores leave the core after they have retired, in program order
+/// after the reading.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCounter {
     _found: (),
@@ -59,8 +59,8 @@ impl CpuCounter {
     /// Clock source of Linux that reads this counter.
     pub const CLOCK_SOURCE: &str = "tsc";
 
-    /// Returns the counter if the processor has `rdtscp` and states that the rate is constant in all
-    /// power states.
+    /// Returns the counter if the processor has `rdtscp` and states that the rate is constant in
+    /// all power states.
     pub fn find() -> Option<Self> {
         const POWER: u32 = 0x8000_0007;
         const RDTSCP: u32 = 1 << 27;

@@ -49,9 +49,9 @@
 //! # Threads
 //!
 //! libcxi has no locks (libcxi.md 1), so this package calls it from one thread at a time. Queues,
-//! counters, portals and memory may be moved to another thread ([`Send`]); all that allocates them stays
-//! in its thread. Two threads may read and write the same memory; no queue can be used by two threads
-//! ([`Sync`]).
+//! counters, portals and memory may be moved to another thread ([`Send`]); all that allocates them
+//! stays in its thread. Two threads may read and write the same memory; no queue can be used by two
+//! threads ([`Sync`]).
 //!
 //! ```
 //! fn sync<T: Sync>() {}

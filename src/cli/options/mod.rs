@@ -1,8 +1,8 @@
 //! The options of the tools: one block each, with syntax, help, manual and meaning.
 //!
-//! A tool says which options it takes (`Tool::takes`). Parser, help text, manual pages and completion
-//! are made from these definitions, which stand in one file for each group of the help text. Rules
-//! across several options are in `plan`.
+//! A tool says which options it takes (`Tool::takes`). Parser, help text, manual pages and
+//! completion are made from these definitions, which stand in one file for each group of the help
+//! text. Rules across several options are in `plan`.
 
 mod buffers;
 mod client;
@@ -53,8 +53,8 @@ pub struct OptionDef {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or returns
-    /// what is allowed.
+    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or
+    /// returns what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 

@@ -36,8 +36,8 @@ pub struct BandwidthResult {
 pub struct ViewResult {
     /// Number of operations that the side issued.
     pub issued: u64,
-    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted them;
-    /// null on a side that is no target.
+    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted
+    /// them; null on a side that is no target.
     pub arrived: Option<u64>,
     /// Time from the first barrier to the end of the side's part, in microseconds. A side without a
     /// part of its own waits for the peer's.
@@ -76,7 +76,8 @@ pub struct PairResult {
 }
 
 impl PairResult {
-    /// Returns the results of pairs from the counts of both sides, this side first, and their rates.
+    /// Returns the results of pairs from the counts of both sides, this side first, and their
+    /// rates.
     pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {
         let result = |(pair, (sides, rates)): (usize, &([SideResult; 2], Rates))| Self {
             pair: pair as u16,

@@ -48,8 +48,8 @@ pub struct MeasurementError {
     pub path: Distribution,
     /// Granularity of the clock, in nanoseconds.
     pub granularity_ns: u64,
-    /// Spread of the tool's own part of a latency, in nanoseconds: p99 minus minimum of the path, and
-    /// at least the granularity.
+    /// Spread of the tool's own part of a latency, in nanoseconds: p99 minus minimum of the path,
+    /// and at least the granularity.
     pub spread_ns: u64,
 }
 

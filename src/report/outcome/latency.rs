@@ -15,24 +15,24 @@ pub struct LatencyResult {
     pub max_ns: u64,
     /// Arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Where a latency begins with --rate: "intended_start", so that it contains the delay of its start;
-    /// null without.
+    /// Where a latency begins with --rate: "intended_start", so that it contains the delay of its
+    /// start; null without.
     pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and those of --percentiles, in
-    /// ascending order.
+    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and those of
+    /// --percentiles, in ascending order.
     pub percentiles: Vec<PercentileValue>,
-    /// Lower end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
-    /// 8 samples.
+    /// Lower end of the 95 % confidence interval of the median, in nanoseconds; null with fewer
+    /// than 8 samples.
     pub median_low_ns: Option<u64>,
-    /// Upper end of the 95 % confidence interval of the median, in nanoseconds; null with fewer than
-    /// 8 samples.
+    /// Upper end of the 95 % confidence interval of the median, in nanoseconds; null with fewer
+    /// than 8 samples.
     pub median_high_ns: Option<u64>,
     /// Whether the median is known to the limit of --until; null without, and in a partial result.
     pub median_is_stable: Option<bool>,
-    /// --report-all: each sample, in the order of the measurement, in nanoseconds; null without, and for
-    /// more than 1000000 samples.
+    /// --report-all: each sample, in the order of the measurement, in nanoseconds; null without,
+    /// and for more than 1000000 samples.
     #[serde(default)]
     pub samples_ns: Option<Vec<u64>>,
 }
@@ -47,9 +47,9 @@ pub struct PercentileValue {
     pub value_ns: u64,
     /// Whether fewer than 10 samples lie above this percentile, so that it is unreliable.
     pub too_few_samples: bool,
-    /// Whether it differs from the one before it among 50, 90, 99, 99.9, 99.99 and 100 (the first one:
-    /// from the minimum) by less than the spread of the tool itself, so that the difference may be an
-    /// error of the measurement; null if that spread was not measured.
+    /// Whether it differs from the one before it among 50, 90, 99, 99.9, 99.99 and 100 (the first
+    /// one: from the minimum) by less than the spread of the tool itself, so that the difference
+    /// may be an error of the measurement; null if that spread was not measured.
     pub within_own_spread: Option<bool>,
 }
 

@@ -78,8 +78,8 @@ pub struct Outcome {
     pub options: Option<Options>,
     /// The clock that measured.
     pub clock: Clock,
-    /// What the tool itself adds to a latency, measured without a NIC before the first size; null in a
-    /// bandwidth tool, and if nothing was measured.
+    /// What the tool itself adds to a latency, measured without a NIC before the first size; null
+    /// in a bandwidth tool, and if nothing was measured.
     pub measurement_error: Option<MeasurementError>,
     /// One entry for each size, in the order of the run; empty if the arguments were invalid.
     pub results: Vec<SizeResult>,

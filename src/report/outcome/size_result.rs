@@ -24,16 +24,17 @@ pub struct SizeResult {
     pub latency: Option<LatencyResult>,
     /// Bandwidth; null in a latency tool, and if the size was not measured.
     pub bandwidth: Option<BandwidthResult>,
-    /// --verify: number of bytes of the last operations that both sides have checked after the size; null
-    /// without, and in a partial result.
+    /// --verify: number of bytes of the last operations that both sides have checked after the
+    /// size; null without, and in a partial result.
     pub verified_bytes: Option<u64>,
-    /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in a
-    /// partial result.
+    /// --rate: how this side kept the schedule; null without, on a side that issues nothing, and in
+    /// a partial result.
     pub rate: Option<RateResult>,
-    /// Part of the time of the size, in percent, in which the first measuring thread of this side was
-    /// ready to run but waited for a CPU; null if unknown.
+    /// Part of the time of the size, in percent, in which the first measuring thread of this side
+    /// was ready to run but waited for a CPU; null if unknown.
     pub cpu_wait_percent: Option<f64>,
-    /// What was measured in each interval; null without --interval, and if the size was not measured.
+    /// What was measured in each interval; null without --interval, and if the size was not
+    /// measured.
     pub intervals: Option<Intervals>,
 }
 
@@ -43,8 +44,8 @@ pub struct SizeResult {
 pub struct RateResult {
     /// Requested operations per second.
     pub requested_operations_per_s: f64,
-    /// Operations per second from the first start to the last one, of all pairs of queues together; null
-    /// if there was only one start in each.
+    /// Operations per second from the first start to the last one, of all pairs of queues together;
+    /// null if there was only one start in each.
     pub reached_operations_per_s: Option<f64>,
     /// Whether no start was late, or the reached rate is at least 99 % of the requested one.
     pub is_reached: bool,
