@@ -32,7 +32,7 @@ impl BandwidthUnit {
             Self::Megabytes => (1e6, 2),
             Self::Gigabytes => (1e9, 3),
             Self::Mebibytes => (1_048_576.0, 2),
-            Self::Gigabits => (125e6, 2),
+            Self::Gigabits => (125e6, 3),
         };
         format!("{:.decimals$}", bytes_per_s / scale)
     }
@@ -72,7 +72,7 @@ mod tests {
                 "25000.00 MB/s",
                 "25.000 GB/s",
                 "23841.86 MiB/s",
-                "200.00 Gb/s"
+                "200.000 Gb/s"
             ]
         );
         for unit in BandwidthUnit::ALL {

@@ -14,6 +14,9 @@ use crate::tool::{PROGRAM, Tool};
 /// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.
 const LEGACY: &str = "cxi_";
 
+/// Words in place of a tool or command that need no help of their own.
+const OWN_WORDS: [&str; 4] = ["help", "version", "-h", "--help"];
+
 /// What the user has requested.
 #[derive(Debug)]
 pub enum Call {
@@ -82,12 +85,11 @@ pub fn resolve(
         return Ok(Call::Help);
     };
     let call = match first.to_str() {
-        Some("-h" | "--help") => Call::Help,
         Some("-V" | "--version" | "version") => Call::Version,
         Some("--list") => Call::List,
-        Some("help") => match argv.next() {
+        Some("help" | "-h" | "--help") => match argv.next() {
             None => Call::Help,
-            Some(subject) if ["help", "version"].iter().any(|own| subject == *own) => Call::Help,
+            Some(subject) if OWN_WORDS.iter().any(|own| subject == *own) => Call::Help,
             Some(subject) => {
                 named(&subject, vec!["--help".into()], tools, commands).map_err(refused)?
             }
@@ -99,6 +101,7 @@ pub fn resolve(
     };
     match argv.next() {
         None => Ok(call),
+        Some(asked) if asked == "-h" || asked == "--help" => Ok(Call::Help),
         Some(surplus) => Err(refused(format!(
             "unexpected argument '{}'",
             surplus.display()
@@ -119,7 +122,11 @@ fn named(
     commands: &'static [Command],
 ) -> Result<Call, String> {
     let text = typed.to_string_lossy();
-    let name = text.strip_prefix(LEGACY).unwrap_or(&text).replace('_', "-");
+    let name = text
+        .strip_prefix(LEGACY)
+        .unwrap_or(&text)
+        .replace('_', "-")
+        .to_lowercase();
     if let Some(command) = commands.iter().find(|command| command.name == text) {
         return Ok(Call::Command {
             command,
@@ -129,7 +136,7 @@ fn named(
     }
     if let Some(tool) = tools
         .iter()
-        .find(|tool| tool.legacy_name == text || tool.name == name)
+        .find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))
     {
         return Ok(Call::Tool {
             tool,
@@ -139,18 +146,20 @@ fn named(
     }
     let tools = tools.iter().map(|tool| tool.name);
     let names = tools.chain(commands.iter().map(|command| command.name));
-    Err(
-        match nearest(&name, names.clone().chain(["help", "version"])) {
-            near if near.is_empty() => {
-                let names: Vec<&str> = names.collect();
-                format!("unknown tool '{text}'; the tools are {}", names.join(", "))
-            }
-            near => format!(
-                "unknown tool '{text}': {} (see {PROGRAM} --help)",
-                question(&near)
-            ),
-        },
-    )
+    let names = names.chain(["help", "version"]);
+    Err(match nearest(&name, names.clone()) {
+        near if near.is_empty() => {
+            let names: Vec<&str> = names.collect();
+            format!(
+                "unknown tool or command '{text}'; there are {}",
+                names.join(", ")
+            )
+        }
+        near => format!(
+            "unknown tool or command '{text}': {} (see {PROGRAM} --help)",
+            question(&near)
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -280,11 +289,11 @@ mod tests {
         for (typed, message) in [
             (
                 "write-lot",
-                "unknown tool 'write-lot': did you mean write-lat or write-bw? (see cxidiag --help)",
+                "unknown tool or command 'write-lot': did you mean write-lat or write-bw? (see cxidiag --help)",
             ),
             (
                 "divices",
-                "unknown tool 'divices': did you mean devices? (see cxidiag --help)",
+                "unknown tool or command 'divices': did you mean devices? (see cxidiag --help)",
             ),
             (
                 "--verison",

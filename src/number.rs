@@ -106,7 +106,7 @@ pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, Str
         .filter(|time| range.contains(time))
         .ok_or_else(|| {
             let (least, most) = (time_text(*range.start()), time_text(*range.end()));
-            format!("expected a time from {least} to {most}, such as 100ms or 0.5s")
+            format!("expected a time from {least} to {most}: a number such as 0.5 with ns, us, ms, s or m (minutes)")
         })
 }
 
@@ -348,7 +348,7 @@ mod tests {
             "18446744073709551616",
             "0.0000000000000000000001",
         ] {
-            let allowed = "expected a time from 1ms to 60m, such as 100ms or 0.5s";
+            let allowed = "expected a time from 1ms to 60m: a number such as 0.5 with ns, us, ms, s or m (minutes)";
             let read = time(text, Duration::from_millis(1)..=HOUR);
             assert_eq!(read, Err(allowed.into()), "{text:?}");
         }

@@ -53,9 +53,12 @@ pub(super) fn read<'a>(
     };
     let suffix = option_of_suffix(host);
     let hint = hint(word);
-    if host.contains('/') || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
+    if host.contains(['/', ',']) || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
         let writer = suffix.filter(|long| options::of(tool).any(|own| own.long == *long));
-        let failure = refused(word, "this is a file, not a host name or an IP address");
+        let failure = refused(
+            word,
+            "expected a host name or an IP address, not a file or a list",
+        );
         return Err(failure.with_hint_if(hint.or_else(|| Some(meant(writer?, word)))));
     }
     typed.address = Some(host.to_owned());
@@ -109,7 +112,7 @@ mod tests {
         ] {
             let (message, hint) = address("write-lat", arguments).unwrap_err();
             let expected = format!(
-                "invalid address '{file}': this is a file, not a host name or an IP address"
+                "invalid address '{file}': expected a host name or an IP address, not a file or a list"
             );
             assert_eq!(message, expected);
             let expected = option.map(|long| format!("did you mean --{long}={file}?"));

@@ -179,11 +179,16 @@ pub fn tool_version(tool: &Tool, name: &str) -> String {
 
 /// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
 pub fn subcommand_version(name: &str) -> String {
-    format!("{name} version: {}\n", env!("CARGO_PKG_VERSION"))
+    format!("{name} version: {}\n", release())
 }
 
-/// Returns the version of the program, with revision and date if `build.rs` found them.
+/// Returns the version of the program.
 pub fn version() -> String {
+    subcommand_version(PROGRAM)
+}
+
+/// Returns the release, with revision and date if `build.rs` found them.
+fn release() -> String {
     let facts: Vec<&str> = [option_env!("CXIDIAG_REVISION"), option_env!("CXIDIAG_DATE")]
         .into_iter()
         .flatten()
@@ -193,7 +198,7 @@ pub fn version() -> String {
     } else {
         format!(" ({})", facts.join(", "))
     };
-    format!("cxidiag version: {}{facts}\n", env!("CARGO_PKG_VERSION"))
+    format!("{}{facts}", env!("CARGO_PKG_VERSION"))
 }
 
 #[cfg(test)]
@@ -304,11 +309,7 @@ mod tests {
             version()
         );
         assert_eq!(tool_version(tool, tool.legacy_name), legacy);
-        let own = format!(
-            "cxidiag {0} version: {1}\n",
-            tool.name,
-            env!("CARGO_PKG_VERSION")
-        );
+        let own = version().replacen("cxidiag", &format!("cxidiag {}", tool.name), 1);
         assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), own);
     }
 }

@@ -121,6 +121,7 @@ impl Outputs {
             csv: self.csv,
             labels: self.labels,
             unit: self.unit,
+            quiet: self.quiet,
             ..Self::default()
         }
     }

@@ -28,7 +28,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct JsonLines {
     path: PathBuf,
-    /// The path without symbolic links.
+    /// The path without symbolic links, of a regular file.
     target: PathBuf,
     /// A pipe or a device, which stays open: the reader of a pipe leaves when the last writer does.
     device: Option<File>,
@@ -43,11 +43,16 @@ impl JsonLines {
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let opened = || {
             let file = open(path)?;
-            let is_file = file.metadata()?.is_file();
+            // A pipe of this process has no name.
+            let (target, device) = if file.metadata()?.is_file() {
+                (path.canonicalize()?, None)
+            } else {
+                (path.into(), Some(file))
+            };
             Ok(Self {
                 path: path.into(),
-                target: path.canonicalize()?,
-                device: (!is_file).then_some(file),
+                target,
+                device,
             })
         };
         opened().map_err(|error| cannot_write(path, &error))

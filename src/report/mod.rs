@@ -66,7 +66,7 @@ use crate::interrupt;
 /// Returns the failure of a program that was started without a standard output.
 pub fn no_standard_output() -> Failure {
     Failure::environment("standard output is closed: the results would be lost")
-        .with_hint("redirect it to a file, or to /dev/null if nobody reads it")
+        .with_hint("redirect it to a file or to /dev/null")
 }
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.

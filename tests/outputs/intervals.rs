@@ -327,7 +327,7 @@ fn refuses_other_times() {
         let output = short("write-lat", &[&format!("--interval={value}")]);
         let line = format!(
             "cxidiag write-lat: error: invalid value '{value}' for --interval: expected a time from \
-             1ms to 60m, such as 100ms or 0.5s\n"
+             1ms to 60m: a number such as 0.5 with ns, us, ms, s or m (minutes)\n"
         );
         assert_eq!(assert_status(&output, 2), line);
     }

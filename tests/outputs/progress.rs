@@ -115,4 +115,11 @@ fn quiet_prints_results_without_summary_and_notes() {
     let (summary, results) = full.split_once("\nPlatform ").expect("a software NIC");
     assert!(summary.contains("\nIterations "), "{summary}");
     assert_eq!(quiet, format!("Platform {results}"));
+    let server = fabric.server("write-lat", "-d soft0 --quiet");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 2"));
+    let server = server.finish();
+    assert_success(&server);
+    let text = stdout(&server);
+    assert!(!text.contains("Iterations"), "{text}");
+    assert!(text.contains("See client for results."), "{text}");
 }

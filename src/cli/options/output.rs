@@ -331,7 +331,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         short: None,
         long: "quiet",
         value: None,
-        governs: Governs::Results,
+        governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
         help: |_| {
