@@ -145,6 +145,8 @@ fn lock(file: &File, longest: Duration) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
@@ -200,6 +202,17 @@ mod tests {
         lines.append(&2).unwrap();
         drop(lines);
         assert_eq!(reader.join().unwrap(), "1\n2\n");
+    }
+
+    /// `/dev/stdout` in a pipe
+    #[test]
+    fn writes_to_a_pipe_without_a_name() {
+        let (reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let lines = JsonLines::open(Path::new(&path)).unwrap();
+        lines.append(&1).unwrap();
+        drop((lines, writer));
+        assert_eq!(io::read_to_string(reader).unwrap(), "1\n");
     }
 
     #[test]
