@@ -137,3 +137,29 @@ fn outcome(value: Value, shown: &str) -> Result<Outcome, Failure> {
     serde_json::from_value(value)
         .map_err(|error| not_a_run(shown, &format!("not a result of cxidiag: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The document has none of the fields that later builds added.
+    #[test]
+    fn reads_documents_of_earlier_builds() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/older-result.json"
+        );
+        let (runs, warnings) = Source::of(file.as_ref()).read().unwrap();
+        assert_eq!((runs.len(), warnings), (1, Vec::new()));
+        let Outcome {
+            labels,
+            job,
+            options,
+            results,
+            ..
+        } = &runs[0].outcome;
+        assert!(labels.is_empty() && job.is_none());
+        assert_eq!(options.as_ref().unwrap().percentiles, [0.0; 0]);
+        assert_eq!((results.len(), results[0].cpu_wait_percent), (2, None));
+    }
+}
