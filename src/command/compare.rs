@@ -2,6 +2,7 @@
 //! (docs/output-formats.md).
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use crate::plan::expect::Metric;
 use crate::plan::outputs::Place;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::comparison::Comparison;
-use crate::report::runs::{ReadRun, Source};
+use crate::report::runs::{self, ReadRun, Source};
 use crate::report::{Destination, comparison_text, json};
 use crate::tool::Tool;
 use crate::tools::TOOLS;
@@ -176,17 +177,27 @@ fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
     Ok(deciding)
 }
 
-/// Reads the runs of one side. Prints a warning for each line that is left out.
+/// Reads the runs of one side. Prints a warning for each line and for the documents of servers that
+/// are left out.
 fn read(sources: &[Source]) -> Result<Vec<ReadRun>, Failure> {
     let mut all = Vec::new();
     for source in sources {
         let (runs, warnings) = source.read()?;
-        for warning in warnings {
-            let _ = writeln!(io::stderr(), "{NAME}: warning: {warning}");
-        }
+        warnings.iter().for_each(warn);
         all.extend(runs);
     }
+    match runs::leave_out_servers(&mut all) {
+        0 => {}
+        1 => warn("a document of a server is left out: a client's is used"),
+        several => warn(format_args!(
+            "{several} documents of servers are left out: those of clients are used"
+        )),
+    }
     Ok(all)
+}
+
+fn warn(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{NAME}: warning: {what}");
 }
 
 /// What the arguments ask for.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::outcome::{Outcome, SCHEMA_VERSION};
+use super::outcome::{Outcome, SCHEMA_VERSION, Side};
 use crate::error::{Failure, cause};
 
 /// A run, and the file that it was read from.
@@ -81,6 +81,16 @@ impl Source {
         };
         Ok((outcomes?.into_iter().map(run).collect(), warnings))
     }
+}
+
+/// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns the
+/// number of documents that are left out.
+pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
+    let before = runs.len();
+    if runs.iter().any(|run| run.outcome.side == Side::Client) {
+        runs.retain(|run| run.outcome.side == Side::Client);
+    }
+    before - runs.len()
 }
 
 /// Returns the documents in a text, and a warning for each line that is not one.

@@ -306,6 +306,31 @@ fn names_differences_of_the_runs() {
 }
 
 #[test]
+fn counts_client_and_server_of_a_run_once() {
+    let mut pair = Pair::of("write-lat");
+    pair.new["side"] = "server".into();
+    pair.new["options"]["percentiles"] = json!([95.0]);
+    let both = format!("{}\n{}\n", pair.base, pair.new);
+    let both = pair.file("both", &both.repeat(5));
+    let server = pair.file("server", &pair.new.to_string());
+    let compare = |files: [&PathBuf; 2]| {
+        let [base, new] = files.map(|file| file.to_str().unwrap());
+        Fabric::new().run(&["compare", base, "--", new])
+    };
+    let output = compare([&both, &both]);
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert_eq!(text.matches("(5 runs, ").count(), 2, "{text}");
+    assert!(!text.contains("Difference"), "{text}");
+    let warning = "5 documents of servers are left out: those of clients are used\n";
+    assert_eq!(said.matches(warning).count(), 2, "{said}");
+    // A server's documents alone are used. Percentiles that are printed change no result.
+    let output = compare([&both, &server]);
+    let text = stdout(&output);
+    assert_eq!(text.matches("Difference").count(), 1, "{text}");
+    assert!(text.contains(": new has documents of servers\n"), "{text}");
+}
+
+#[test]
 fn reads_lines_and_standard_input() {
     let pair = Pair::of("write-lat");
     let run = pair.base.to_string();
