@@ -130,6 +130,20 @@ fn one_run_a_side_must_differ_by_more_than_its_samples() {
 }
 
 #[test]
+fn run_without_the_metric_leaves_noise_of_others_known() {
+    let pair = with_medians([2_000, 4_000], [2_200, 4_000]);
+    let (base, new) = (pair.base.to_string(), pair.new.to_string());
+    let mut without = pair.base.clone();
+    without["results"][0]["latency"] = Value::Null;
+    let base = pair.file("base", &format!("{without}\n{base}\n"));
+    let new = pair.file("new", &new);
+    let [base, new] = [&base, &new].map(|file| file.to_str().unwrap());
+    let output = Fabric::new().run(&["compare", base, "--", new]);
+    let text = stdout(&output);
+    assert!(text.contains("+10.00%  regressed\n"), "{text}");
+}
+
+#[test]
 fn a_run_that_waited_for_its_cpu_decides_nothing() {
     let mut pair = with_medians([2_000, 4_000], [9_000, 4_000]);
     pair.new["results"][0]["cpu_wait_percent"] = 30.0.into();
@@ -149,7 +163,9 @@ fn many_runs_are_ranked() {
         let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
         let size = &comparison["sizes"][0];
         assert_eq!(size["test"], "mann_whitney_u");
-        assert_eq!(comparison["sizes"][1]["verdict"], "ok");
+        let unchanged = &comparison["sizes"][1];
+        assert_eq!(unchanged["verdict"], "ok");
+        assert_eq!(unchanged["p_value"], Value::Null);
         let verdict = size["verdict"].as_str().unwrap().to_owned();
         (
             output.status.code(),
@@ -173,7 +189,7 @@ fn many_runs_are_ranked() {
     let text = stdout(&pair.compare_medians(&base, &base, &[]));
     assert!(text.contains("(5 runs, soft"), "{text}");
     assert!(
-        text.contains("Mann-Whitney U of the runs, one-sided, 1% for each size"),
+        text.contains("Mann-Whitney U of the runs, 1% for each size and direction"),
         "{text}"
     );
 }
