@@ -6,11 +6,11 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
-use crate::cli::values::{LEFT_OUT, place};
+use crate::cli::values::place;
 use crate::error::{Failure, invalid};
 use crate::interrupt;
 use crate::measure::Percentile;
@@ -113,7 +113,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
-    let (base, new) = (read(&asked.base)?, read(&asked.new)?);
+    let base = read(&asked.base, &asked.arguments)?;
+    let new = read(&asked.new, &asked.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
     let metric = deciding(asked.figure, tool)?;
     let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
@@ -179,10 +180,14 @@ fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
 
 /// Reads the runs of one side. Prints a warning for each line and for the documents of servers that
 /// are left out.
-fn read(sources: &[Source]) -> Result<Vec<ReadRun>, Failure> {
+fn read(sources: &[Source], arguments: &[OsString]) -> Result<Vec<ReadRun>, Failure> {
     let mut all = Vec::new();
     for source in sources {
-        let (runs, warnings) = source.read()?;
+        let read = source.read().map_err(|failure| match sources {
+            [_] => failure,
+            _ => failure.with_hint_if(meant_for_json(source, arguments)),
+        });
+        let (runs, warnings) = read?;
         warnings.iter().for_each(warn);
         all.extend(runs);
     }
@@ -196,6 +201,14 @@ fn read(sources: &[Source]) -> Result<Vec<ReadRun>, Failure> {
     Ok(all)
 }
 
+/// Returns the hint that a file is meant as that of `--json`, if it stands directly after it.
+fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
+    match source {
+        Source::Stdin => None,
+        Source::File(path) => hint_before(path.as_os_str(), arguments, ["json"].into_iter()),
+    }
+}
+
 fn warn(what: impl Display) {
     let _ = writeln!(io::stderr(), "{NAME}: warning: {what}");
 }
@@ -203,6 +216,8 @@ fn warn(what: impl Display) {
 /// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
+    /// All arguments, for hints.
+    arguments: Vec<OsString>,
     base: Vec<Source>,
     new: Vec<Source>,
     max_regress: f64,
@@ -212,6 +227,7 @@ struct Asked {
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let all = arguments.clone();
     let after = match arguments.iter().position(|word| word == SEPARATOR) {
         Some(at) => arguments.split_off(at),
         None => Vec::new(),
@@ -230,11 +246,13 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         match <[Source; 2]>::try_from(sources(&before)) {
             Ok([base, new]) => (vec![base], vec![new]),
             Err(files) => {
+                let hint = files.iter().find_map(|file| meant_for_json(file, &all));
                 return Err(misplaced(&format!(
                     "{} given: two are one run of the base and one new run; with more, -- stands \
                      between both sides",
                     counted(files.len())
-                )));
+                ))
+                .with_hint_if(hint));
             }
         }
     };
@@ -257,7 +275,10 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let figure = typed("figure")
         .map(|typed| {
             let metric = typed.parse();
-            metric.map_err(|why: String| Failure::usage(invalid("figure", typed, why)))
+            metric.map_err(|why: String| {
+                let allowed = format!("{why}: the metrics are {}", figures().join(", "));
+                Failure::usage(invalid("figure", typed, allowed))
+            })
         })
         .transpose()?;
     let json = after.get_one::<OsString>("json").or(before.get_one("json"));
@@ -267,6 +288,7 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         })
         .transpose()?;
     Ok(Some(Asked {
+        arguments: all,
         base,
         new,
         max_regress,
@@ -275,7 +297,8 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the version.
+/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the
+/// version.
 fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let value = |name| {
         Arg::new(name)
@@ -283,12 +306,7 @@ fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
             .action(ArgAction::Set)
             .allow_hyphen_values(true)
     };
-    let json = Arg::new("json")
-        .long("json")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value(LEFT_OUT)
-        .value_parser(ValueParser::os_string());
+    let json = with_optional_value("json");
     let files = Arg::new("FILE")
         .action(ArgAction::Append)
         .value_parser(value_parser!(PathBuf));

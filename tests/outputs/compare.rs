@@ -406,6 +406,8 @@ fn rejects_files_that_cannot_be_compared() {
             stderr(&output)
         );
     }
+    let base = pair.file("base", &pair.base.to_string());
+    let base = base.to_str().unwrap();
     let damaged = pair.file("damaged", "{\n\"a\": [\n1\n],\n");
     let output = Fabric::new().run(&["compare", damaged.to_str().unwrap(), "b"]);
     assert_eq!(output.status.code(), Some(1));
@@ -423,7 +425,10 @@ fn rejects_files_that_cannot_be_compared() {
         (&["compare", "a", "b", "--max-regress=-5%"], "'-5%'"),
         (&["compare", "a", "--", "b", "--max-regress=x"], "'x'"),
         (&["compare", "a", "b", "--max-regress="], "''"),
-        (&["compare", "a", "b", "--figure=avg"], "avg"),
+        (
+            &["compare", "a", "b", "--figure=avg"],
+            "'avg': the metrics are min, ",
+        ),
         (&["compare", "a", "b", "--json="], "name of a file"),
         (&["compare", "a", "b", "--nonsense"], "--nonsense"),
     ] {
@@ -436,6 +441,14 @@ fn rejects_files_that_cannot_be_compared() {
         let said = stderr(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains(why), "{said}");
+    }
+    // The file of --json stands after an equals sign.
+    for (files, status) in [(&["a", "b"][..], 2), (&[base, "--", base], 1)] {
+        let arguments = [&["compare"], files, &["--json", "out.json"]].concat();
+        let output = Fabric::new().run(&arguments);
+        assert_eq!(output.status.code(), Some(status));
+        let said = stderr(&output);
+        assert!(said.contains("did you mean --json=out.json?"), "{said}");
     }
     let output = Fabric::new().run(&["compare", "/no/such/file", "b"]);
     assert_eq!(output.status.code(), Some(1));
