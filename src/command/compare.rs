@@ -47,9 +47,11 @@ pub fn usage() -> Usage {
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
-                          one run or many; - is standard input. Five runs or more on each side are\n\
-                          ranked (test of Mann and Whitney, 1%). Fewer runs show less noise: only large\n\
-                          changes count.",
+                          one run or many; - is standard input. Give five runs a side: runs are ranked\n\
+                          (test of Mann and Whitney) as soon as their numbers allow a level of 1% for\n\
+                          each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
+                          only large changes count. One run a side without --interval finds only drops\n\
+                          of a bandwidth by more than a third.",
         options: vec![
             Entry {
                 short: None,
