@@ -2,14 +2,15 @@
 //! (docs/output-formats.md).
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
-use crate::cli::values::{LEFT_OUT, place};
+use crate::cli::values::place;
 use crate::error::{Failure, invalid};
 use crate::interrupt;
 use crate::measure::Percentile;
@@ -18,7 +19,7 @@ use crate::plan::expect::Metric;
 use crate::plan::outputs::Place;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::comparison::Comparison;
-use crate::report::runs::{ReadRun, Source};
+use crate::report::runs::{self, ReadRun, Source};
 use crate::report::{Destination, comparison_text, json};
 use crate::tool::Tool;
 use crate::tools::TOOLS;
@@ -46,9 +47,11 @@ pub fn usage() -> Usage {
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
-                          one run or many; - is standard input. Five runs or more on each side are\n\
-                          ranked (test of Mann and Whitney, 1%). Fewer runs show less noise: only large\n\
-                          changes count.",
+                          one run or many; - is standard input. Give five runs a side: runs are ranked\n\
+                          (test of Mann and Whitney) as soon as their numbers allow a level of 1% for\n\
+                          each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
+                          only large changes count. One run a side without --interval finds only drops\n\
+                          of a bandwidth by more than a third.",
         options: vec![
             Entry {
                 short: None,
@@ -112,7 +115,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
-    let (base, new) = (read(&asked.base)?, read(&asked.new)?);
+    let base = read(&asked.base, &asked.arguments)?;
+    let new = read(&asked.new, &asked.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
     let metric = deciding(asked.figure, tool)?;
     let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
@@ -176,22 +180,46 @@ fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
     Ok(deciding)
 }
 
-/// Reads the runs of one side. Prints a warning for each line that is left out.
-fn read(sources: &[Source]) -> Result<Vec<ReadRun>, Failure> {
+/// Reads the runs of one side. Prints a warning for each line and for the documents of servers that
+/// are left out.
+fn read(sources: &[Source], arguments: &[OsString]) -> Result<Vec<ReadRun>, Failure> {
     let mut all = Vec::new();
     for source in sources {
-        let (runs, warnings) = source.read()?;
-        for warning in warnings {
-            let _ = writeln!(io::stderr(), "{NAME}: warning: {warning}");
-        }
+        let read = source.read().map_err(|failure| match sources {
+            [_] => failure,
+            _ => failure.with_hint_if(meant_for_json(source, arguments)),
+        });
+        let (runs, warnings) = read?;
+        warnings.iter().for_each(warn);
         all.extend(runs);
     }
+    match runs::leave_out_servers(&mut all) {
+        0 => {}
+        1 => warn("a document of a server is left out: a client's is used"),
+        several => warn(format_args!(
+            "{several} documents of servers are left out: those of clients are used"
+        )),
+    }
     Ok(all)
+}
+
+/// Returns the hint that a file is meant as that of `--json`, if it stands directly after it.
+fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
+    match source {
+        Source::Stdin => None,
+        Source::File(path) => hint_before(path.as_os_str(), arguments, ["json"].into_iter()),
+    }
+}
+
+fn warn(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{NAME}: warning: {what}");
 }
 
 /// What the arguments ask for.
 #[derive(Debug)]
 struct Asked {
+    /// All arguments, for hints.
+    arguments: Vec<OsString>,
     base: Vec<Source>,
     new: Vec<Source>,
     max_regress: f64,
@@ -201,6 +229,7 @@ struct Asked {
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
+    let all = arguments.clone();
     let after = match arguments.iter().position(|word| word == SEPARATOR) {
         Some(at) => arguments.split_off(at),
         None => Vec::new(),
@@ -219,11 +248,13 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         match <[Source; 2]>::try_from(sources(&before)) {
             Ok([base, new]) => (vec![base], vec![new]),
             Err(files) => {
+                let hint = files.iter().find_map(|file| meant_for_json(file, &all));
                 return Err(misplaced(&format!(
                     "{} given: two are one run of the base and one new run; with more, -- stands \
                      between both sides",
                     counted(files.len())
-                )));
+                ))
+                .with_hint_if(hint));
             }
         }
     };
@@ -246,7 +277,10 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     let figure = typed("figure")
         .map(|typed| {
             let metric = typed.parse();
-            metric.map_err(|why: String| Failure::usage(invalid("figure", typed, why)))
+            metric.map_err(|why: String| {
+                let allowed = format!("{why}: the metrics are {}", figures().join(", "));
+                Failure::usage(invalid("figure", typed, allowed))
+            })
         })
         .transpose()?;
     let json = after.get_one::<OsString>("json").or(before.get_one("json"));
@@ -256,6 +290,7 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
         })
         .transpose()?;
     Ok(Some(Asked {
+        arguments: all,
         base,
         new,
         max_regress,
@@ -264,7 +299,8 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
     }))
 }
 
-/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the version.
+/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the
+/// version.
 fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let value = |name| {
         Arg::new(name)
@@ -272,12 +308,7 @@ fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
             .action(ArgAction::Set)
             .allow_hyphen_values(true)
     };
-    let json = Arg::new("json")
-        .long("json")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value(LEFT_OUT)
-        .value_parser(ValueParser::os_string());
+    let json = with_optional_value("json");
     let files = Arg::new("FILE")
         .action(ArgAction::Append)
         .value_parser(value_parser!(PathBuf));

@@ -3,30 +3,51 @@
 //! It compares ranks only, so it assumes nothing about the distribution of the runs. The runs must
 //! be independent of each other.
 
-/// Values of both samples together up to which the distribution of the ranks is computed exactly.
-const EXACT: usize = 60;
+/// Additions up to which the distribution of the ranks is computed exactly.
+const EXACT: usize = 10_000_000;
+
+/// Values of the smaller sample from which the normal distribution is close enough.
+const NORMAL: usize = 8;
 
 /// Returns the smallest probability that [`probability_of_shift`] can return for samples of these
-/// sizes without equal values: that of the one order in which all of `second` lie above all of `first`.
+/// sizes without equal values: that of the order in which all of `second` lie above all of `first`.
 pub fn smallest_probability(first: usize, second: usize) -> f64 {
-    1.0 / combinations(first + second, second)
+    let (count, chosen) = (first + second, first.min(second));
+    if is_exact(count, chosen) {
+        1.0 / combinations(count, chosen)
+    } else {
+        let ranks: Vec<usize> = (1..=count).map(|rank| 2 * rank).collect();
+        by_normal_distribution(&ranks, chosen, ranks[count - chosen..].iter().sum())
+    }
 }
 
 /// Returns the probability, if both samples come from the same distribution, that `second` lies at
 /// least as far above `first` as it does: the one-sided p-value. 1 if a sample is empty.
 ///
-/// Exact for up to 60 values, also with equal ones; for more, by the normal distribution.
+/// Exact, also with equal values, if the smaller sample has fewer than 8 values or the computation
+/// is short (up to 33 values a side, or 8 and 270); else by the normal distribution.
 pub fn probability_of_shift(first: &[f64], second: &[f64]) -> f64 {
     if first.is_empty() || second.is_empty() {
         return 1.0;
     }
+    if second.len() > first.len() {
+        // Mirrored at 0: the exact computation is shorter for the smaller sample.
+        let negated = |sample: &[f64]| sample.iter().map(|value| -value).collect::<Vec<_>>();
+        return probability_of_shift(&negated(second), &negated(first));
+    }
     let ranks = doubled_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();
-    if ranks.len() <= EXACT {
+    if is_exact(ranks.len(), second.len()) {
         exact(&ranks, second.len(), sum)
     } else {
         by_normal_distribution(&ranks, second.len(), sum)
     }
+}
+
+/// Returns whether [`exact`] is used for choices of `chosen` of `count` values: the smaller sample.
+fn is_exact(count: usize, chosen: usize) -> bool {
+    let largest_sum = chosen * 2 * count;
+    chosen < NORMAL || count * chosen * largest_sum <= EXACT
 }
 
 /// Returns twice the rank of each value of `first`, then of `second`, among all. Equal values have
@@ -43,24 +64,27 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> Vec<usize> {
 
 /// Returns the part of all choices of `chosen` ranks whose sum is at least `least`.
 fn exact(ranks: &[usize], chosen: usize, least: usize) -> f64 {
-    let total: usize = ranks.iter().sum();
+    let mut descending = ranks.to_vec();
+    descending.sort_unstable_by(|a, b| b.cmp(a));
+    let largest: usize = descending[..chosen].iter().sum();
     // ways[k][s]: choices of k of the ranks so far with the sum s.
-    let mut ways = vec![vec![0.0_f64; total + 1]; chosen + 1];
+    let mut ways = vec![vec![0.0_f64; largest + 1]; chosen + 1];
     ways[0][0] = 1.0;
     for &rank in ranks {
         for count in (1..=chosen).rev() {
             let (fewer, these) = ways.split_at_mut(count);
             let (from, to) = (&fewer[count - 1], &mut these[0]);
-            for sum in rank..=total {
+            for sum in rank..=largest {
                 to[sum] += from[sum - rank];
             }
         }
     }
-    let reached: f64 = ways[chosen][least.min(total)..].iter().sum();
+    let reached: f64 = ways[chosen][least..].iter().sum();
     reached / combinations(ranks.len(), chosen)
 }
 
-/// Returns the same approximately, with corrections for equal values and for whole numbers.
+/// Returns approximately the part of all choices of `chosen` ranks whose sum is at least `sum`, by
+/// the normal distribution with corrections for equal values and for the steps of the sum.
 fn by_normal_distribution(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     let (count, chosen) = (ranks.len() as f64, chosen as f64);
     let mean = (count + 1.0) / 2.0;
@@ -156,6 +180,40 @@ mod tests {
         assert!(probability_of_shift(&first, &second) < 1e-6);
         assert!(probability_of_shift(&first, &first) > 0.49);
         assert_eq!(probability_of_shift(&[1.0; 40], &[1.0; 40]), 1.0);
+    }
+
+    #[test]
+    fn one_or_two_values_above_a_hundred_others_are_a_shift() {
+        let history: Vec<f64> = (0..150).map(f64::from).collect();
+        for (others, new) in [(150, &[200.0][..]), (100, &[200.0, 201.0]), (99, &[200.0])] {
+            let base = &history[..others];
+            let smallest = smallest_probability(others, new.len());
+            let p_value = probability_of_shift(base, new);
+            assert!(smallest <= 0.01, "{others}: {smallest}");
+            assert!((p_value - smallest).abs() < 1e-12, "{others}: {p_value}");
+            // Below all others, the other way round.
+            let below: Vec<f64> = new.iter().map(|value| -value).collect();
+            let p_value = probability_of_shift(&below, base);
+            assert!((p_value - smallest).abs() < 1e-12, "{others}: {p_value}");
+        }
+        // Two of 150 values lie above the new one.
+        let p_value = probability_of_shift(&history, &[147.5]);
+        assert!((p_value - 3.0 / 151.0).abs() < 1e-12, "{p_value}");
+        assert!(smallest_probability(98, 1) > 0.01);
+    }
+
+    #[test]
+    fn smallest_probability_is_that_of_the_method_in_use() {
+        for (first, second) in [(7, 300), (8, 300), (40, 40), (200, 100), (1, 1), (3, 0)] {
+            let low: Vec<f64> = (0..first).map(f64::from).collect();
+            let high: Vec<f64> = (0..second).map(|i| f64::from(1_000 + i)).collect();
+            let smallest = smallest_probability(low.len(), high.len());
+            let reached = probability_of_shift(&low, &high);
+            assert!(
+                (reached - smallest).abs() < 1e-9 * smallest,
+                "{reached} {smallest}"
+            );
+        }
     }
 
     proptest! {

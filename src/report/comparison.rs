@@ -34,7 +34,7 @@ pub struct Comparison {
     pub metric: String,
     /// --max-regress: largest change for the worse that is allowed, in percent of the base.
     pub max_regress_percent: f64,
-    /// Level of the test of several runs, for each size, in percent.
+    /// Level of the test of several runs, for each size and each direction, in percent.
     pub level_percent: f64,
     /// The runs of the base.
     pub base: Vec<Run>,
@@ -72,10 +72,11 @@ pub struct SizeComparison {
     pub size_bytes: u64,
     /// How the metric that decides has changed.
     pub verdict: Verdict,
-    /// How the change was tested; null if there is none.
+    /// How a change is tested; null if the size was not measured completely on both sides.
     pub test: Option<Test>,
-    /// Probability of a change of this direction and extent between runs that do not differ; null
-    /// unless the runs were ranked.
+    /// Probability that runs that do not differ rank at least this far in the direction of the change:
+    /// for the worse if the new median is worse, else for the better. The test calls it a change up to
+    /// level_percent. Null if the runs were not ranked, and if the medians are equal.
     pub p_value: Option<f64>,
     /// The metrics that are shown, with the one that decides.
     pub metrics: Vec<MetricComparison>,
@@ -198,9 +199,10 @@ impl<'a> Measured<'a> {
         results.filter_map(|result| result.figure(metric)).collect()
     }
 
-    /// Returns the range of the runs' own samples.
+    /// Returns the range of the own samples of the runs that have the metric.
     fn own_noise(&self, metric: Metric) -> Option<Noise> {
-        let mut ranges = self.0.iter().map(|result| noise::of(result, metric));
+        let with_metric = self.0.iter().filter(|of| of.figure(metric).is_some());
+        let mut ranges = with_metric.map(|result| noise::of(result, metric));
         let first = ranges.next()??;
         ranges.try_fold(first, |all, range| Some(all.and(range?)))
     }
@@ -347,10 +349,12 @@ impl SizeComparison {
             [Some(_), None] => (Verdict::NotMeasured, None, None),
             [Some(of_base), Some(of_new)] => {
                 let worse = worse_by(metric, of_base.value, of_new.value);
-                let p_value = can_rank.then(|| probability(metric, &base, &new, worse > 0.0));
-                let is_change = match p_value {
-                    Some(p_value) => Some(p_value <= LEVEL),
-                    None => are_apart(sides, metric, of_base.value, of_new.value),
+                let p_value = (can_rank && worse != 0.0)
+                    .then(|| probability(metric, &base, &new, worse > 0.0));
+                let is_change = if can_rank {
+                    p_value.map(|p_value| p_value <= LEVEL)
+                } else {
+                    are_apart(sides, metric, of_base.value, of_new.value)
                 };
                 (verdict(worse, max_regress, is_change), Some(test), p_value)
             }

@@ -74,7 +74,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
     if has(Test::MannWhitneyU) {
         let level = comparison.level_percent;
         tests.push(format!(
-            "Mann-Whitney U of the runs, one-sided, {level}% for each size"
+            "Mann-Whitney U of the runs, {level}% for each size and direction"
         ));
     }
     if has(Test::Ranges) {
@@ -183,7 +183,7 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         }
         Some(_) => writeln!(
             out,
-            "More runs may decide, or a machine with less other load."
+            "To decide, measure more runs, or on a machine with less load."
         )?,
     }
     let is_assumed = comparison.sizes.iter().any(|size| {

@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-use super::outcome::{Outcome, Status};
+use super::outcome::{Outcome, Side, Status};
 use super::runs::ReadRun;
 
 /// Options that do not influence the results.
-const INDIFFERENT: [&str; 7] = [
+const INDIFFERENT: [&str; 8] = [
     "address",
     "port",
     "libcxi",
@@ -16,6 +16,7 @@ const INDIFFERENT: [&str; 7] = [
     "expect",
     "loopback",
     "interval_s",
+    "percentiles",
 ];
 
 /// A run and its name in the text: `base`, or `base run 2`.
@@ -28,6 +29,11 @@ pub fn all(base: &[ReadRun], new: &[ReadRun]) -> Vec<String> {
     let mut lines = Vec::new();
     if let [Some(base), Some(new)] = [sides[0].first(), sides[1].first()] {
         lines.extend(between(base, new));
+    }
+    for (side, runs) in [("base", base), ("new", new)] {
+        if runs.iter().any(|run| run.outcome.side == Side::Server) {
+            lines.push(format!("{side} has documents of servers"));
+        }
     }
     for side in &sides {
         for (name, run) in side {

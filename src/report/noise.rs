@@ -13,7 +13,7 @@ const ENOUGH_INTERVALS: usize = 5;
 /// Noise of a bandwidth without intervals, as a part of it.
 const ASSUMED: f64 = 1.0 / 3.0;
 
-/// Time without a CPU, in percent, above which the samples of a run say little.
+/// Time without a CPU, in percent, above which the samples of a run are not comparable.
 pub const DISTURBED_PERCENT: f64 = 5.0;
 
 /// The range of a metric in one run.
@@ -122,8 +122,8 @@ fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noi
     ))
 }
 
-/// Returns whether other programs have disturbed a size so much that its samples say little about
-/// another run: its thread waited for a CPU.
+/// Returns whether other programs have disturbed a size so much that its samples are not comparable
+/// with those of another run: its thread waited for a CPU.
 pub fn is_disturbed(result: &SizeResult) -> bool {
     let waited = result.cpu_wait_percent;
     waited.is_some_and(|percent| percent > DISTURBED_PERCENT)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::outcome::{Outcome, SCHEMA_VERSION};
+use super::outcome::{Outcome, SCHEMA_VERSION, Side};
 use crate::error::{Failure, cause};
 
 /// A run, and the file that it was read from.
@@ -83,6 +83,16 @@ impl Source {
     }
 }
 
+/// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns the
+/// number of documents that are left out.
+pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
+    let before = runs.len();
+    if runs.iter().any(|run| run.outcome.side == Side::Client) {
+        runs.retain(|run| run.outcome.side == Side::Client);
+    }
+    before - runs.len()
+}
+
 /// Returns the documents in a text, and a warning for each line that is not one.
 fn values(bytes: &[u8], shown: &str) -> Result<(Vec<Value>, Vec<String>), Failure> {
     let error = match serde_json::from_slice(bytes) {
@@ -136,4 +146,30 @@ fn outcome(value: Value, shown: &str) -> Result<Outcome, Failure> {
     }
     serde_json::from_value(value)
         .map_err(|error| not_a_run(shown, &format!("not a result of cxidiag: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The document has none of the fields that later builds added.
+    #[test]
+    fn reads_documents_of_earlier_builds() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/older-result.json"
+        );
+        let (runs, warnings) = Source::of(file.as_ref()).read().unwrap();
+        assert_eq!((runs.len(), warnings), (1, Vec::new()));
+        let Outcome {
+            labels,
+            job,
+            options,
+            results,
+            ..
+        } = &runs[0].outcome;
+        assert!(labels.is_empty() && job.is_none());
+        assert_eq!(options.as_ref().unwrap().percentiles, [0.0; 0]);
+        assert_eq!((results.len(), results[0].cpu_wait_percent), (2, None));
+    }
 }

@@ -130,6 +130,20 @@ fn one_run_a_side_must_differ_by_more_than_its_samples() {
 }
 
 #[test]
+fn run_without_the_metric_leaves_noise_of_others_known() {
+    let pair = with_medians([2_000, 4_000], [2_200, 4_000]);
+    let (base, new) = (pair.base.to_string(), pair.new.to_string());
+    let mut without = pair.base.clone();
+    without["results"][0]["latency"] = Value::Null;
+    let base = pair.file("base", &format!("{without}\n{base}\n"));
+    let new = pair.file("new", &new);
+    let [base, new] = [&base, &new].map(|file| file.to_str().unwrap());
+    let output = Fabric::new().run(&["compare", base, "--", new]);
+    let text = stdout(&output);
+    assert!(text.contains("+10.00%  regressed\n"), "{text}");
+}
+
+#[test]
 fn a_run_that_waited_for_its_cpu_decides_nothing() {
     let mut pair = with_medians([2_000, 4_000], [9_000, 4_000]);
     pair.new["results"][0]["cpu_wait_percent"] = 30.0.into();
@@ -149,7 +163,9 @@ fn many_runs_are_ranked() {
         let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
         let size = &comparison["sizes"][0];
         assert_eq!(size["test"], "mann_whitney_u");
-        assert_eq!(comparison["sizes"][1]["verdict"], "ok");
+        let unchanged = &comparison["sizes"][1];
+        assert_eq!(unchanged["verdict"], "ok");
+        assert_eq!(unchanged["p_value"], Value::Null);
         let verdict = size["verdict"].as_str().unwrap().to_owned();
         (
             output.status.code(),
@@ -173,7 +189,7 @@ fn many_runs_are_ranked() {
     let text = stdout(&pair.compare_medians(&base, &base, &[]));
     assert!(text.contains("(5 runs, soft"), "{text}");
     assert!(
-        text.contains("Mann-Whitney U of the runs, one-sided, 1% for each size"),
+        text.contains("Mann-Whitney U of the runs, 1% for each size and direction"),
         "{text}"
     );
 }
@@ -306,6 +322,31 @@ fn names_differences_of_the_runs() {
 }
 
 #[test]
+fn counts_client_and_server_of_a_run_once() {
+    let mut pair = Pair::of("write-lat");
+    pair.new["side"] = "server".into();
+    pair.new["options"]["percentiles"] = json!([95.0]);
+    let both = format!("{}\n{}\n", pair.base, pair.new);
+    let both = pair.file("both", &both.repeat(5));
+    let server = pair.file("server", &pair.new.to_string());
+    let compare = |files: [&PathBuf; 2]| {
+        let [base, new] = files.map(|file| file.to_str().unwrap());
+        Fabric::new().run(&["compare", base, "--", new])
+    };
+    let output = compare([&both, &both]);
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert_eq!(text.matches("(5 runs, ").count(), 2, "{text}");
+    assert!(!text.contains("Difference"), "{text}");
+    let warning = "5 documents of servers are left out: those of clients are used\n";
+    assert_eq!(said.matches(warning).count(), 2, "{said}");
+    // A server's documents alone are used. Percentiles that are printed change no result.
+    let output = compare([&both, &server]);
+    let text = stdout(&output);
+    assert_eq!(text.matches("Difference").count(), 1, "{text}");
+    assert!(text.contains(": new has documents of servers\n"), "{text}");
+}
+
+#[test]
 fn reads_lines_and_standard_input() {
     let pair = Pair::of("write-lat");
     let run = pair.base.to_string();
@@ -365,6 +406,8 @@ fn rejects_files_that_cannot_be_compared() {
             stderr(&output)
         );
     }
+    let base = pair.file("base", &pair.base.to_string());
+    let base = base.to_str().unwrap();
     let damaged = pair.file("damaged", "{\n\"a\": [\n1\n],\n");
     let output = Fabric::new().run(&["compare", damaged.to_str().unwrap(), "b"]);
     assert_eq!(output.status.code(), Some(1));
@@ -382,7 +425,10 @@ fn rejects_files_that_cannot_be_compared() {
         (&["compare", "a", "b", "--max-regress=-5%"], "'-5%'"),
         (&["compare", "a", "--", "b", "--max-regress=x"], "'x'"),
         (&["compare", "a", "b", "--max-regress="], "''"),
-        (&["compare", "a", "b", "--figure=avg"], "avg"),
+        (
+            &["compare", "a", "b", "--figure=avg"],
+            "'avg': the metrics are min, ",
+        ),
         (&["compare", "a", "b", "--json="], "name of a file"),
         (&["compare", "a", "b", "--nonsense"], "--nonsense"),
     ] {
@@ -395,6 +441,14 @@ fn rejects_files_that_cannot_be_compared() {
         let said = stderr(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains(why), "{said}");
+    }
+    // The file of --json stands after an equals sign.
+    for (files, status) in [(&["a", "b"][..], 2), (&[base, "--", base], 1)] {
+        let arguments = [&["compare"], files, &["--json", "out.json"]].concat();
+        let output = Fabric::new().run(&arguments);
+        assert_eq!(output.status.code(), Some(status));
+        let said = stderr(&output);
+        assert!(said.contains("did you mean --json=out.json?"), "{said}");
     }
     let output = Fabric::new().run(&["compare", "/no/such/file", "b"]);
     assert_eq!(output.status.code(), Some(1));

@@ -73,6 +73,7 @@ pub struct Options {
     /// Lists and buffers of a bandwidth tool.
     pub lists: Option<ListOptions>,
     /// --percentiles: those beside the standard ones, in ascending order; empty without.
+    #[serde(default)]
     pub percentiles: Vec<f64>,
     /// --interval: length of the intervals, in seconds; null without.
     pub interval_s: Option<f64>,
