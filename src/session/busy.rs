@@ -14,28 +14,29 @@ use super::handshake::Introduction;
 use super::listener::Listener;
 use super::reception::Reception;
 use super::refusal_log::RefusalLog;
-use crate::error::{Context, Failure};
+use crate::error::Failure;
 
-/// Niceness of the thread: the weakest claim to a CPU that it shares with a measuring thread.
+/// Niceness of the thread: the lowest priority.
 const NICENESS: i32 = 19;
 
 /// Name of the thread.
 const NAME: &str = "busy";
 
 /// Calls `serve`, while a thread on `cpus` (any if empty) turns away the clients of `listener`. The
-/// thread ends when `serve` drops its argument.
+/// thread ends when `serve` drops its argument. If it cannot be started, other clients wait.
 ///
 /// # Errors
 ///
-/// Those of `serve`, and a thread that cannot be started.
+/// Those of `serve`.
 pub fn turn_away_during(
     listener: &Listener,
     us: &Introduction,
     cpus: &[u32],
-    serve: impl FnOnce(UnixStream) -> Result<(), Failure>,
+    serve: impl FnOnce(Option<UnixStream>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    const WHAT: &str = "cannot start the thread that answers other clients";
-    let (running, end) = UnixStream::pair().environment(WHAT)?;
+    let Ok((running, end)) = UnixStream::pair() else {
+        return serve(None);
+    };
     thread::scope(|scope| {
         let turn_away = || {
             // Without its own CPUs, or a lower priority, the thread answers as well.
@@ -47,7 +48,8 @@ pub fn turn_away_during(
             let _ = Reception::new(listener, us, RefusalLog::new("", log)).turn_away(&end);
         };
         let thread = thread::Builder::new().name(NAME.into());
-        thread.spawn_scoped(scope, turn_away).environment(WHAT)?;
-        serve(running)
+        // The run matters more than the answers.
+        let _ = thread.spawn_scoped(scope, turn_away);
+        serve(Some(running))
     })
 }

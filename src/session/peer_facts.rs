@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::admission::Announced;
+use super::admission::{Announced, Serving};
 use super::handshake::Introduction;
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
@@ -25,8 +25,9 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
         let needed = options("run", &run.needed_of_server());
         needed + &options("alone", &run.kept_by_client())
     });
+    let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
     format!(
-        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{software}",
+        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{busy}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
