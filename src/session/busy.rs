@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::thread;
+use std::thread::{self, Builder};
 
 use cxi::placement::Confined;
 
@@ -37,19 +37,37 @@ pub fn turn_away_during(
     let Ok((running, end)) = UnixStream::pair() else {
         return serve(None);
     };
+    let turn_away = || {
+        // Without its own CPUs, or a lower priority, the thread answers as well.
+        let _confined = Confined::to(cpus);
+        let _ = rustix::process::nice(NICENESS);
+        // Clients see in the answer why they are turned away: nothing is printed.
+        let log = &mut io::sink();
+        // An interruption ends `serve` as well. Without file descriptors, clients wait.
+        let _ = Reception::new(listener, us, RefusalLog::new("", log)).turn_away(&end);
+    };
+    let thread = Builder::new().name(NAME.into());
+    beside(thread, turn_away, || serve(Some(running)))
+}
+
+/// Returns the result of `run`, which is called while `thread` executes `answer`, if it can be started:
+/// the run matters more than the answers.
+fn beside<T>(thread: Builder, answer: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
-        let turn_away = || {
-            // Without its own CPUs, or a lower priority, the thread answers as well.
-            let _confined = Confined::to(cpus);
-            let _ = rustix::process::nice(NICENESS);
-            // Clients see in the answer why they are turned away: nothing is printed.
-            let log = &mut io::sink();
-            // An interruption ends `serve` as well. Without file descriptors, clients wait.
-            let _ = Reception::new(listener, us, RefusalLog::new("", log)).turn_away(&end);
-        };
-        let thread = thread::Builder::new().name(NAME.into());
-        // The run matters more than the answers.
-        let _ = thread.spawn_scoped(scope, turn_away);
-        serve(Some(running))
+        let _ = thread.spawn_scoped(scope, answer);
+        run()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_without_a_thread_that_cannot_be_started() {
+        // No address space has room for this stack.
+        let thread = Builder::new().stack_size(1 << 50);
+        let outcome = beside(thread, || panic!("it has started"), || "measured");
+        assert_eq!(outcome, "measured");
+    }
 }
