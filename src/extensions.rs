@@ -152,15 +152,27 @@ pub fn to_word(extensions: &Extensions) -> String {
 pub fn from_word(word: &str) -> Result<Extensions, String> {
     let mut extensions = Extensions::NONE;
     for item in word.split(',') {
-        let (name, value) = item.split_once(':').unwrap_or((item, ""));
-        let known = EXTENSIONS.iter().find(|extension| extension.name == name);
-        let set = known.and_then(|extension| (extension.set)(&mut extensions, value));
-        if set.is_none() {
+        if set(&mut extensions, item).is_none() {
             let shown: String = item.chars().take(40).collect();
             return Err(format!("unknown option '{shown}'"));
         }
     }
     Ok(extensions)
+}
+
+/// Sets the options of a word in `extensions`. Those that are unknown, or have an invalid value, are
+/// skipped.
+pub fn set_known(extensions: &mut Extensions, word: &str) {
+    for item in word.split(',') {
+        set(extensions, item);
+    }
+}
+
+/// Sets one option of a word. Returns `None` if it is unknown or its value is invalid.
+fn set(extensions: &mut Extensions, item: &str) -> Option<()> {
+    let (name, value) = item.split_once(':').unwrap_or((item, ""));
+    let known = EXTENSIONS.iter().find(|extension| extension.name == name)?;
+    (known.set)(extensions, value)
 }
 
 /// Returns the names of all options, as one word.
@@ -219,6 +231,18 @@ mod tests {
         ] {
             assert!(from_word(word).is_err(), "{word}");
         }
+    }
+
+    #[test]
+    fn skips_unknown_option_and_invalid_value() {
+        let mut extensions = Extensions::NONE;
+        set_known(&mut extensions, "quick,pairs:x,,duration:1500ms,rate");
+        let duration = SOME.duration;
+        let expected = Extensions {
+            duration,
+            ..Extensions::NONE
+        };
+        assert_eq!(extensions, expected);
     }
 
     #[test]

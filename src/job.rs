@@ -1,4 +1,5 @@
-//! The batch job that this process runs in (jobs.md 2.1).
+//! The batch job that this process runs in (jobs.md 2.1). Two `flux run` of one allocation are two
+//! jobs, and so are two components of a heterogeneous job of Slurm.
 
 use std::env;
 use std::fmt;

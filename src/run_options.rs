@@ -283,6 +283,17 @@ impl RunOptions {
         }
     }
 
+    /// Returns the extensions that the client keeps alone.
+    pub fn kept_by_client(&self) -> Extensions {
+        let needed = self.needed_of_server();
+        let Extensions { rate, duration, .. } = self.extensions;
+        Extensions {
+            rate: rate.filter(|_| needed.rate.is_none()),
+            duration: duration.filter(|_| needed.duration.is_none()),
+            ..Extensions::NONE
+        }
+    }
+
     /// Returns these options if this side can keep the samples for `--report-all`. Only the client
     /// keeps samples.
     ///

@@ -129,7 +129,7 @@ fn waits_for_a_server_that_starts_late() {
     let mut notes = BufReader::new(client.0.stderr.take().expect("a pipe"));
     let mut line = String::new();
     notes.read_line(&mut line).expect("a line");
-    for words in ["connection refused", "waiting up to 60 s"] {
+    for words in ["connection refused", "waiting up to 1m for"] {
         assert!(line.contains(words), "{line}");
     }
     let server = Server::start(fabric.command(&format!("write-lat -d soft0 -p {port}")));
@@ -142,8 +142,12 @@ fn waits_for_a_server_that_starts_late() {
 
 #[test]
 fn fails_after_waiting_for_a_server_in_vain() {
-    let args = format!("write-lat 127.0.0.1 -p {} -d soft1 --wait=1", free_port());
+    let args = format!(
+        "write-lat 127.0.0.1 -p {} -d soft1 --wait=500ms",
+        free_port()
+    );
     let error = assert_status(&Fabric::new().run(&args), 1);
+    assert!(error.contains("; waiting up to 500ms for"), "{error}");
     assert_eq!(error.matches("connection refused").count(), 2, "{error}");
 }
 
@@ -170,7 +174,7 @@ fn serves_one_client_after_another_with_persist() {
     let mut notes = BufReader::new(waiting.stderr.take().expect("a pipe"));
     let mut line = String::new();
     notes.read_line(&mut line).expect("a line");
-    let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 60 s"];
+    let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 1m for"];
     assert!(words.iter().all(|words| line.contains(words)), "{line}");
     measuring.0.kill().expect("a running client");
     assert!(finish_or_kill(waiting).status.success());
@@ -262,8 +266,14 @@ fn both_sides_need_the_same_token() {
     };
     let mut notes = String::new();
     for (options, words) in [
-        ("", "no token here, but one at the peer (127.0.0.1:"),
-        ("--token=other", "different tokens here and at the peer ("),
+        (
+            "",
+            "tokens differ: not set here, set at the peer (127.0.0.1:",
+        ),
+        (
+            "--token=other",
+            "tokens differ: set here, another one at the peer (",
+        ),
     ] {
         let refused = client(options);
         notes += &assert_status(&refused, 1);
@@ -276,7 +286,7 @@ fn both_sides_need_the_same_token() {
     let served = server.finish();
     notes += &assert_status(&served, 0);
     assert!(
-        notes.contains("a token here, none at the peer ("),
+        notes.contains("tokens differ: set here, not set at the peer ("),
         "{notes}"
     );
     notes += &stdout(&served);
@@ -311,6 +321,43 @@ fn writes_the_port_to_a_file_while_it_listens() {
     let error = assert_status(&missing, 1);
     assert!(error.contains("cannot write /no/such/file"), "{error}");
     assert_eq!(stdout(&missing), "");
+}
+
+/// A client measures. A server of one client has closed its port, and another one still answers: its
+/// answers are no phase of the run.
+#[test]
+fn port_file_exists_as_long_as_clients_can_connect() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("port");
+    for persist in [false, true] {
+        let option = if persist { "--persist" } else { "" };
+        let options = format!(
+            "write-lat -d soft0 -p 0 {option} --port-file={}",
+            path.display()
+        );
+        let mut command = fabric.command(&options);
+        command.env("CXIDIAG_TEST_PAUSE_AT", "names:2");
+        let mut server = Server::start(command);
+        let endless = "-d soft1 --latency-gap=1000000000000";
+        let mut client = fabric.client_command("write-lat", &server, endless);
+        let client = client.stderr(Stdio::null()).spawn();
+        let mut client = Running(client.expect("cxidiag starts"));
+        server.wait_for_line("Remote (client)");
+        assert_eq!(path.exists(), persist);
+        let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
+        let error = assert_status(&refused, 1);
+        let reason = if persist { " is busy: " } else { "refused" };
+        assert!(error.contains(reason), "{error}");
+        client.0.kill().expect("a running client");
+        if persist {
+            server.wait_for_line("Listening on port ");
+            end(server.id());
+        }
+        let notes = stderr(&server.finish());
+        assert!(!notes.contains("paused"), "{notes}");
+        assert!(!path.exists());
+    }
 }
 
 /// Sends SIGTERM.

@@ -505,8 +505,8 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(OtherJob),
-        "the process at this address and port belongs to another batch job, perhaps one that should have ended",
-        "find the server of this job (--port-file), or give --any-job on one side to measure with another job",
+        "the process at this address and port belongs to another batch job, perhaps one that should have ended; two flux run, or two components of a Slurm job, are two jobs",
+        "find the server of this job (--port-file), or give --any-job on one side to measure with another job, such as another flux run",
     ),
     row(
         Found(OtherToken),

@@ -117,24 +117,35 @@ impl Destination {
     ///
     /// The document cannot be written.
     pub fn copy(&self, from: &mut impl Read) -> Result<(), Failure> {
+        self.replace(from).map(drop)
+    }
+
+    /// Writes the complete document that `from` contains. Returns the new file; `None` for a device or
+    /// a pipe.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn replace(&self, from: &mut impl Read) -> Result<Option<File>, Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
                 io::copy(from, &mut out)
                     .and_then(|_| out.flush())
+                    .map(|()| None)
                     .map_err(interrupt::output_failed)
             }
             Self::Device(file, path) => {
                 let mut out = Stream::to(file);
                 io::copy(from, &mut out)
                     .and_then(|_| out.flush())
+                    .map(|()| None)
                     .map_err(|error| cannot_write(path, &error))
             }
             Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
                     io::copy(from, file.as_file_mut())?;
-                    file.persist(path)?;
-                    Ok(())
+                    Ok(Some(file.persist(path)?))
                 })
                 .map_err(|error| cannot_write(path, &error)),
         }

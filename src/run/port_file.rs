@@ -1,6 +1,7 @@
 //! `--port-file`: the number of a server's port, in a file for scripts.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,14 +13,29 @@ use crate::report::destination::Destination;
 pub struct PortFile(Option<Destination>);
 
 impl PortFile {
-    /// Checks that the file of `plan` can be written.
+    /// Checks that the file of `plan` can be written, and removes the one of an earlier server.
     ///
     /// # Errors
     ///
     /// The file or its directory cannot be written.
     pub fn of(plan: &Plan) -> Result<Self, Failure> {
-        let path = plan.listening.port_file.as_deref();
-        path.map(Destination::file).transpose().map(Self)
+        Self::at(plan.listening.port_file.as_deref())
+    }
+
+    fn at(path: Option<&Path>) -> Result<Self, Failure> {
+        let destination = path.map(Destination::file).transpose()?;
+        if let Some(destination) = &destination
+            && let Some(target) = destination.target()
+        {
+            // A server that was killed has left its file: a script must not read that number.
+            match fs::remove_file(target) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(destination.failure(&error));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(destination))
     }
 
     /// Writes the port. A file appears at once, with the complete line; it is removed when the
@@ -33,22 +49,23 @@ impl PortFile {
             return Ok(Published(None));
         };
         let path = destination.target().map(PathBuf::from);
-        destination.write(format!("{port}\n").as_bytes())?;
-        Ok(Published(path.and_then(|path| {
-            let id = identity(&path)?;
-            Some((path, id))
-        })))
+        let file = destination.replace(&mut format!("{port}\n").as_bytes())?;
+        Ok(Published(path.zip(file)))
     }
 }
 
-/// The file of a server that listens, with its identity; none for a device or a pipe.
-pub struct Published(Option<(PathBuf, (u64, u64))>);
+/// The file of a server that listens, with its name; none for a device or a pipe. The file is open,
+/// so that no other one gets its inode.
+pub struct Published(Option<(PathBuf, File)>);
 
 impl Drop for Published {
     fn drop(&mut self) {
+        let Some((path, file)) = &self.0 else {
+            return;
+        };
         // Another server may have replaced the file.
-        if let Some((path, id)) = &self.0
-            && identity(path) == Some(*id)
+        if let (Ok(found), Ok(own)) = (fs::metadata(path), file.metadata())
+            && identity(&found) == identity(&own)
         {
             let _ = fs::remove_file(path);
         }
@@ -56,9 +73,8 @@ impl Drop for Published {
 }
 
 /// Returns device and inode of a file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 #[cfg(test)]
@@ -66,8 +82,17 @@ mod tests {
     use super::*;
 
     fn published(path: &Path, port: u16) -> Published {
-        let file = PortFile(Some(Destination::file(path).unwrap()));
-        file.publish(port).unwrap()
+        PortFile::at(Some(path)).unwrap().publish(port).unwrap()
+    }
+
+    #[test]
+    fn removes_file_of_a_killed_server_before_the_next_one_listens() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("port");
+        fs::write(&path, "1\n").unwrap();
+        let file = PortFile::at(Some(&path)).unwrap();
+        assert!(!path.exists());
+        drop(file.publish(2).unwrap());
     }
 
     #[test]
@@ -87,9 +112,12 @@ mod tests {
         let path = directory.path().join("port");
         let first = published(&path, 1);
         let second = published(&path, 2);
-        drop(first);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "2\n");
-        drop(second);
+        let third = published(&path, 3);
+        for earlier in [first, second] {
+            drop(earlier);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "3\n");
+        }
+        drop(third);
         assert!(!path.exists());
     }
 }

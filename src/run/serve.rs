@@ -43,11 +43,11 @@ fn one(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let port_file = PortFile::of(plan)?;
     let endpoint = open(plan)?;
     let server = Server::listen(plan, loopback::reach())?;
-    let _published = port_file.publish(server.port())?;
+    let published = port_file.publish(server.port())?;
     server.announce(reporter.text())?;
     let (session, agreed) = server.find_client(plan, endpoint.address(), &mut io::stderr())?;
     // The kernel refuses further connections from here on: they cannot disturb the measurement.
-    drop(server);
+    drop((published, server));
     driver::serve(ClientSession {
         plan,
         side: Side::Server,

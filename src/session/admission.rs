@@ -25,15 +25,21 @@ pub struct Serving {
     pub since: Instant,
 }
 
-/// What this side announces.
+impl Serving {
+    /// Returns the word for other clients, after a blank.
+    pub fn word(&self) -> String {
+        let (client, seconds) = (self.client, self.since.elapsed().as_secs());
+        format!(" busy={}", Busy { client, seconds }.word())
+    }
+}
+
+/// The job and the token of this side.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     side: Side,
     /// The batch job as a word, unless any other will do.
     job: Option<String>,
     token: Option<Token>,
-    /// In a server, the client that others have to wait for.
-    pub serving: Option<Serving>,
 }
 
 impl Credentials {
@@ -44,7 +50,6 @@ impl Credentials {
             side,
             job: job.as_ref().map(word),
             token: wanted.token.clone(),
-            serving: None,
         }
     }
 
@@ -56,13 +61,7 @@ impl Credentials {
             .as_ref()
             .map(|token| token.proof(role(self.side)));
         let proof = proof.map(|proof| format!(" token={proof}"));
-        let serving = self.serving.as_ref();
-        let busy = serving.map(|serving| {
-            let seconds = serving.since.elapsed().as_secs();
-            let client = serving.client;
-            format!(" busy={}", Busy { client, seconds }.word())
-        });
-        [job, proof, busy].into_iter().flatten().collect()
+        [job, proof].into_iter().flatten().collect()
     }
 
     /// Checks that the job and the token of the `peer` are those of this side.
@@ -75,15 +74,16 @@ impl Credentials {
             Side::Client => role(Side::Server),
             Side::Server => role(Side::Client),
         };
-        let refused = match (&self.token, &theirs.proof) {
+        let differ = match (&self.token, &theirs.proof) {
             (None, None) => None,
             (Some(token), Some(proof)) if token.confirms(proof, peers_role) => None,
-            (Some(_), Some(_)) => Some(format!("different tokens here and at the peer ({peer})")),
-            (Some(_), None) => Some(format!("a token here, none at the peer ({peer})")),
-            (None, Some(_)) => Some(format!("no token here, but one at the peer ({peer})")),
+            (Some(_), Some(_)) => Some("set here, another one"),
+            (Some(_), None) => Some("set here, not set"),
+            (None, Some(_)) => Some("not set here, set"),
         };
-        if let Some(refused) = refused {
-            return Err(Failure::environment(refused).with_hint(remedy(Situation::OtherToken)));
+        if let Some(differ) = differ {
+            let failure = format!("tokens differ: {differ} at the peer ({peer})");
+            return Err(Failure::environment(failure).with_hint(remedy(Situation::OtherToken)));
         }
         match (&self.job, &theirs.job) {
             (Some(own), Some(other)) if own != other => Err(Failure::environment(format!(
@@ -189,7 +189,6 @@ mod tests {
             side,
             job: job.map(str::to_owned),
             token: token.map(|text| Token::new(OsStr::new(text)).unwrap()),
-            serving: None,
         }
     }
 
@@ -245,17 +244,26 @@ mod tests {
         for (server, client, expected) in [
             (None, None, None),
             (Some("a"), Some("a"), None),
-            (Some("a"), Some("b"), Some(["different tokens"; 2])),
-            (Some("a"), None, Some(["a token here", "no token here"])),
-            (None, Some("a"), Some(["no token here", "a token here"])),
+            (Some("a"), Some("b"), Some(["set here, another one"; 2])),
+            (
+                Some("a"),
+                None,
+                Some(["set here, not set", "not set here, set"]),
+            ),
+            (
+                None,
+                Some("a"),
+                Some(["not set here, set", "set here, not set"]),
+            ),
         ] {
             let server = side(Side::Server, None, server);
             let client = side(Side::Client, None, client);
             match (refusals(&server, &client), expected) {
                 ([None, None], None) => {}
                 ([Some(first), Some(second)], Some([one, other])) => {
-                    assert!(first.starts_with(one), "{first}");
-                    assert!(second.starts_with(other), "{second}");
+                    let expected =
+                        |differ: &str| format!("tokens differ: {differ} at the peer (10.1.1.8:1)");
+                    assert_eq!([first, second], [one, other].map(expected));
                 }
                 (refusals, _) => panic!("{refusals:?}"),
             }
@@ -274,12 +282,11 @@ mod tests {
     #[test]
     fn announces_served_client_of_each_address_family() {
         for client in ["10.1.1.8", "fe80::1"] {
-            let mut own = side(Side::Server, None, None);
-            own.serving = Some(Serving {
+            let serving = Serving {
                 client: client.parse().unwrap(),
                 since: Instant::now(),
-            });
-            let busy = announced(&own.words()).busy.unwrap();
+            };
+            let busy = announced(&serving.word()).busy.unwrap();
             assert_eq!(busy.to_string(), format!("busy: serving {client} for 0 s"));
         }
         for word in ["", "3", "3:", ":10.1.1.8", "x:10.1.1.8", "3:node1"] {

@@ -9,6 +9,7 @@ use super::connection::Connection;
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind, cause};
 use crate::interrupt;
+use crate::number::time_text;
 use crate::plan::{Plan, Reaching};
 
 /// Time between two attempts.
@@ -110,9 +111,9 @@ impl<'a> Search<'a> {
         if !self.announced {
             self.announced = true;
             let note = format!(
-                "{}: {failure}; waiting up to {} s for a server\n",
+                "{}: {failure}; waiting up to {} for a server\n",
                 self.program,
-                self.reaching.wait.as_secs()
+                time_text(self.reaching.wait)
             );
             let _ = io::stderr().write_all(note.as_bytes());
         }
@@ -164,8 +165,8 @@ impl<'a> Search<'a> {
                 Some(Situation::ConnectionRefused),
             ),
             ErrorKind::TimedOut => {
-                let limit = self.reaching.limit.as_secs();
-                let reason = format!("no answer within {limit} s");
+                let limit = time_text(self.reaching.limit);
+                let reason = format!("no answer within {limit}");
                 (reason, Some(Situation::NoConnection))
             }
             _ => (cause(error), None),
@@ -219,5 +220,21 @@ pub fn resolution(error: &io::Error) -> String {
     match text.strip_prefix("failed to lookup address information: ") {
         Some(reason) => reason.to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{HOST, plan};
+    use super::*;
+
+    #[test]
+    fn shows_fraction_of_a_second_in_full() {
+        let plan = plan(&[HOST, "--connect-timeout=500ms"]);
+        let search = Search::among(&plan, HOST, Vec::new());
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let failure = search.unconnected(&[(address, ErrorKind::TimedOut.into())]);
+        let expected = "cannot connect to 127.0.0.1 port 1: no answer within 500ms";
+        assert_eq!(failure.message(), expected);
     }
 }

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use super::Agreed;
-use super::admission::Credentials;
+use super::admission::{Credentials, Serving};
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{PeerFacts, announcement};
 use super::terms::{self, LocalHost};
@@ -29,7 +29,8 @@ pub enum Refusal {
     Unrelated(String),
     /// A CXI diagnostic with which this side cannot run.
     Failed(Failure),
-    /// A server that measures with another client, and has nothing else against this one.
+    /// A server that measures with another client, or has just become free, and has nothing else
+    /// against this one.
     Busy(Failure),
 }
 
@@ -72,8 +73,10 @@ pub struct Introduction {
     host: LocalHost,
     /// The options of the run; `None` in a server, which receives them.
     pub run: Option<RunOptions>,
-    /// Job and token of this side, and whether this server is busy.
+    /// Job and token of this side.
     pub credentials: Credentials,
+    /// In a busy server, the client that others have to wait for.
+    pub serving: Option<Serving>,
 }
 
 impl Introduction {
@@ -102,6 +105,7 @@ impl Introduction {
                 },
                 &plan.admission,
             ),
+            serving: None,
         }
     }
 
@@ -177,9 +181,14 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns whether the peer waits for the end of the handshake in vain: this server is busy.
+    /// Returns whether this side is a server that measures with another client.
+    pub fn is_busy(&self) -> bool {
+        self.us.serving.is_some()
+    }
+
+    /// Returns whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
-        self.step == Step::Options && self.us.credentials.serving.is_some()
+        self.step == Step::Options && self.is_busy()
     }
 
     /// Returns what this exchange is for, for messages.

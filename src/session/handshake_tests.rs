@@ -140,6 +140,39 @@ fn server_takes_the_options_that_the_client_announces() {
     }
 }
 
+/// An older server refuses options in `run=` that it does not know, and skips other words.
+#[test]
+fn asks_for_what_the_server_needs_and_names_the_rest() {
+    for (options, needed, alone) in [
+        (&["-D", "0.5"][..], None, Some("alone=duration:500ms")),
+        (
+            &["--rate=100op/s", "-P", "2"],
+            Some("run=pairs:2"),
+            Some("alone=rate:100op/s"),
+        ),
+        (&["-D", "0.5", "-b"], Some("run=duration:500ms"), None),
+        (&["-D", "1"], None, None),
+    ] {
+        let plan = crate::bench::testing::plan("write-bw", options);
+        let us = Introduction::new(&plan, local(), 1, "here".into());
+        let announced = announcement(&us, plan.tool);
+        let word = |name| announced.split(' ').find(|word| word.starts_with(name));
+        assert_eq!(
+            (word("run="), word("alone=")),
+            (needed, alone),
+            "{announced}"
+        );
+        // The server has them for its summary and its time limits.
+        assert_eq!(
+            PeerFacts::read(&announced).extensions,
+            Ok(plan.run.extensions)
+        );
+    }
+    let later = "2.4.0 cxidiag/9 alone=quick:1,duration:500ms run=verify";
+    let extensions = PeerFacts::read(later).extensions.unwrap();
+    assert!(extensions.verify && extensions.duration.is_some());
+}
+
 fn vni(version: &str) -> Option<u32> {
     PeerFacts::read(version).vni
 }

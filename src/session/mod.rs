@@ -145,8 +145,16 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
                 (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
+                    // A busy server that becomes free closes connections before its version.
+                    let is_free =
+                        matches!(error, LinkError::Closed) && handshake.phase() == Phase::Versions;
                     let failure = error.into_failure(connection.peer(), doing);
-                    Refusal::Failed(handshake.failure(failure))
+                    let failure = handshake.failure(failure);
+                    if is_free {
+                        Refusal::Busy(failure)
+                    } else {
+                        Refusal::Failed(failure)
+                    }
                 }
             })?;
         if let Some(agreed) = handshake.accept(&payload)? {

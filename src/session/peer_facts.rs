@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::admission::Announced;
+use super::admission::{Announced, Serving};
 use super::handshake::Introduction;
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
@@ -21,12 +21,13 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
-    let asked = match us.run.map(|run| extensions::to_word(&run.extensions)) {
-        Some(word) if !word.is_empty() => format!(" run={word}"),
-        _ => String::new(),
-    };
+    let asked = us.run.map_or(String::new(), |run| {
+        let needed = options("run", &run.needed_of_server());
+        needed + &options("alone", &run.kept_by_client())
+    });
+    let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
     format!(
-        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{software}",
+        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{busy}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
@@ -35,6 +36,14 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
         extensions::all_names(),
         us.credentials.words(),
     )
+}
+
+/// Returns the word with the options in use; nothing if there are none.
+fn options(name: &str, extensions: &Extensions) -> String {
+    match extensions::to_word(extensions) {
+        word if word.is_empty() => word,
+        word => format!(" {name}={word}"),
+    }
 }
 
 /// Returns the word with the name of a host; nothing for a name that is no single word.
@@ -69,7 +78,8 @@ pub struct PeerFacts {
     pub syncs_by_size: bool,
     /// Names of the options beyond those of the legacy tools that it knows, in one word.
     pub knows: String,
-    /// Those that it asks for, or why they are invalid.
+    /// Those that it asks for, or why they are invalid; with those that a client keeps alone, on which
+    /// only the time limits and the texts of the server depend.
     pub extensions: Result<Extensions, String>,
     /// Its job and token, and the client of a busy server.
     pub announced: Announced,
@@ -100,6 +110,7 @@ impl PeerFacts {
             return facts;
         }
         facts.is_cxidiag = true;
+        let mut kept_alone = "";
         for word in words {
             match word.split_once('=') {
                 Some(("vni", vni)) => facts.vni = vni.parse().ok(),
@@ -112,9 +123,13 @@ impl PeerFacts {
                 }
                 Some(("can", names)) => facts.knows = names.to_owned(),
                 Some(("run", word)) => facts.extensions = extensions::from_word(word),
+                Some(("alone", word)) => kept_alone = word,
                 Some((name, value)) => facts.announced.take(name, value),
                 None => facts.software |= word == "software",
             }
+        }
+        if let Ok(extensions) = &mut facts.extensions {
+            extensions::set_known(extensions, kept_alone);
         }
         facts
     }

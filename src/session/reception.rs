@@ -30,7 +30,8 @@ const MOST: usize = 256;
 /// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// Time limit for the answers to clients that have connected when a busy server becomes free.
+/// Time limit for the answers to clients that have connected when a busy server becomes free, or
+/// when the time limit of a server ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
 /// The connections to a server that have not become its client.
@@ -53,7 +54,7 @@ impl<'a> Reception<'a> {
     }
 
     /// Waits for the first connection whose handshake succeeds. Returns `None` if there is none by
-    /// the time limit, which unrelated connections do not extend.
+    /// the time limit, after which the connections of that moment have [`LAST_ANSWERS`] to finish.
     ///
     /// # Errors
     ///
@@ -70,9 +71,14 @@ impl<'a> Reception<'a> {
                 return Ok(Some(client));
             }
             if end.is_some_and(|end| Instant::now() >= end) {
-                return Ok(None);
+                break;
             }
         }
+        let client = self.last_answers(|_| false)?;
+        if client.is_some() {
+            self.refusals.served();
+        }
+        Ok(client)
     }
 
     /// Tells each client that the server is busy, until `end` is readable or closed. The connection
@@ -91,13 +97,24 @@ impl<'a> Reception<'a> {
             self.answer(ready)?;
         }
         // A client whose handshake has begun gets its answer, not a closed connection.
-        let until = Instant::now() + LAST_ANSWERS;
-        let is_answered = |candidate: &Candidate| candidate.handshake.turns_away();
-        while !self.candidates.iter().all(is_answered) && Instant::now() < until {
-            let ready = wait(None, &self.candidates, None, Some(until))?;
-            self.answer(ready)?;
-        }
+        self.last_answers(|candidate| candidate.handshake.turns_away())?;
         Ok(())
+    }
+
+    /// Continues the handshakes that have begun, until all others are answered, for [`LAST_ANSWERS`]
+    /// at most. Returns the client, if there is one.
+    fn last_answers(
+        &mut self,
+        is_answered: impl Fn(&Candidate) -> bool,
+    ) -> Result<Option<(Connection, Agreed)>, Failure> {
+        let until = Instant::now() + LAST_ANSWERS;
+        while !self.candidates.iter().all(&is_answered) && Instant::now() < until {
+            let ready = wait(None, &self.candidates, None, Some(until))?;
+            if let Some(client) = self.answer(ready)? {
+                return Ok(Some(client));
+            }
+        }
+        Ok(None)
     }
 
     /// Continues the handshakes of the connections that are ready. Returns the client, once there is
@@ -305,7 +322,10 @@ impl<'a> Candidate<'a> {
 
     /// Sends this side's half of an exchange, which always fits into the socket's buffer.
     fn answer(&mut self) -> Result<(), Refusal> {
-        enter(self.handshake.phase());
+        // The answers of a busy server are no phase of its run.
+        if !self.handshake.is_busy() {
+            enter(self.handshake.phase());
+        }
         match self.stream.write_all(&message(&self.handshake.mine())) {
             Ok(()) => Ok(()),
             Err(error) => Err(self.refusal(&cause(&error))),

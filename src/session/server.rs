@@ -79,12 +79,13 @@ impl Server {
     }
 
     /// Calls `serve` with the session of a client. Until the run is over, a thread tells other
-    /// clients that the server is busy; later ones wait for the next [`Self::find_client`]. The
-    /// thread runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
+    /// clients that the server is busy; later ones wait for the next [`Self::find_client`], and all
+    /// do if the thread cannot be started. It runs on `cpus`, if there are any, and the scheduler
+    /// prefers other threads to it.
     ///
     /// # Errors
     ///
-    /// Those of `serve`, and a thread that cannot be started.
+    /// Those of `serve`.
     pub fn serve_alone(
         &self,
         plan: &Plan,
@@ -94,12 +95,12 @@ impl Server {
         serve: impl FnOnce(Session) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut us = Introduction::new(plan, own, self.port(), machine());
-        us.credentials.serving = Some(Serving {
+        us.serving = Some(Serving {
             client: session.peer().ip(),
             since: Instant::now(),
         });
         busy::turn_away_during(&self.listener, &us, cpus, |running| {
-            session.running.replace(Some(running));
+            session.running.replace(running);
             serve(session)
         })
     }

@@ -85,12 +85,35 @@ fn busy_server_names_its_client() {
 #[test]
 fn client_gets_its_turn_when_a_busy_server_is_free() {
     let (server, port, first) = busy_server();
-    let waiting = thread::spawn(move || client(port, &["--wait=60"], CLIENT));
-    // Another one: it is answered after the waiting client, or before.
-    client(port, &[], CLIENT).unwrap_err();
+    let mut waiting = Script::client(port);
+    waiting.lead(&string("cxi_write_lat"));
+    let answer = waiting.lead(&string("2.4.0 cxidiag/9 vni=10"));
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains(" busy="), "{answer}");
     first.barrier("first", LONG).unwrap();
-    assert!(waiting.join().unwrap().is_ok());
+    waiting.ended();
+    client(port, &[], CLIENT).unwrap();
     server.join().unwrap();
+}
+
+#[test]
+fn client_connects_again_when_a_busy_server_becomes_free() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let next = || Script(listener.accept().unwrap().0);
+    let ours = thread::spawn(move || client(port, &["--wait=60"], CLIENT));
+    let mut told = next();
+    told.follow(&string("cxi_write_lat"));
+    told.follow(&string("2.4.0 cxidiag/9 vni=10 busy=3:10.1.1.8"));
+    drop(told);
+    // This one becomes free before it sends its version.
+    next().follow(&string("cxi_write_lat"));
+    let mut free = next();
+    free.follow(&string("cxi_write_lat"));
+    free.follow(&string("2.4.0"));
+    free.follow(&default_options());
+    free.follow(&encode_address(SERVER.address));
+    ours.join().unwrap().unwrap();
 }
 
 #[test]
@@ -169,6 +192,18 @@ fn limits_each_wait_for_a_client() {
 }
 
 #[test]
+fn client_that_has_connected_in_time_finishes_its_handshake() {
+    let plan = plan(&["--port=0", "--timeout=1ns"]);
+    let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+    let mut client = Script::client(server.port());
+    client.send(&string("cxi_write_lat"));
+    client.send(&string("2.4.0"));
+    client.send(&default_options());
+    client.send(&encode_address(CLIENT.address));
+    server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
+}
+
+#[test]
 fn legacy_peers_need_no_token_only_if_this_side_has_none() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -179,7 +214,7 @@ fn legacy_peers_need_no_token_only_if_this_side_has_none() {
         let received = String::from_utf8(script.follow(&string(version))).unwrap();
         assert!(!received.contains("secret"), "{received}");
         let failure = ours.join().unwrap().map(drop).unwrap_err();
-        let expected = format!("a token here, none at the peer ({HOST}:{port})");
+        let expected = format!("tokens differ: set here, not set at the peer ({HOST}:{port})");
         assert_eq!(failure.message(), expected);
         assert!(failure.hint.unwrap().contains("CXIDIAG_TOKEN"));
     }

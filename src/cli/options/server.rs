@@ -94,14 +94,15 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |_| {
             "Write the port to FILE when clients can\n\
-             connect; the file is removed at the end"
+             connect; removed when no more can"
                 .into()
         },
         manual: |_| {
             "For a server, mainly with `-p 0`: write the port number, one line, to FILE as soon as \
              clients can connect. The file appears complete or not at all, so that a script may \
-             wait for it; the server removes it when it ends, unless another server has replaced \
-             it since. On a shared file system, a client on another node can read it."
+             wait for it. A file of an earlier server is removed at the start. The server removes \
+             its own when it closes the port: without `--persist` when it has found its client, \
+             with it at the end; not if another server has replaced it since. On a shared file system, a client on another node can read it."
         },
         set: |typed, value| {
             typed.port_file = Some(file(value)?);
