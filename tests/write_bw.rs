@@ -217,3 +217,13 @@ fn t14_fails_when_the_peer_is_killed() {
 fn runs_under_its_legacy_name() {
     harness::assert_legacy_name_works("write-bw", "-n 5");
 }
+
+/// The client of one run may end before the server: the next one is not turned away.
+#[test]
+fn persistent_server_serves_clients_that_follow_one_another() {
+    let fabric = Fabric::new();
+    let server = fabric.server("write-bw", "-d soft0 --persist");
+    for _ in 0..6 {
+        assert_success(&fabric.client("write-bw", &server, "-d soft1 -n 5 --quiet"));
+    }
+}

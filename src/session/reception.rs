@@ -34,6 +34,9 @@ const PROMPT: Duration = Duration::from_secs(2);
 /// when the time limit of a server ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
+/// How long a busy server leaves a new client without an answer: the run may be over by then.
+const NEARLY_FREE: Duration = Duration::from_millis(300);
+
 /// The connections to a server that have not become its client.
 pub struct Reception<'a> {
     listener: &'a Listener,
@@ -91,7 +94,13 @@ impl<'a> Reception<'a> {
     pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
         loop {
             let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;
-            if ready.end {
+            // A client that comes at the end of a run, perhaps after the client of that run has ended,
+            // stays with the listener and is served next.
+            let is_over = || {
+                let until = Instant::now() + NEARLY_FREE;
+                wait(None, &[], Some(end), Some(until)).map(|ready| ready.end)
+            };
+            if ready.end || ready.newcomers && is_over()? {
                 break;
             }
             self.answer(ready)?;
