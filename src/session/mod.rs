@@ -145,12 +145,11 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
                 (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
-                    // A busy server that becomes free closes connections before its version.
-                    let is_free =
-                        matches!(error, LinkError::Closed) && handshake.phase() == Phase::Versions;
+                    // A server that has found another client closes the other connections.
+                    let serves_another = matches!(error, LinkError::Closed);
                     let failure = error.into_failure(connection.peer(), doing);
                     let failure = handshake.failure(failure);
-                    if is_free {
+                    if serves_another {
                         Refusal::Busy(failure)
                     } else {
                         Refusal::Failed(failure)
