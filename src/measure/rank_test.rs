@@ -64,23 +64,23 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> Vec<usize> {
 
 /// Returns the part of all choices of `chosen` ranks whose sum is at least `least`.
 fn exact(ranks: &[usize], chosen: usize, least: usize) -> f64 {
-    let mut descending = ranks.to_vec();
-    descending.sort_unstable_by(|a, b| b.cmp(a));
-    let largest: usize = descending[..chosen].iter().sum();
-    // ways[k][s]: choices of k of the ranks so far with the sum s.
-    let mut ways = vec![vec![0.0_f64; largest + 1]; chosen + 1];
+    // These are the choices whose distances from the highest rank add up to at most `most`.
+    let highest = ranks.iter().copied().max().unwrap_or_default();
+    let most = chosen * highest - least;
+    // ways[k][s]: choices of k of the ranks so far with the distance s.
+    let mut ways = vec![vec![0.0_f64; most + 1]; chosen + 1];
     ways[0][0] = 1.0;
-    for &rank in ranks {
+    for rank in ranks {
+        let distance = highest - rank;
         for count in (1..=chosen).rev() {
             let (fewer, these) = ways.split_at_mut(count);
             let (from, to) = (&fewer[count - 1], &mut these[0]);
-            for sum in rank..=largest {
-                to[sum] += from[sum - rank];
+            for sum in distance..=most {
+                to[sum] += from[sum - distance];
             }
         }
     }
-    let reached: f64 = ways[chosen][least..].iter().sum();
-    reached / combinations(ranks.len(), chosen)
+    ways[chosen].iter().sum::<f64>() / combinations(ranks.len(), chosen)
 }
 
 /// Returns approximately the part of all choices of `chosen` ranks whose sum is at least `sum`, by

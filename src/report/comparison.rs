@@ -74,9 +74,9 @@ pub struct SizeComparison {
     pub verdict: Verdict,
     /// How a change is tested; null if the size was not measured completely on both sides.
     pub test: Option<Test>,
-    /// Probability that runs that do not differ rank at least this far in the direction of the change:
-    /// for the worse if the new median is worse, else for the better. The test calls it a change up to
-    /// level_percent. Null if the runs were not ranked, and if the medians are equal.
+    /// Probability that runs that do not differ rank at least this far in the direction of the
+    /// change: for the worse if the new median is worse, else for the better. The test calls it a
+    /// change up to level_percent. Null if the runs were not ranked, and if the medians are equal.
     pub p_value: Option<f64>,
     /// The metrics that are shown, with the one that decides.
     pub metrics: Vec<MetricComparison>,
@@ -384,8 +384,8 @@ impl SizeComparison {
     }
 }
 
-/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger than
-/// the noise, if that is known.
+/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger
+/// than the noise, if that is known.
 fn verdict(worse: f64, max_regress: f64, is_change: Option<bool>) -> Verdict {
     match is_change {
         Some(true) if worse > max_regress => Verdict::Regressed,

@@ -83,8 +83,8 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     }
 }
 
-/// Returns the range between the neighbours of a percentile among those that each document has: others
-/// may be nearer.
+/// Returns the range between the neighbours of a percentile among those that each document has:
+/// others may be nearer.
 fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
     let percent = percentile.percent();
     let standard = Percentile::STANDARD.map(Percentile::percent);

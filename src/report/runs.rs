@@ -83,8 +83,8 @@ impl Source {
     }
 }
 
-/// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns the
-/// number of documents that are left out.
+/// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns
+/// the number of documents that are left out.
 pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
     let before = runs.len();
     if runs.iter().any(|run| run.outcome.side == Side::Client) {

@@ -40,9 +40,9 @@ pub struct Options {
     pub low_latency: Option<bool>,
     /// --rdzv: whether transfers use rendezvous.
     pub rdzv: Option<bool>,
-    /// When the sides of send-lat wait for each other on the control connection: before each "size",
-    /// or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag). As
-    /// requested if the sides did not connect.
+    /// When the sides of send-lat wait for each other on the control connection: before each
+    /// "size", or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag).
+    /// As requested if the sides did not connect.
     pub sync: Option<String>,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
