@@ -19,7 +19,8 @@ pub const DURATIONS: RangeInclusive<Duration> =
 /// one that is in use is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions {
-    /// Pairs of queues that work side by side: 1 to [`MAX_PAIRS`]. Each has its own list and buffers.
+    /// Pairs of queues that work side by side: 1 to [`MAX_PAIRS`]. Each has its own list and
+    /// buffers.
     pub pairs: u16,
     /// Threads that drive the pairs of a side which issues lists: 1 to `pairs`.
     pub threads: u16,
@@ -160,8 +161,8 @@ pub fn from_word(word: &str) -> Result<Extensions, String> {
     Ok(extensions)
 }
 
-/// Sets the options of a word in `extensions`. Those that are unknown, or have an invalid value, are
-/// skipped.
+/// Sets the options of a word in `extensions`. Those that are unknown, or have an invalid value,
+/// are skipped.
 pub fn set_known(extensions: &mut Extensions, word: &str) {
     for item in word.split(',') {
         set(extensions, item);

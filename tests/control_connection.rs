@@ -1,5 +1,5 @@
-//! The control connection: unrelated connections, several addresses, clients that come early, late and
-//! one after another, and hosts that vanish.
+//! The control connection: unrelated connections, several addresses, clients that come early, late
+//! and one after another, and hosts that vanish.
 
 mod harness;
 
@@ -323,8 +323,8 @@ fn writes_the_port_to_a_file_while_it_listens() {
     assert_eq!(stdout(&missing), "");
 }
 
-/// A client measures. A server of one client has closed its port, and another one still answers: its
-/// answers are no phase of the run.
+/// A client measures. A server of one client has closed its port, and another one still answers:
+/// its answers are no phase of the run.
 #[test]
 fn port_file_exists_as_long_as_clients_can_connect() {
     let fabric = Fabric::new();

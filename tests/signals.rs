@@ -1,5 +1,5 @@
-//! Signals, terminals that close, and readers that go away: the run ends, informs the peer, and prints
-//! what it has measured. `tests/deaths.rs` sends signals in each phase.
+//! Signals, terminals that close, and readers that go away: the run ends, informs the peer, and
+//! prints what it has measured. `tests/deaths.rs` sends signals in each phase.
 
 mod harness;
 
@@ -83,8 +83,8 @@ fn ends_a_persistent_server_that_measures() {
     }
 }
 
-/// The run waits for a reader of what it prints, and nothing reads: the first signal asks it to end,
-/// the second ends it.
+/// The run waits for a reader of what it prints, and nothing reads: the first signal asks it to
+/// end, the second ends it.
 #[test]
 fn ends_at_once_after_a_second_signal() {
     let fabric = Fabric::new();

@@ -120,8 +120,8 @@ impl Destination {
         self.replace(from).map(drop)
     }
 
-    /// Writes the complete document that `from` contains. Returns the new file; `None` for a device or
-    /// a pipe.
+    /// Writes the complete document that `from` contains. Returns the new file; `None` for a device
+    /// or a pipe.
     ///
     /// # Errors
     ///

@@ -98,8 +98,8 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
     }
 }
 
-/// Returns how the server of `plan` listens, with its time limit. Prints the limit that applies in a
-/// batch job by default.
+/// Returns how the server of `plan` listens, with its time limit. Prints the limit that applies in
+/// a batch job by default.
 fn limited(plan: &Plan) -> Listening {
     let given = plan.listening.timeout;
     let job = Job::of_environment().filter(|_| given.is_none() && !loopback::is_second());

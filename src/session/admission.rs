@@ -159,8 +159,8 @@ fn role(side: Side) -> &'static str {
     }
 }
 
-/// Returns a job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1), becomes
-/// f.
+/// Returns a job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1),
+/// becomes f.
 fn word(job: &Job) -> String {
     let plain = |c: char| match c {
         '\u{192}' => 'f',

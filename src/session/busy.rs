@@ -50,8 +50,8 @@ pub fn turn_away_during(
     beside(thread, turn_away, || serve(Some(running)))
 }
 
-/// Returns the result of `run`, which is called while `thread` executes `answer`, if it can be started:
-/// the run matters more than the answers.
+/// Returns the result of `run`, which is called while `thread` executes `answer`, if it can be
+/// started: the run matters more than the answers.
 fn beside<T>(thread: Builder, answer: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         let _ = thread.spawn_scoped(scope, answer);

@@ -319,8 +319,8 @@ impl Session {
         Ok(u64::from_le_bytes(payload))
     }
 
-    /// Sends the number of bytes that this side has checked, and waits, for `limit` at most, until the peer
-    /// has checked its own. Returns the peer's number.
+    /// Sends the number of bytes that this side has checked, and waits, for `limit` at most, until
+    /// the peer has checked its own. Returns the peer's number.
     ///
     /// # Errors
     ///

@@ -78,8 +78,8 @@ pub struct PeerFacts {
     pub syncs_by_size: bool,
     /// Names of the options beyond those of the legacy tools that it knows, in one word.
     pub knows: String,
-    /// Those that it asks for, or why they are invalid; with those that a client keeps alone, on which
-    /// only the time limits and the texts of the server depend.
+    /// Those that it asks for, or why they are invalid; with those that a client keeps alone, on
+    /// which only the time limits and the texts of the server depend.
     pub extensions: Result<Extensions, String>,
     /// Its job and token, and the client of a busy server.
     pub announced: Announced,

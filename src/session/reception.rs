@@ -110,8 +110,8 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Continues the handshakes that have begun, until all others are answered, for [`LAST_ANSWERS`]
-    /// at most. Returns the client, if there is one.
+    /// Continues the handshakes that have begun, until all are answered, for [`LAST_ANSWERS`] at
+    /// most. Returns the client, if there is one.
     fn last_answers(
         &mut self,
         is_answered: impl Fn(&Candidate) -> bool,
@@ -126,8 +126,8 @@ impl<'a> Reception<'a> {
         Ok(None)
     }
 
-    /// Continues the handshakes of the connections that are ready. Returns the client, once there is
-    /// one.
+    /// Continues the handshakes of the connections that are ready. Returns the client, once there
+    /// is one.
     fn answer(&mut self, ready: Ready) -> Result<Option<(Connection, Agreed)>, Failure> {
         let candidates = mem::take(&mut self.candidates);
         for (mut candidate, is_ready) in candidates.into_iter().zip(ready.candidates) {

@@ -100,20 +100,22 @@ fn client_gets_its_turn_when_a_busy_server_is_free() {
 fn client_connects_again_when_a_busy_server_becomes_free() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let next = || Script(listener.accept().unwrap().0);
-    let ours = thread::spawn(move || client(port, &["--wait=60"], CLIENT));
-    let mut told = next();
-    told.follow(&string("cxi_write_lat"));
-    told.follow(&string("2.4.0 cxidiag/9 vni=10 busy=3:10.1.1.8"));
-    drop(told);
-    // This one becomes free before it sends its version.
-    next().follow(&string("cxi_write_lat"));
-    let mut free = next();
-    free.follow(&string("cxi_write_lat"));
-    free.follow(&string("2.4.0"));
-    free.follow(&default_options());
-    free.follow(&encode_address(SERVER.address));
-    ours.join().unwrap().unwrap();
+    let scripted = thread::spawn(move || {
+        let next = || Script(listener.accept().unwrap().0);
+        let mut told = next();
+        told.follow(&string("cxi_write_lat"));
+        told.follow(&string("2.4.0 cxidiag/9 vni=10 busy=3:10.1.1.8"));
+        drop(told);
+        // This one becomes free before it sends its version.
+        next().follow(&string("cxi_write_lat"));
+        let mut free = next();
+        free.follow(&string("cxi_write_lat"));
+        free.follow(&string("2.4.0"));
+        free.follow(&default_options());
+        free.follow(&encode_address(SERVER.address));
+    });
+    client(port, &["--wait=60"], CLIENT).unwrap();
+    scripted.join().unwrap();
 }
 
 #[test]

@@ -125,8 +125,8 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
-/// Returns the options that a client of `tool` has sent, with `extensions`, checked against the rules for typed
-/// options (defect T27 of tools.md).
+/// Returns the options that a client of `tool` has sent, with `extensions`, checked against the
+/// rules for typed options (defect T27 of tools.md).
 ///
 /// # Errors
 ///
