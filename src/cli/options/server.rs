@@ -93,8 +93,8 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Write the port to FILE when clients can\n\
-             connect; removed when no more can"
+            "Write the port to FILE, which exists while\n\
+             clients can connect"
                 .into()
         },
         manual: |_| {
