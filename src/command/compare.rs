@@ -114,11 +114,12 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(arguments)? else {
         return Ok(());
     };
+    check_output(&asked)?;
     let destination = asked.json.as_ref().map(Destination::open).transpose()?;
     let base = read(&asked.base, &asked.arguments)?;
     let new = read(&asked.new, &asked.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
-    let metric = deciding(asked.figure, tool)?;
+    let metric = deciding(asked.figure, tool, base.iter().chain(&new))?;
     let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
     if asked.json != Some(Place::Stdout) {
         let mut text = Vec::new();
@@ -130,6 +131,25 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         destination.write(&json::document(&comparison)?)?;
     }
     comparison.result()
+}
+
+/// Checks that the document does not replace a file that is compared.
+fn check_output(asked: &Asked) -> Result<(), Failure> {
+    let Some(output) = asked.json.as_ref().and_then(Place::file) else {
+        return Ok(());
+    };
+    let target = output.canonicalize().ok();
+    let is_target = |source: &&Source| match source {
+        Source::Stdin => false,
+        Source::File(path) => target.is_some() && path.canonicalize().ok() == target,
+    };
+    match asked.base.iter().chain(&asked.new).find(is_target) {
+        None => Ok(()),
+        Some(_) => {
+            let allowed = "this is a file to compare, which would be replaced";
+            Err(Failure::usage(invalid("json", output.display(), allowed)))
+        }
+    }
 }
 
 /// Returns the tool that measured all runs.
@@ -151,7 +171,11 @@ fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'stat
 }
 
 /// Returns the metric that decides: the one that was typed, or that of the tool.
-fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
+fn deciding<'a>(
+    typed: Option<Metric>,
+    tool: &Tool,
+    mut runs: impl Iterator<Item = &'a ReadRun>,
+) -> Result<Metric, Failure> {
     let deciding = typed.unwrap_or(match tool.defaults.lists {
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
@@ -164,15 +188,19 @@ fn deciding(typed: Option<Metric>, tool: &Tool) -> Result<Metric, Failure> {
         );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
+    let has = |run: &ReadRun, percent| {
+        let options = run.outcome.options.as_ref();
+        options.is_some_and(|of| of.percentiles.contains(&percent))
+    };
     if let Metric::Percentile(percentile) = deciding
         && !Percentile::STANDARD.contains(&percentile)
+        && let Some(without) = runs.find(|run| !has(run, percentile.percent()))
     {
-        let names: Vec<String> = Percentile::STANDARD
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let names = Percentile::STANDARD.map(|percentile| percentile.to_string());
+        let percent = percentile.percent();
         let allowed = format!(
-            "expected one of {} (others are not in the documents)",
+            "{} has only {} (see --percentiles={percent} of the tool)",
+            without.file,
             names.join(", ")
         );
         return Err(Failure::usage(invalid("figure", deciding, allowed)));

@@ -9,6 +9,7 @@ use super::noise::{self, Noise};
 use super::outcome::{Extent, SizeResult, Status};
 use super::runs::ReadRun;
 use crate::error::Failure;
+use crate::measure::Percentile;
 use crate::measure::rank_test::{probability_of_shift, smallest_probability};
 use crate::plan::expect::{Metric, Unit};
 use crate::tool::Tool;
@@ -18,6 +19,10 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// Level of the test of several runs.
 pub const LEVEL: f64 = 0.01;
+
+/// Factor of a change that other programs on the machine do not cause: threads that share a CPU move
+/// the median by a factor of 6.
+const BEYOND_DISTURBANCE: f64 = 10.0;
 
 /// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is
 /// null.
@@ -414,11 +419,26 @@ fn are_apart(
     of_base: f64,
     of_new: f64,
 ) -> Option<bool> {
+    let (least, greatest) = (of_base.min(of_new), of_base.max(of_new));
+    if is_typical(metric) && greatest > least * BEYOND_DISTURBANCE {
+        return Some(true);
+    }
     if base.is_disturbed() || new.is_disturbed() {
         return None;
     }
     let (range_of_base, range_of_new) = (base.own_noise(metric)?, new.own_noise(metric)?);
     Some(!range_of_base.contains(of_new) && !range_of_new.contains(of_base))
+}
+
+/// Returns whether single slow operations leave the metric as it is.
+fn is_typical(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Min
+            | Metric::Percentile(Percentile::MEDIAN)
+            | Metric::Bandwidth
+            | Metric::PacketRate
+    )
 }
 
 /// Returns the change in percent of the base: infinite if the base is 0.
@@ -438,6 +458,12 @@ fn worse_by(metric: Metric, base: f64, new: f64) -> f64 {
     }
 }
 
+fn has_column(metric: Metric) -> bool {
+    COLUMNS
+        .iter()
+        .any(|column| column.shown_metric() == Some(metric))
+}
+
 /// Returns the metrics of the table: those that are always shown, and the one that decides.
 fn shown_metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
     COLUMNS
@@ -445,5 +471,6 @@ fn shown_metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
         .filter(|column| column.compared || column.shown_metric() == Some(deciding))
         .filter_map(Column::shown_metric)
         .filter(|metric| metric.belongs_to(tool))
+        .chain((!has_column(deciding)).then_some(deciding))
         .collect()
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::Failure;
+use crate::error::{Failure, invalid};
 use crate::plan::Plan;
 use crate::report::destination::Destination;
 
@@ -17,7 +17,7 @@ impl PortFile {
     ///
     /// # Errors
     ///
-    /// The file or its directory cannot be written.
+    /// The file or its directory cannot be written, or the file is not that of a server.
     pub fn of(plan: &Plan) -> Result<Self, Failure> {
         Self::at(plan.listening.port_file.as_deref())
     }
@@ -27,6 +27,15 @@ impl PortFile {
         if let Some(destination) = &destination
             && let Some(target) = destination.target()
         {
+            if !holds_a_port(target) {
+                let allowed =
+                    "the file exists and does not hold the number of a port: name another one";
+                return Err(Failure::usage(invalid(
+                    "port-file",
+                    target.display(),
+                    allowed,
+                )));
+            }
             // A server that was killed has left its file: a script must not read that number.
             match fs::remove_file(target) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -51,6 +60,14 @@ impl PortFile {
         let path = destination.target().map(PathBuf::from);
         let file = destination.replace(&mut format!("{port}\n").as_bytes())?;
         Ok(Published(path.zip(file)))
+    }
+}
+
+/// Returns whether nothing is lost with this file: it is missing or empty, or has the number of a port.
+fn holds_a_port(path: &Path) -> bool {
+    match fs::read_to_string(path) {
+        Ok(text) => text.is_empty() || text.trim_end().parse::<u16>().is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
@@ -99,7 +116,7 @@ mod tests {
     fn removes_own_file_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("port");
-        fs::write(&path, "of an earlier server\n").unwrap();
+        fs::write(&path, "49193\n").unwrap();
         let published = published(&path, 49194);
         assert_eq!(fs::read_to_string(&path).unwrap(), "49194\n");
         drop(published);
@@ -119,5 +136,21 @@ mod tests {
         }
         drop(third);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn keeps_a_file_that_is_not_of_a_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes.txt");
+        fs::write(&path, "keep me\n").unwrap();
+        let Err(failure) = PortFile::at(Some(&path)) else {
+            panic!("the file was taken");
+        };
+        assert!(
+            failure
+                .message()
+                .contains("does not hold the number of a port")
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "keep me\n");
     }
 }

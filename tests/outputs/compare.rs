@@ -154,6 +154,60 @@ fn a_run_that_waited_for_its_cpu_decides_nothing() {
     assert!(text.contains("Unclear: 8 bytes. "), "{text}");
 }
 
+/// Other programs do not slow the median down by a factor of 10.
+#[test]
+fn large_change_counts_in_runs_that_waited_for_their_cpu() {
+    let mut pair = with_medians([2_000, 4_000], [21_000, 4_000]);
+    pair.new["results"][0]["cpu_wait_percent"] = 30.0.into();
+    let output = pair.compare(&[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("+950.00%  regressed\n"), "{text}");
+}
+
+#[test]
+fn percentile_of_all_documents_can_decide() {
+    let mut pair = with_medians([2_000, 4_000], [2_000, 4_000]);
+    let error = stderr(&pair.compare(&["--figure=p95"]));
+    let expected =
+        "base has only p50, p90, p99, p99.9, p99.99, p100 (see --percentiles=95 of the tool)";
+    assert!(error.contains(expected), "{error}");
+    for (run, ns) in [(&mut pair.base, 2_100), (&mut pair.new, 2_900)] {
+        run["options"]["percentiles"] = json!([95.0]);
+        for result in run["results"].as_array_mut().unwrap() {
+            let percentiles = result["latency"]["percentiles"].as_array_mut().unwrap();
+            let mut p95 = percentiles[0].clone();
+            p95["percent"] = 95.0.into();
+            p95["value_ns"] = ns.into();
+            percentiles.push(p95);
+        }
+    }
+    let text = stdout(&pair.compare(&["--figure=p95"]));
+    let row = text
+        .lines()
+        .find(|line| line.contains(" p95[us] "))
+        .unwrap();
+    assert!(
+        row.contains("2.100") && row.contains("2.900") && row.contains("+38.10%"),
+        "{text}"
+    );
+}
+
+#[test]
+fn document_replaces_no_file_that_is_compared() {
+    let pair = with_medians([2_000, 4_000], [2_000, 4_000]);
+    let output = pair.file("base", &pair.base.to_string());
+    let error = stderr(&pair.compare(&[&format!("--json={}", output.display())]));
+    assert!(
+        error.contains("for --json: this is a file to compare"),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(output).unwrap(),
+        pair.base.to_string()
+    );
+}
+
 #[test]
 fn many_runs_are_ranked() {
     let pair = Pair::of("write-lat");
