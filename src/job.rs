@@ -4,12 +4,12 @@
 use std::env;
 use std::fmt;
 
-/// A workload manager, and the environment variable that has the number of its job. The innermost
+/// A workload manager, its name in messages, and the environment variable that has the number of its job. The innermost
 /// comes first: Flux may run many jobs inside one job of Slurm or PBS.
-const MANAGERS: [(&str, &str); 3] = [
-    ("flux", "FLUX_JOB_ID"),
-    ("slurm", "SLURM_JOB_ID"),
-    ("pbs", "PBS_JOBID"),
+const MANAGERS: [(&str, &str, &str); 3] = [
+    ("flux", "Flux", "FLUX_JOB_ID"),
+    ("slurm", "Slurm", "SLURM_JOB_ID"),
+    ("pbs", "PBS", "PBS_JOBID"),
 ];
 
 /// A batch job.
@@ -28,7 +28,7 @@ impl Job {
     }
 
     fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        MANAGERS.into_iter().find_map(|(manager, variable)| {
+        MANAGERS.into_iter().find_map(|(manager, _, variable)| {
             let id = value(variable)?.trim().to_owned();
             (!id.is_empty()).then_some(Self { manager, id })
         })
@@ -37,8 +37,14 @@ impl Job {
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} job {}", self.manager, self.id)
+        write!(f, "{} job {}", label(self.manager), self.id)
     }
+}
+
+/// Returns the name of a manager in messages.
+pub fn label(manager: &str) -> &str {
+    let named = MANAGERS.iter().find(|(name, ..)| *name == manager);
+    named.map_or(manager, |(_, label, _)| label)
 }
 
 #[cfg(test)]
@@ -56,14 +62,14 @@ mod tests {
     #[test]
     fn finds_job_of_each_manager() {
         for (variable, id, expected) in [
-            ("SLURM_JOB_ID", "4711", "slurm job 4711"),
-            ("PBS_JOBID", "17[3].head", "pbs job 17[3].head"),
-            ("FLUX_JOB_ID", "\u{192}2Xa", "flux job \u{192}2Xa"),
+            ("SLURM_JOB_ID", "4711", "Slurm job 4711"),
+            ("PBS_JOBID", "17[3].head", "PBS job 17[3].head"),
+            ("FLUX_JOB_ID", "\u{192}2Xa", "Flux job \u{192}2Xa"),
         ] {
             assert_eq!(job(&[(variable, id)]).as_deref(), Some(expected));
         }
         let nested = [("FLUX_JOB_ID", "1"), ("SLURM_JOB_ID", "2")];
-        assert_eq!(job(&nested).as_deref(), Some("flux job 1"));
+        assert_eq!(job(&nested).as_deref(), Some("Flux job 1"));
     }
 
     #[test]

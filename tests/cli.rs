@@ -222,6 +222,8 @@ fn commands_reject_arguments_as_tools_do() {
         let expected = printed("-V").replacen("cxidiag", &format!("cxidiag {command}"), 1);
         assert_eq!(version, expected);
     }
+    let output = cxidiag("write-lat -d soft0 --json no-such-host.invalid");
+    assert!(stderr(&output).ends_with("hint: did you mean --json=no-such-host.invalid?\n"));
     let output = cxidiag("devices --json out.json");
     assert_usage_error(&output, "cxidiag devices", &["'out.json'"]);
     assert!(stderr(&output).ends_with("hint: did you mean --json=out.json?\n"));

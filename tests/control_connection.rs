@@ -129,7 +129,7 @@ fn waits_for_a_server_that_starts_late() {
     let mut notes = BufReader::new(client.0.stderr.take().expect("a pipe"));
     let mut line = String::new();
     notes.read_line(&mut line).expect("a line");
-    for words in ["connection refused", "waiting up to 1m for"] {
+    for words in ["connection refused", "waiting up to 1m\n"] {
         assert!(line.contains(words), "{line}");
     }
     let server = Server::start(fabric.command(&format!("write-lat -d soft0 -p {port}")));
@@ -147,7 +147,7 @@ fn fails_after_waiting_for_a_server_in_vain() {
         free_port()
     );
     let error = assert_status(&Fabric::new().run(&args), 1);
-    assert!(error.contains("; waiting up to 500ms for"), "{error}");
+    assert!(error.contains("; waiting up to 500ms\n"), "{error}");
     assert_eq!(error.matches("connection refused").count(), 2, "{error}");
 }
 
@@ -174,7 +174,7 @@ fn serves_one_client_after_another_with_persist() {
     let mut notes = BufReader::new(waiting.stderr.take().expect("a pipe"));
     let mut line = String::new();
     notes.read_line(&mut line).expect("a line");
-    let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 1m for"];
+    let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 1m\n"];
     assert!(words.iter().all(|words| line.contains(words)), "{line}");
     measuring.0.kill().expect("a running client");
     assert!(finish_or_kill(waiting).status.success());
@@ -219,7 +219,7 @@ fn server_ends_if_no_client_comes() {
 #[test]
 fn server_in_batch_job_names_its_time_limit() {
     let fabric = Fabric::new();
-    let note = "in slurm job 7: ends if no client comes within 5m (see --timeout)\n";
+    let note = "Slurm job 7: the server ends if no client comes within 5m (see --timeout)\n";
     for (options, expected) in [
         ("", format!("cxidiag write-lat: {note}")),
         ("--timeout=0", String::new()),
@@ -244,12 +244,12 @@ fn both_sides_refuse_a_peer_of_another_job() {
         finish(in_job(command, job))
     };
     let error = assert_status(&client("12", ""), 1);
-    let words = "different jobs: slurm job 12 here, slurm job 11 at the peer (127.0.0.1:";
+    let words = "different jobs: Slurm job 12 here, Slurm job 11 at the peer (127.0.0.1:";
     assert!(error.contains(words), "{error}");
     assert!(error.contains("--any-job"), "{error}");
     assert_success(&client("12", "--any-job"));
     let notes = assert_status(&server.finish(), 0);
-    let words = "refused a client: different jobs: slurm job 11 here, slurm job 12 at the peer (";
+    let words = "refused a client: different jobs: Slurm job 11 here, Slurm job 12 at the peer (";
     assert!(notes.contains(words), "{notes}");
     assert_eq!(notes.lines().count(), 1, "{notes}");
 }

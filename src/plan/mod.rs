@@ -118,6 +118,9 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
+    /// What the address of the server may have been meant as, if it stands after an option without
+    /// its value.
+    pub address_hint: Option<String>,
     /// Which peers this process measures with.
     pub admission: Admission,
     /// The options on which both sides agree. In a server these are the tool's defaults; the
@@ -219,6 +222,7 @@ impl Plan {
                 limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
                 wait: typed.wait.unwrap_or_default(),
             },
+            address_hint: typed.address_hint,
             admission: Admission {
                 any_job: typed.any_job,
                 token: typed.token,

@@ -105,7 +105,8 @@ fn limited(plan: &Plan) -> Listening {
     let job = Job::of_environment().filter(|_| given.is_none() && !loopback::is_second());
     if let Some(job) = &job {
         let limit = time_text(LIMIT_IN_A_JOB);
-        let note = format!("in {job}: ends if no client comes within {limit} (see --timeout)");
+        let note =
+            format!("{job}: the server ends if no client comes within {limit} (see --timeout)");
         // The run goes on if a note cannot be written.
         let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
     }

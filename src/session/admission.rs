@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::advice::{Situation, remedy};
 use crate::error::Failure;
-use crate::job::Job;
+use crate::job::{self, Job};
 use crate::plan;
 use crate::run_options::Side;
 use crate::token::Token;
@@ -173,7 +173,10 @@ fn word(job: &Job) -> String {
 
 /// Returns the job of a word for messages.
 fn shown(word: &str) -> String {
-    word.replacen(':', " job ", 1)
+    match word.split_once(':') {
+        Some((manager, id)) => format!("{} job {id}", job::label(manager)),
+        None => format!("job {word}"),
+    }
 }
 
 #[cfg(test)]
@@ -217,11 +220,11 @@ mod tests {
         let [at_server, at_client] = refusals(&server, &client).map(Option::unwrap);
         assert_eq!(
             at_server,
-            "different jobs: slurm job 11 here, slurm job 12 at the peer (10.1.1.8:1)"
+            "different jobs: Slurm job 11 here, Slurm job 12 at the peer (10.1.1.8:1)"
         );
         assert_eq!(
             at_client,
-            "different jobs: slurm job 12 here, slurm job 11 at the peer (10.1.1.8:1)"
+            "different jobs: Slurm job 12 here, Slurm job 11 at the peer (10.1.1.8:1)"
         );
     }
 

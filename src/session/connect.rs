@@ -33,7 +33,11 @@ impl<'a> Search<'a> {
     ///
     /// A name without an address, and an interruption.
     pub fn new(plan: &'a Plan, host: &'a str) -> Result<Self, Failure> {
-        Ok(Self::among(plan, host, resolve(host, plan.port)?))
+        Ok(Self::among(
+            plan,
+            host,
+            resolve(host, plan.port, plan.address_hint.as_deref())?,
+        ))
     }
 
     /// Creates a search among these addresses of `host`.
@@ -111,7 +115,7 @@ impl<'a> Search<'a> {
         if !self.announced {
             self.announced = true;
             let note = format!(
-                "{}: {failure}; waiting up to {} for a server\n",
+                "{}: {failure}; waiting up to {}\n",
                 self.program,
                 time_text(self.reaching.wait)
             );
@@ -202,12 +206,15 @@ pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, F
     interrupt::aside(move || Ok((name.0.as_str(), name.1).to_socket_addrs()?.collect()))
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+/// Returns the addresses of a host; `meant` is the hint if it has none.
+fn resolve(host: &str, port: u16, meant: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);
         let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
         if host.contains(':') {
             failure.with_hint("give the port with --port, not in the address")
+        } else if let Some(meant) = meant {
+            failure.with_hint(meant)
         } else {
             failure.with_hint(remedy(Situation::UnknownHost))
         }
