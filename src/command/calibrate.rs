@@ -3,24 +3,22 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
 use clap::{Arg, ArgAction};
 
+use super::output::{Destinations, json_entry};
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Context, Failure, invalid};
-use crate::interrupt;
 use crate::number::within;
 use crate::plan::outputs::Place;
 use crate::report::calibration::{
     self, Calibration, CalibrationRun, Crossings, Link, ToolCalibration,
 };
 use crate::report::outcome::Outcome;
-use crate::report::{Destination, json};
 
 /// The device without `--device`.
 const DEFAULT_DEVICE: &str = "soft0";
@@ -102,14 +100,7 @@ pub fn usage() -> Usage {
                 manual: "The number of runs of each tool on each link. The run with the lowest mean \
                          counts, because other programs only make latencies longer.",
             },
-            Entry {
-                short: None,
-                long: "json",
-                value: Some(Value::optional("FILE", Completion::Files)),
-                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
-                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
-                         the document goes to standard output, in place of the text.",
-            },
+            json_entry(),
             Entry::help(),
             Entry::version(),
         ],
@@ -131,18 +122,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(&arguments)? else {
         return Ok(());
     };
-    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
+    let destinations = Destinations::open(asked.json.as_ref())?;
     let calibration = measure(&asked)?;
-    if asked.json != Some(Place::Stdout) {
-        let mut text = Vec::new();
-        calibration::write(&mut text, &calibration)
-            .and_then(|()| io::stdout().write_all(&text))
-            .map_err(interrupt::output_failed)?;
-    }
-    if let Some(destination) = destination {
-        destination.write(&json::document(&calibration)?)?;
-    }
-    Ok(())
+    destinations.write(&calibration, calibration::write)
 }
 
 /// What the arguments ask for.

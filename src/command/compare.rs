@@ -8,19 +8,19 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use super::output::{Destinations, json_entry};
 use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
 use crate::cli::values::place;
 use crate::error::{Failure, invalid};
-use crate::interrupt;
 use crate::measure::Percentile;
 use crate::number::percent;
 use crate::plan::expect::Metric;
 use crate::plan::outputs::Place;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::comparison::Comparison;
+use crate::report::comparison_text;
 use crate::report::runs::{self, ReadRun, Source};
-use crate::report::{Destination, comparison_text, json};
 use crate::tool::Tool;
 use crate::tools::TOOLS;
 
@@ -74,14 +74,7 @@ pub fn usage() -> Usage {
                 manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
                          p99.99 of latencies, bw or rate of bandwidths.",
             },
-            Entry {
-                short: None,
-                long: "json",
-                value: Some(Value::optional("FILE", Completion::Files)),
-                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
-                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
-                         the document goes to standard output, in place of the text.",
-            },
+            json_entry(),
             Entry::help(),
             Entry::version(),
         ],
@@ -115,21 +108,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     check_output(&asked)?;
-    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
+    let destinations = Destinations::open(asked.json.as_ref())?;
     let base = read(&asked.base, &asked.arguments)?;
     let new = read(&asked.new, &asked.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
     let metric = deciding(asked.figure, tool, base.iter().chain(&new))?;
     let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
-    if asked.json != Some(Place::Stdout) {
-        let mut text = Vec::new();
-        comparison_text::write(&mut text, &comparison)
-            .and_then(|()| io::stdout().write_all(&text))
-            .map_err(interrupt::output_failed)?;
-    }
-    if let Some(destination) = destination {
-        destination.write(&json::document(&comparison)?)?;
-    }
+    destinations.write(&comparison, comparison_text::write)?;
     comparison.result()
 }
 

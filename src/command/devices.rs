@@ -2,11 +2,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, value_parser};
 
+use super::output::{Destinations, json_entry};
 use crate::backend;
 use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value};
@@ -14,12 +14,9 @@ use crate::cli::values::place;
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::Failure;
 use crate::error::invalid;
-use crate::interrupt;
 use crate::machine::Machine;
 use crate::plan::outputs::Place;
-use crate::report::Destination;
 use crate::report::devices::{self, Inventory};
-use crate::report::json;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -38,14 +35,7 @@ pub fn usage() -> Usage {
                 help: "Print all that is known of each NIC, as for DEVICE".into(),
                 manual: "Print all that is known of each NIC, also without *DEVICE*.",
             },
-            Entry {
-                short: None,
-                long: "json",
-                value: Some(Value::optional("FILE", Completion::Files)),
-                help: "Print one JSON document instead of the text, or\nwrite it to FILE".into(),
-                manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, \
-                         the document goes to standard output, in place of the text.",
-            },
+            json_entry(),
             Entry {
                 short: None,
                 long: "libcxi",
@@ -72,27 +62,20 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(asked) = parse(&arguments)? else {
         return Ok(());
     };
-    let destination = asked.json.as_ref().map(Destination::open).transpose()?;
+    let destinations = Destinations::open(asked.json.as_ref())?;
     let machine = Machine::this();
     let (found, failure) = backend::devices(&asked.devices, asked.libcxi.as_ref(), &machine);
     let inventory = Inventory::of(found, failure, &machine);
-    if asked.json != Some(Place::Stdout) {
-        let mut text = Vec::new();
+    destinations.write(&inventory, |text, inventory| {
         if asked.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }
-        let write = if asked.verbose || !asked.devices.is_empty() {
-            devices::blocks
+        if asked.verbose || !asked.devices.is_empty() {
+            devices::blocks(text, inventory)
         } else {
-            devices::overview
-        };
-        write(&mut text, &inventory)
-            .and_then(|()| io::stdout().write_all(&text))
-            .map_err(interrupt::output_failed)?;
-    }
-    if let Some(destination) = destination {
-        destination.write(&json::document(&inventory)?)?;
-    }
+            devices::overview(text, inventory)
+        }
+    })?;
     inventory.result()
 }
 

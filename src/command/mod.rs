@@ -1,8 +1,10 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
+//! `output` is what they share.
 
 mod calibrate;
 mod compare;
 mod devices;
+mod output;
 
 use std::ffi::OsString;
 
