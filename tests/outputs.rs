@@ -4,7 +4,7 @@ mod harness;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ mod hdr_log;
 mod intervals;
 #[path = "outputs/jsonl.rs"]
 mod jsonl;
+#[path = "outputs/places.rs"]
+mod places;
 #[path = "outputs/progress.rs"]
 mod progress;
 #[path = "outputs/schema.rs"]
@@ -273,80 +275,6 @@ fn writes_each_sample() {
     }
 }
 
-#[test]
-fn checks_expectations_for_each_size() {
-    let output = short("write-lat", &["--expect", "max<1h,p50<1s"]);
-    assert_eq!(output.status.code(), Some(2), "there are no hours");
-    let output = short("write-lat", &["--json", "--expect", "p95<100s,min>=1ns"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let run = document(&output);
-    let verdicts = run["expectations"].as_array().unwrap();
-    let judged: Vec<_> = verdicts
-        .iter()
-        .map(|of| (of["size_bytes"].clone(), of["expectation"].clone()))
-        .collect();
-    let both = |size: u64| {
-        [
-            (json!(size), json!("p95<100s")),
-            (json!(size), json!("min>=1ns")),
-        ]
-    };
-    assert_eq!(judged, [both(8), both(16)].concat());
-    assert!(
-        verdicts
-            .iter()
-            .all(|of| of["met"] == true && of["measured"].is_f64())
-    );
-
-    let output = short("write-lat", &["--json", "--expect", "p50<1s,mean<1ns"]);
-    assert_eq!(output.status.code(), Some(3));
-    let run = document(&output);
-    assert_eq!(run["status"], "unmet");
-    assert_eq!(run["error"]["kind"], "unmet");
-    let met: Vec<_> = run["expectations"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| of["met"] == true)
-        .collect();
-    assert_eq!(met, [true, false, true, false]);
-    let said = stderr(&output);
-    assert!(
-        said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"),
-        "{said}"
-    );
-
-    // A bandwidth that is too high fails as well.
-    let output = short("send-bw", &["--expect", "bw>=1B/s,bw<=2B/s"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("bw<=2B/s at 64 bytes, and 1 more"));
-}
-
-#[test]
-fn rejects_invalid_expectations_with_one_document() {
-    for (tool, list) in [
-        ("write-lat", "bw>1GB/s"),
-        ("send-bw", "p99<4us"),
-        ("read-lat", "p99<4"),
-        ("send-lat", "p99"),
-    ] {
-        // The arguments are rejected before the device is opened.
-        let output = Fabric::new().run(&[
-            tool,
-            "--loopback",
-            "-d",
-            "cxi99",
-            "--json",
-            "--expect",
-            list,
-        ]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let run = document(&output);
-        assert_eq!(run["error"]["kind"], "usage");
-        assert!(stderr(&output).contains(run["error"]["message"].as_str().unwrap()));
-    }
-}
-
 /// Options may be abbreviated, and other arguments may be wrong in any way.
 #[test]
 fn writes_requested_document_for_invalid_arguments() {
@@ -537,194 +465,6 @@ fn writes_each_format_if_interrupted() {
     assert_eq!(logged.len(), measured);
 }
 
-#[test]
-fn rejects_unwritable_file_before_the_run() {
-    let fabric = Fabric::new();
-    for kind in ["json", "csv", "hdr-log", "samples"] {
-        let option = format!("--{kind}=/no/such/directory/result");
-        // The run itself would fail in another way.
-        let output = fabric.run(&[
-            "write-lat",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-v",
-            "7777",
-            &option,
-        ]);
-        assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
-        assert!(
-            said.contains("cannot write /no/such/directory/result: "),
-            "{said}"
-        );
-        let hint = "\nhint: the directory /no/such/directory does not exist: create it first\n";
-        assert!(said.contains(hint), "{said}");
-        assert_eq!(stdout(&output), "");
-    }
-    let output = fabric.run(&[
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "--csv=/no/such/file",
-        "--json",
-    ]);
-    assert_eq!(document(&output)["error"]["kind"], "environment");
-}
-
-#[test]
-fn prints_no_error_if_standard_output_is_closed() {
-    let fabric = Fabric::new();
-    let mut command = fabric.command(&[
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "2",
-        "--json",
-        "--quiet",
-    ]);
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    let output = finish_or_kill(child);
-    assert_eq!(
-        (output.status.code(), stderr(&output).as_str()),
-        (Some(1), "")
-    );
-}
-
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
-}
-
-/// Also if the names of the file differ.
-#[test]
-fn rejects_two_documents_in_one_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name).display().to_string();
-    for [json, csv] in [[at("a"), at("a")], [at("a"), at("./a")]] {
-        let (json, csv) = (format!("--json={json}"), format!("--csv={csv}"));
-        let output = Fabric::new().run(&["write-lat", "-d", "soft0", "--loopback", &json, &csv]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains("cannot be written to the same file"),
-            "{said}"
-        );
-    }
-}
-
-/// A shell has redirected standard output to a file, which is not to be replaced.
-#[test]
-fn appends_document_to_dev_stdout() {
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
-    std::fs::write(&log, "before\n").unwrap();
-    let mut command = fabric.command(&[
-        "write-lat",
-        "-d",
-        "soft0",
-        "--loopback",
-        "-n",
-        "3",
-        "--json=/dev/stdout",
-    ]);
-    let file = std::fs::File::options().append(true).open(&log).unwrap();
-    let output = command.stdout(file).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.starts_with("before\n---"), "{text}");
-    assert!(text.contains("\n{\n"), "{text}");
-}
-
-#[test]
-fn reports_unwritable_document_and_unmet_expectation() {
-    let output = Fabric::new().run(&[
-        "write-lat",
-        "-d",
-        "soft0",
-        "--loopback",
-        "-n",
-        "3",
-        "--json=/dev/full",
-        "--expect",
-        "mean<1ns",
-    ]);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("expectation not met: mean<1ns"), "{said}");
-    assert!(
-        said.contains("cannot write /dev/full: No space left"),
-        "{said}"
-    );
-    let hint = "\nhint: /dev/full is a device without space: name a file\n";
-    assert!(said.contains(hint), "{said}");
-}
-
-/// Rust opens /dev/null in place of a closed descriptor: the results would be lost.
-#[test]
-fn refuses_to_start_without_standard_output() {
-    for arguments in ["write-lat --loopback -d soft0 -n 2", "--version"] {
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("{} {arguments} >&-", harness::CXIDIAG)]);
-        let output = command.output().unwrap();
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("error: standard output is closed"), "{said}");
-    }
-}
-
-#[test]
-fn requires_each_of_several_expectations() {
-    let run = |expectations: [&str; 2]| {
-        let [first, second] = expectations;
-        let args = [
-            "write-lat",
-            "-d",
-            "soft0",
-            "--loopback",
-            "-n",
-            "3",
-            "--expect",
-            first,
-        ];
-        Fabric::new()
-            .run(&[&args[..], &["--expect", second]].concat())
-            .status
-            .code()
-    };
-    assert_eq!(run(["p50<1ns", "p50<100s"]), Some(3));
-    assert_eq!(run(["p50 < 100s, mean<100s", "p50<100 s"]), Some(0));
-}
-
-#[test]
-fn writes_document_without_a_reader_of_the_text() {
-    let fabric = Fabric::new();
-    let mut command = fabric.command(&[
-        "write-lat",
-        "-d",
-        "soft0",
-        "--loopback",
-        "-n",
-        "20000",
-        "--latency-gap",
-        "0",
-        "--report-all",
-        "--json",
-    ]);
-    // The pipe is full long before the end of the text; then its reader goes.
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut child = command.stderr(writer).spawn().unwrap();
-    drop(command);
-    let mut first = [0; 16];
-    std::io::Read::read_exact(&mut (&reader), &mut first).unwrap();
-    drop(reader);
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
-    assert!(child.wait().unwrap().success());
-    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(run["status"], "complete");
 }

@@ -108,6 +108,11 @@ fn client_connects_again_when_a_busy_server_becomes_free() {
         drop(told);
         // This one becomes free before it sends its version.
         next().follow(&string("cxi_write_lat"));
+        // This one finds another client after it has sent its version.
+        let mut other = next();
+        other.follow(&string("cxi_write_lat"));
+        other.follow(&string("2.4.0 cxidiag/9 vni=10"));
+        drop(other);
         let mut free = next();
         free.follow(&string("cxi_write_lat"));
         free.follow(&string("2.4.0"));

@@ -1,6 +1,8 @@
-//! `--expect` with bounds of single sizes, units and files.
+//! `--expect`: verdicts, bounds of single sizes, units and files.
 
-use crate::harness::{Fabric, assert_status, stdout};
+use serde_json::json;
+
+use crate::harness::{Fabric, assert_status, stderr, stdout};
 
 use super::{document, short};
 
@@ -109,4 +111,101 @@ fn t24_refuses_wrong_bounds_in_one_line() {
         assert!(error.contains("--expect") && error.contains(why), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+#[test]
+fn checks_expectations_for_each_size() {
+    let output = short("write-lat", &["--expect", "max<1h,p50<1s"]);
+    assert_eq!(output.status.code(), Some(2), "there are no hours");
+    let output = short("write-lat", &["--json", "--expect", "p95<100s,min>=1ns"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = document(&output);
+    let verdicts = run["expectations"].as_array().unwrap();
+    let judged: Vec<_> = verdicts
+        .iter()
+        .map(|of| (of["size_bytes"].clone(), of["expectation"].clone()))
+        .collect();
+    let both = |size: u64| {
+        [
+            (json!(size), json!("p95<100s")),
+            (json!(size), json!("min>=1ns")),
+        ]
+    };
+    assert_eq!(judged, [both(8), both(16)].concat());
+    assert!(
+        verdicts
+            .iter()
+            .all(|of| of["met"] == true && of["measured"].is_f64())
+    );
+
+    let output = short("write-lat", &["--json", "--expect", "p50<1s,mean<1ns"]);
+    assert_eq!(output.status.code(), Some(3));
+    let run = document(&output);
+    assert_eq!(run["status"], "unmet");
+    assert_eq!(run["error"]["kind"], "unmet");
+    let met: Vec<_> = run["expectations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["met"] == true)
+        .collect();
+    assert_eq!(met, [true, false, true, false]);
+    let said = stderr(&output);
+    assert!(
+        said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"),
+        "{said}"
+    );
+
+    // A bandwidth that is too high fails as well.
+    let output = short("send-bw", &["--expect", "bw>=1B/s,bw<=2B/s"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("bw<=2B/s at 64 bytes, and 1 more"));
+}
+
+#[test]
+fn rejects_invalid_expectations_with_one_document() {
+    for (tool, list) in [
+        ("write-lat", "bw>1GB/s"),
+        ("send-bw", "p99<4us"),
+        ("read-lat", "p99<4"),
+        ("send-lat", "p99"),
+    ] {
+        // The arguments are rejected before the device is opened.
+        let output = Fabric::new().run(&[
+            tool,
+            "--loopback",
+            "-d",
+            "cxi99",
+            "--json",
+            "--expect",
+            list,
+        ]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let run = document(&output);
+        assert_eq!(run["error"]["kind"], "usage");
+        assert!(stderr(&output).contains(run["error"]["message"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn requires_each_of_several_expectations() {
+    let run = |expectations: [&str; 2]| {
+        let [first, second] = expectations;
+        let args = [
+            "write-lat",
+            "-d",
+            "soft0",
+            "--loopback",
+            "-n",
+            "3",
+            "--expect",
+            first,
+        ];
+        Fabric::new()
+            .run(&[&args[..], &["--expect", second]].concat())
+            .status
+            .code()
+    };
+    assert_eq!(run(["p50<1ns", "p50<100s"]), Some(3));
+    assert_eq!(run(["p50 < 100s, mean<100s", "p50<100 s"]), Some(0));
 }
