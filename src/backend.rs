@@ -9,6 +9,7 @@ use crate::advice::{self, Situation};
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
 use crate::error::{Failure, Kind};
 use crate::machine::Machine;
+use crate::nic::files::Files;
 
 /// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";
@@ -39,6 +40,20 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
         DeviceKind::Hardware => load(device, libcxi)?,
     };
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
+}
+
+/// Returns the files that the driver of `device` shows, as they are now.
+///
+/// # Errors
+///
+/// A software NIC whose files cannot be written.
+pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
+    match device.kind {
+        DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
+        DeviceKind::Software => Err(Failure::environment(format!(
+            "{device}: a software NIC has no files"
+        ))),
+    }
 }
 
 /// A device that was found or requested.

@@ -29,7 +29,7 @@
 //! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
 //! | 0 | [`bandwidth_unit`] | the units in which the text shows bandwidths |
 //! | 0 | [`extensions`] | the options of a run that legacy tools lack |
-//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`rate`], [`atomic`], [`device`], [`job`], [`token`] | what everything else is built from |
+//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`rate`], [`atomic`], [`device`], [`job`], [`nic`], [`token`] | what everything else is built from |
 
 #![forbid(unsafe_code)]
 
@@ -52,6 +52,7 @@ pub mod limit;
 pub mod machine;
 pub mod measure;
 pub mod multicall;
+pub mod nic;
 pub mod number;
 pub mod phase;
 pub mod plan;

@@ -1,18 +1,17 @@
 //! `calibrate`: compares the latency tools with a software NIC of known latency
 //! (docs/calibration.md).
 
-use std::env;
 use std::ffi::OsString;
-use std::process::{Command, Output, Stdio};
 
 use clap::{Arg, ArgAction};
 
 use super::output::{Destinations, json_entry};
+use super::probe::Probe;
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Context, Failure, invalid};
+use crate::error::{Failure, invalid};
 use crate::number::within;
 use crate::plan::outputs::Place;
 use crate::report::calibration::{
@@ -215,54 +214,33 @@ fn measure(asked: &Asked) -> Result<Calibration, Failure> {
     Ok(Calibration::new(asked.device.to_string(), clock, tools))
 }
 
-/// Runs both sides of a tool on `link`, as a process of this program.
-fn run_once(tool: &str, asked: &Asked, link: Link) -> Result<Outcome, Failure> {
-    let what = || format!("cannot run {tool}");
-    let mut command = Command::new(env::current_exe().environment(what())?);
-    command
-        .args([
-            tool,
-            "--loopback",
-            "--json",
-            "--quiet",
-            "--latency-gap=0",
-            "--warmup=200",
-        ])
-        .arg(format!("--iters={}", asked.iters))
-        .arg(format!("--device={}", asked.device))
-        .env_remove(LINK)
-        .env_remove(FAULTS)
-        .stdin(Stdio::null());
+/// Runs both sides of a tool on `link`.
+fn run_once(tool: &'static str, asked: &Asked, link: Link) -> Result<Outcome, Failure> {
     let Link {
         latency_ns,
         jitter_ns,
     } = link;
-    if latency_ns + jitter_ns > 0 {
-        let model = format!("latency={latency_ns}ns,jitter={jitter_ns}ns");
-        command.env(LINK, model);
+    let model = (latency_ns + jitter_ns > 0)
+        .then(|| format!("latency={latency_ns}ns,jitter={jitter_ns}ns"));
+    let outcome = Probe {
+        tool,
+        arguments: vec![
+            "--loopback".into(),
+            "--latency-gap=0".into(),
+            "--warmup=200".into(),
+            format!("--iters={}", asked.iters).into(),
+            format!("--device={}", asked.device).into(),
+        ],
+        variables: vec![(LINK, model), (FAULTS, None)],
+        limit: None,
     }
-    let output = command.output().environment(what())?;
-    if !output.status.success() {
-        return Err(failed(tool, &output));
-    }
-    // As `compare` reads it: a second way to read all fields would make the program much larger.
-    let value: serde_json::Value =
-        serde_json::from_slice(&output.stdout).map_err(|_| unreadable(tool))?;
-    serde_json::from_value(value).map_err(|_| unreadable(tool))
-}
-
-/// Returns the failure of a run, in the words of its process.
-fn failed(tool: &str, output: &Output) -> Failure {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let line = errors.lines().next().unwrap_or_default();
-    let (_, reason) = line.split_once("error: ").unwrap_or(("", line));
-    let failure = Failure::environment(match reason {
-        "" => format!("{tool} failed ({})", output.status),
-        reason => format!("{tool} failed: {reason}"),
-    });
-    match errors.lines().find_map(|line| line.strip_prefix("hint: ")) {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
+    .run()?;
+    match &outcome.error {
+        None => Ok(outcome),
+        Some(problem) => {
+            let failure = Failure::environment(format!("{tool} failed: {}", problem.message));
+            Err(failure.with_hint_if(problem.hint.clone()))
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
-//! `output` is what they share.
+//! `output` and `probe` are what they share.
 
 mod calibrate;
 mod compare;
 mod devices;
 mod output;
+mod probe;
 
 use std::ffi::OsString;
 

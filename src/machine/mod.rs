@@ -44,6 +44,11 @@ impl Machine {
         Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
     }
 
+    /// Returns the directory that is used instead of `/`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the clock source of the kernel, such as `tsc`.
     pub fn clock_source(&self) -> Option<String> {
         let name = self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")?;

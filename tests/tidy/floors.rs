@@ -34,6 +34,7 @@ const PROGRAM: House = House {
             "interrupt",
             "job",
             "limit",
+            "nic",
             "number",
             "phase",
             "rate",

@@ -1,0 +1,105 @@
+//! The files of one NIC, below a root directory: `/` for hardware.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::counter::Reading;
+use crate::number::decimal;
+
+/// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
+/// the other generation of hardware or a virtual function does not have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    root: PathBuf,
+    /// Name of the NIC in `/sys/class/cxi`.
+    device: String,
+}
+
+impl Files {
+    /// Returns the files of `device`, such as `cxi0`, below `root`.
+    pub fn new(root: impl Into<PathBuf>, device: impl Into<String>) -> Self {
+        Self {
+            root: root.into(),
+            device: device.into(),
+        }
+    }
+
+    /// Returns the path of a file of the PCI device, such as `port/link`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        let device = Path::new("sys/class/cxi").join(&self.device);
+        self.root.join(device).join("device").join(name)
+    }
+
+    /// Returns the text of a file of the PCI device, without white space at its ends.
+    pub fn text(&self, name: &str) -> Option<String> {
+        text(&self.path(name))
+    }
+
+    /// Returns the decimal number in a file of the PCI device.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        decimal(&self.text(name)?)
+    }
+
+    /// Returns the names of the entries of a directory of the PCI device, in order.
+    pub fn entries(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(name)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Reads a telemetry counter (health.md 1.1).
+    pub fn counter(&self, name: &str) -> Option<Reading> {
+        Reading::parse(&self.text(&format!("telemetry/{name}"))?)
+    }
+
+    /// Returns the text of a file of the NIC's retry handler (health.md 1.6).
+    pub fn of_retry_handler(&self, name: &str) -> Option<String> {
+        text(&self.root.join("run/cxi").join(&self.device).join(name))
+    }
+
+    /// Returns the text of a file of the host, named without the leading slash.
+    pub fn of_host(&self, path: &str) -> Option<String> {
+        text(&self.root.join(path))
+    }
+}
+
+fn text(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distinguishes_missing_and_empty_files_from_values() {
+        let root = tempfile::tempdir().unwrap();
+        let files = Files::new(root.path(), "cxi0");
+        for (name, content) in [
+            ("port/link", "up"),
+            ("properties/pct_eq", "1\n"),
+            ("fru/description", "\n"),
+            ("telemetry/hni_pcs_good_cw", "12@1700000000.000000001\n"),
+            ("telemetry/hni_pcs_corrected_cw", "x@1.0\n"),
+        ] {
+            let path = files.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        assert_eq!(files.text("port/link").as_deref(), Some("up"));
+        assert_eq!(files.number("properties/pct_eq"), Some(1));
+        assert_eq!(files.text("fru/description"), None);
+        assert_eq!(files.text("port/speed"), None);
+        assert_eq!(files.counter("hni_pcs_good_cw").unwrap().value, 12);
+        assert_eq!(files.counter("hni_pcs_corrected_cw"), None);
+        assert_eq!(
+            files.entries("telemetry"),
+            ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]
+        );
+        assert!(files.entries("link_restarts").is_empty());
+    }
+}

@@ -1,0 +1,13 @@
+//! What the driver of a NIC shows to any user in files (health.md): telemetry counters, link, PCIe,
+//! firmware, services.
+//!
+//! * `files`: reads the files of one NIC below a root directory.
+//! * `counter`: a reading of one counter, and the difference of two.
+//! * `link_speed`: the modes of a link, with the rates and limits of its code words.
+//!
+//! Hardware and software NICs have the same files; only the root directory differs
+//! ([`crate::backend::files`]).
+
+pub mod counter;
+pub mod files;
+pub mod link_speed;
