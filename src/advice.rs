@@ -9,7 +9,7 @@ use std::fmt;
 
 use cxi::{EventType, ReturnCode};
 
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, Step};
 pub use table::{EXPLANATIONS, Situation};
 
 /// The cause and the remedy of a problem.
@@ -97,7 +97,23 @@ pub fn hint(situation: Situation) -> String {
 
 /// Returns the failure for a situation that the program has detected; `message` describes it.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
-    Failure::environment(message).with_hint(hint(situation))
+    let failure = Failure::environment(message).with_hint(hint(situation));
+    match situation {
+        Situation::LinkDown => failure.in_step(Step::Link),
+        Situation::ServiceDisabled => failure.in_step(Step::Service),
+        Situation::ServiceWithoutVni => failure.in_step(Step::Vni),
+        _ => failure,
+    }
+}
+
+/// Returns the step of a run that needs this call.
+fn step(call: &str) -> Option<Step> {
+    match call {
+        "cxil_open_device" => Some(Step::Device),
+        "cxil_get_svc" | "cxil_alloc_lni" => Some(Step::Service),
+        "cxil_alloc_domain" | "cxil_alloc_cp" => Some(Step::Vni),
+        _ => None,
+    }
 }
 
 /// Names what failed where a libcxi call (or mmap) returns an error, and adds the hint for that
@@ -121,6 +137,10 @@ impl<T> Explain<T> for Result<T, cxi::Error> {
 #[cold]
 pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     let failure = Failure::new(Kind::Environment, error).context(what);
+    let failure = match step(error.call()) {
+        Some(step) => failure.in_step(step),
+        None => failure,
+    };
     if error.is_of_gpu() && error.errno() != libc::ENOMEM {
         return failure.with_hint(hint(Situation::GpuRuntimeFails));
     }

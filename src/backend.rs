@@ -7,7 +7,7 @@ use cxi::{Device, Library};
 
 use crate::advice::{self, Situation};
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, Step};
 use crate::machine::Machine;
 use crate::nic::files::Files;
 
@@ -143,7 +143,9 @@ fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Fai
                     .with_hint(advice::hint(situation))
             }
         };
-        failure.context(format_args!("cannot open device {device}"))
+        failure
+            .context(format_args!("cannot open device {device}"))
+            .in_step(Step::Device)
     })
 }
 
@@ -153,6 +155,7 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
         Failure::new(Kind::Environment, error)
             .context(&what)
             .with_hint(hint)
+            .in_step(Step::Device)
     };
     if device.kind == DeviceKind::Software {
         return failure(advice::hint(Situation::NoFabric));

@@ -56,11 +56,50 @@ impl Kind {
     }
 }
 
+/// The step on the way to an answer of the peer's NIC at which a run failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Opening the NIC of this side.
+    Device,
+    /// Its link.
+    Link,
+    /// Its CXI service.
+    Service,
+    /// The VNI of the service, which both sides must have in common.
+    Vni,
+    /// Resolving the name of the peer's host.
+    Name,
+    /// The TCP connection to the peer.
+    Tcp,
+    /// The addresses of both NICs on the fabric.
+    Address,
+    /// The answer of the peer's NIC.
+    Answer,
+}
+
+impl Step {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Link => "link",
+            Self::Service => "service",
+            Self::Vni => "vni",
+            Self::Name => "name",
+            Self::Tcp => "tcp",
+            Self::Address => "address",
+            Self::Answer => "answer",
+        }
+    }
+}
+
 /// A failure: its kind, the chain of what failed and why, and advice.
 #[derive(Debug)]
 pub struct Failure {
     /// What kind of thing failed.
     pub kind: Kind,
+    /// The step at which the run failed, if it is one of those.
+    step: Option<Step>,
     /// What failed, with its causes.
     pub error: Error,
     /// What to check and do, where the cause is known; one line.
@@ -74,6 +113,7 @@ impl Failure {
     pub fn new(kind: Kind, error: impl Into<Error>) -> Self {
         Self {
             kind,
+            step: None,
             error: error.into(),
             hint: None,
             place: None,
@@ -122,6 +162,18 @@ impl Failure {
     /// Returns whether the peer has failed.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer
+    }
+
+    /// Sets the step at which the run failed, unless a cause has set it.
+    pub fn in_step(mut self, step: Step) -> Self {
+        self.step = self.step.or(Some(step));
+        self
+    }
+
+    /// Returns the step at which the run failed, if it is known.
+    pub fn step(&self) -> Option<Step> {
+        self.step
+            .or_else(|| (self.kind == Kind::Nic).then_some(Step::Answer))
     }
 
     /// Names what failed because of this failure; the message begins with it.

@@ -13,6 +13,7 @@ use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
 
+use super::driver;
 use crate::error::{Context, Failure, Kind, SEE_PEER};
 use crate::interrupt;
 use crate::plan::{Plan, Role};
@@ -134,9 +135,14 @@ impl Server {
         match port(&line) {
             Some(port) => server.port = port,
             None => {
-                return Err(server.explain(Failure::environment(
+                let failure = server.explain(Failure::environment(
                     "the server of the loopback run did not start",
-                )));
+                ));
+                if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+                    return Err(failure);
+                }
+                // This process meets the same failure, and knows more of it than the printed text.
+                return Err(driver::open(plan).err().unwrap_or(failure));
             }
         }
         Ok(server)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use crate::advice::{Situation, remedy};
-use crate::error::{Failure, Kind, cause};
+use crate::error::{Failure, Kind, Step, cause};
 use crate::interrupt;
 use crate::number::time_text;
 use crate::plan::{Plan, Reaching};
@@ -175,7 +175,8 @@ impl<'a> Search<'a> {
             }
             _ => (cause(error), None),
         };
-        let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"));
+        let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"))
+            .in_step(Step::Tcp);
         match situation {
             Some(situation) => failure.with_hint(remedy(situation)),
             None => failure,
@@ -210,7 +211,8 @@ pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, F
 fn resolve(host: &str, port: u16, meant: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);
-        let failure = Failure::environment(format!("cannot resolve '{host}': {reason}"));
+        let failure =
+            Failure::environment(format!("cannot resolve '{host}': {reason}")).in_step(Step::Name);
         if host.contains(':') {
             failure.with_hint("give the port with --port, not in the address")
         } else if let Some(meant) = meant {

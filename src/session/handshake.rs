@@ -14,7 +14,7 @@ use super::terms::{self, LocalHost};
 use super::wire::{self, ADDRESS_SIZE};
 use crate::advice::{Situation, remedy};
 use crate::endpoint::LocalAddress;
-use crate::error::Failure;
+use crate::error::{self, Failure};
 use crate::gpu::OnGpus;
 use crate::machine::host_name;
 use crate::phase::Phase;
@@ -288,6 +288,7 @@ impl<'a> Handshake<'a> {
                 "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
             .with_hint(remedy(Situation::OtherVni))
+            .in_step(error::Step::Vni)
             .into());
         }
         match self.about.announced.busy {

@@ -7,7 +7,7 @@ use super::admission::{Announced, Serving};
 use super::handshake::Introduction;
 use crate::advice::{Situation, remedy};
 use crate::device::FabricAddress;
-use crate::error::Failure;
+use crate::error::{Failure, Step};
 use crate::extensions::{self, Extensions};
 use crate::run_options::{RunOptions, SyncPoint};
 use crate::tool::{Opt, Tool};
@@ -194,20 +194,23 @@ impl PeerFacts {
             return Err(Failure::environment(format!(
                 "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::OtherKind)));
+            .with_hint(remedy(Situation::OtherKind))
+            .in_step(Step::Address));
         }
         if own.simulated && apart {
             return Err(Failure::environment(format!(
                 "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::SoftwareApart)));
+            .with_hint(remedy(Situation::SoftwareApart))
+            .in_step(Step::Address));
         }
         if own.address.nic == theirs.nic && apart {
             return Err(Failure::environment(format!(
                 "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
                 own.address.nic
             ))
-            .with_hint(remedy(Situation::SameAddress)));
+            .with_hint(remedy(Situation::SameAddress))
+            .in_step(Step::Address));
         }
         Ok(())
     }

@@ -124,6 +124,10 @@ pub struct Problem {
     pub message: String,
     /// What to check and do, in one line; null if unknown.
     pub hint: Option<String>,
+    /// The step on the way to an answer of the peer's NIC at which the run failed: device, link,
+    /// service, vni, name, tcp, address or answer; null if it is none of these.
+    #[serde(default)]
+    pub step: Option<String>,
 }
 
 impl From<&Failure> for Problem {
@@ -132,6 +136,7 @@ impl From<&Failure> for Problem {
             kind: failure.kind.name().into(),
             message: failure.message(),
             hint: failure.hint.clone(),
+            step: failure.step().map(|step| step.name().into()),
         }
     }
 }
