@@ -5,6 +5,7 @@ mod calibrate;
 mod compare;
 mod devices;
 mod output;
+mod ping;
 mod probe;
 
 use std::ffi::OsString;
@@ -58,6 +59,12 @@ pub static COMMANDS: &[Command] = &[
         about: "List the NICs of this machine",
         usage: devices::usage,
         run: devices::run,
+    },
+    Command {
+        name: "ping",
+        about: "Check whether the NICs of other hosts answer",
+        usage: ping::usage,
+        run: ping::run,
     },
     Command {
         name: "compare",

@@ -38,6 +38,7 @@ mod measured_bandwidth;
 mod noise;
 pub mod outcome;
 mod percentiles;
+pub mod ping;
 mod progress;
 mod reporter;
 mod run_columns;

@@ -10,6 +10,7 @@ use super::calibration::{self, Calibration};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
+use super::ping::{self, Ping};
 use crate::error::Kind;
 use crate::measure::Percentile;
 use crate::tools::TOOLS;
@@ -231,6 +232,17 @@ fn of_comparison() -> Value {
     schema
 }
 
+fn of_ping() -> Value {
+    let rules = [(
+        "/properties/schema_version",
+        "const",
+        json!(ping::SCHEMA_VERSION),
+    )];
+    let mut schema = schema::<Ping>("Answers of NICs", &rules);
+    close(&mut schema);
+    schema
+}
+
 #[test]
 fn matches_schemas_in_docs() {
     for (name, schema) in [
@@ -238,6 +250,7 @@ fn matches_schemas_in_docs() {
         ("devices", of_devices()),
         ("calibration", of_calibration()),
         ("comparison", of_comparison()),
+        ("ping", of_ping()),
     ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");

@@ -1,0 +1,415 @@
+//! The answers of NICs, as text and as JSON. The doc comments of the types are the descriptions in
+//! their schema, docs/ping.schema.json.
+
+use std::io::{self, Write};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use super::outcome::{Outcome, Problem};
+use super::table::{self, Align};
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::{Failure, Step};
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// A kind of operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// Its name.
+    pub name: &'static str,
+    /// The tool that measures it.
+    pub tool: &'static str,
+}
+
+/// All kinds, in the order in which they are measured. The last one needs both directions: the peer
+/// answers with a message of its own.
+pub const OPERATIONS: [Operation; 4] = [
+    Operation {
+        name: "write",
+        tool: "write-lat",
+    },
+    Operation {
+        name: "read",
+        tool: "read-lat",
+    },
+    Operation {
+        name: "atomic",
+        tool: "atomic-lat",
+    },
+    Operation {
+        name: "send",
+        tool: "send-lat",
+    },
+];
+
+/// The latencies of a few operations of one kind, or why there is no answer.
+pub type Answer = Result<Latencies, Problem>;
+
+/// The latencies of a few operations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latencies {
+    min_ns: u64,
+    median_ns: u64,
+    max_ns: u64,
+    /// The NIC that answered.
+    peer_nic: Option<u32>,
+}
+
+/// Returns the answer in the outcome of a run.
+pub fn answer(outcome: Outcome) -> Answer {
+    if let Some(problem) = outcome.error {
+        return Err(problem);
+    }
+    let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
+    let found = latency.and_then(|of| {
+        let median = of.percentiles.iter().find(|of| of.percent == 50.0)?;
+        Some(Latencies {
+            min_ns: of.min_ns,
+            median_ns: median.value_ns,
+            max_ns: of.max_ns,
+            peer_nic: outcome.addresses.as_ref().map(|of| of.remote.nic),
+        })
+    });
+    found.ok_or_else(|| Problem::from(&Failure::environment("the run has no result")))
+}
+
+/// The answers of NICs, as `cxidiag ping --json` writes them. A value that is unknown is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Ping {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Version of cxidiag.
+    cxidiag_version: &'static str,
+    /// Start of the first round, in milliseconds since 1970-01-01 (UTC).
+    started_unix_ms: u64,
+    /// Time until the end of the last round, in milliseconds.
+    elapsed_ms: u64,
+    /// The pairs of NICs.
+    pub pairs: Vec<Pair>,
+    #[serde(skip)]
+    started: Instant,
+}
+
+/// One NIC of this machine, and the one that answers it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pair {
+    /// The host, as typed; the name of this host with --loopback.
+    pub host: String,
+    /// Name of the NIC of this machine.
+    #[serde(serialize_with = "by_name")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub device: DeviceName,
+    /// Whether it is a software NIC, so that no Cassini hardware is involved.
+    is_software: bool,
+    /// Address of the NIC that answers; null if none has answered.
+    peer_nic: Option<u32>,
+    /// Each kind of operation.
+    operations: Vec<OperationResult>,
+    /// The different failures.
+    failures: Vec<PairFailure>,
+    /// The answers of the last round.
+    #[serde(skip)]
+    last: Vec<Answer>,
+}
+
+/// The answers to one kind of operation. A ping is a few operations, in a run of its own.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OperationResult {
+    /// The kind: write, read, atomic or send.
+    name: &'static str,
+    /// Number of pings; without those that were left out because one before them could not reach
+    /// the NIC of the peer.
+    sent: u64,
+    /// Number of pings without an answer.
+    lost: u64,
+    /// Smallest latency, in nanoseconds; null without an answer.
+    min_ns: Option<u64>,
+    /// Median of the medians of all pings, in nanoseconds; null without an answer.
+    median_ns: Option<u64>,
+    /// Largest latency, in nanoseconds; null without an answer.
+    max_ns: Option<u64>,
+    #[serde(skip)]
+    medians: Vec<u64>,
+}
+
+/// A failure of a pair.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PairFailure {
+    /// The kind of operation.
+    operation: &'static str,
+    /// The step that failed: device, link, service, vni, name, tcp, address, answer, or direction
+    /// (operations of this NIC are answered, those of the peer's NIC do not arrive here); null if it
+    /// is none of these.
+    step: Option<String>,
+    /// What failed and why, in one line.
+    message: String,
+    /// What to check and do, in one line; null if unknown.
+    hint: Option<String>,
+    /// How often it happened.
+    count: u64,
+}
+
+fn by_name<S: serde::Serializer>(device: &DeviceName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(device)
+}
+
+impl Pair {
+    /// Returns a pair of which nothing is known yet.
+    pub fn new(host: &str, device: DeviceName) -> Self {
+        Self {
+            host: host.to_owned(),
+            device,
+            is_software: device.kind == DeviceKind::Software,
+            peer_nic: None,
+            operations: OPERATIONS
+                .map(|operation| OperationResult {
+                    name: operation.name,
+                    sent: 0,
+                    lost: 0,
+                    min_ns: None,
+                    median_ns: None,
+                    max_ns: None,
+                    medians: Vec::new(),
+                })
+                .into(),
+            failures: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+
+    /// Adds the answers of a round, in the order of [`OPERATIONS`]; the last ones may be missing.
+    pub fn add(&mut self, mut answers: Vec<Answer>) {
+        name_direction(&mut answers);
+        for (result, answer) in self.operations.iter_mut().zip(&answers) {
+            result.sent += 1;
+            match answer {
+                Ok(latencies) => {
+                    self.peer_nic = latencies.peer_nic.or(self.peer_nic);
+                    result.add(latencies);
+                }
+                Err(problem) => {
+                    result.lost += 1;
+                    count(&mut self.failures, result.name, problem);
+                }
+            }
+        }
+        self.last = answers;
+    }
+
+    fn sent(&self) -> u64 {
+        self.operations.iter().map(|of| of.sent).sum()
+    }
+
+    fn lost(&self) -> u64 {
+        self.operations.iter().map(|of| of.lost).sum()
+    }
+}
+
+impl OperationResult {
+    fn add(&mut self, latencies: &Latencies) {
+        let min = self
+            .min_ns
+            .map_or(latencies.min_ns, |min| min.min(latencies.min_ns));
+        self.min_ns = Some(min);
+        self.max_ns = self.max_ns.max(Some(latencies.max_ns));
+        let place = self.medians.partition_point(|of| *of < latencies.median_ns);
+        self.medians.insert(place, latencies.median_ns);
+        self.median_ns = self.medians.get((self.medians.len() - 1) / 2).copied();
+    }
+}
+
+/// Names the step of a send without an answer if everything before it is answered: writes, reads
+/// and atomics need no operation of the peer's NIC.
+fn name_direction(answers: &mut [Answer]) {
+    let Some((Err(send), others)) = answers.split_last_mut() else {
+        return;
+    };
+    let is_last = others.len() + 1 == OPERATIONS.len();
+    if is_last && others.iter().all(Result::is_ok) {
+        let of_nic = send.step.as_deref() == Some(Step::Answer.name()) || send.kind == "peer";
+        if of_nic {
+            send.step = Some(DIRECTION.into());
+        }
+    }
+}
+
+/// The step of a pair with one working direction.
+const DIRECTION: &str = "direction";
+
+fn count(failures: &mut Vec<PairFailure>, operation: &'static str, problem: &Problem) {
+    let same = |of: &PairFailure| {
+        of.operation == operation && of.step == problem.step && of.message == problem.message
+    };
+    if let Some(failure) = failures.iter_mut().find(|of| same(of)) {
+        failure.count += 1;
+    } else if failures.len() < MOST_FAILURES {
+        failures.push(PairFailure {
+            operation,
+            step: problem.step.clone(),
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+            count: 1,
+        });
+    }
+}
+
+/// The most failures that a pair keeps: messages contain numbers, which may differ each time.
+const MOST_FAILURES: usize = 20;
+
+impl Ping {
+    /// Returns the report before the first round.
+    pub fn new(pairs: Vec<Pair>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            started_unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+            elapsed_ms: 0,
+            pairs,
+            started: Instant::now(),
+        }
+    }
+
+    /// Ends the last round.
+    pub fn end(&mut self) {
+        self.elapsed_ms = self.started.elapsed().as_millis() as u64;
+    }
+
+    /// Returns whether all operations were answered.
+    ///
+    /// # Errors
+    ///
+    /// How many were not, or that there was no operation at all.
+    pub fn result(&self) -> Result<(), Failure> {
+        let sent: u64 = self.pairs.iter().map(Pair::sent).sum();
+        let lost: u64 = self.pairs.iter().map(Pair::lost).sum();
+        match (sent, lost) {
+            (0, _) => Err(Failure::environment("ended before the first answer")),
+            (_, 0) => Ok(()),
+            _ => Err(Failure::environment(format!(
+                "{lost} of {sent} pings without an answer"
+            ))),
+        }
+    }
+}
+
+/// Returns the line before the first round.
+pub fn title(report: &Ping) -> String {
+    let is_software = report.pairs.iter().any(|pair| pair.is_software);
+    let platform = if is_software {
+        " (software NIC, no Cassini hardware)"
+    } else {
+        ""
+    };
+    format!("8 bytes, min/median in us{platform}")
+}
+
+/// Returns the line of the last round of a pair.
+pub fn line(report: &Ping, index: usize) -> String {
+    let pair = &report.pairs[index];
+    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
+    let host = width(|pair| pair.host.len());
+    let device = width(|pair| pair.device.to_string().len());
+    let peer = pair
+        .peer_nic
+        .map_or("?".to_owned(), |nic| format!("{nic:#x}"));
+    let mut line = format!(
+        "{:host$}  {:device$} -> {peer:7}",
+        pair.host,
+        pair.device.to_string()
+    );
+    let mut reason = None;
+    for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
+        let name = operation.name;
+        match answer {
+            Ok(of) => {
+                let times = format!("{}/{}", us(of.min_ns), us(of.median_ns));
+                line += &format!("  {name} {times:11}");
+            }
+            Err(problem) => {
+                line += &format!("  {name} {:11}", "FAILED");
+                reason.get_or_insert(problem);
+            }
+        }
+    }
+    let line = line.trim_end();
+    match reason {
+        None => line.to_owned(),
+        Some(problem) => format!("{line}  {}{}", at(problem.step.as_deref()), problem.message),
+    }
+}
+
+/// Returns the step of a failure in words, for the beginning of a line.
+fn at(step: Option<&str>) -> String {
+    match step {
+        None => String::new(),
+        Some("tcp") => "TCP: ".into(),
+        Some("vni") => "VNI: ".into(),
+        Some("answer") => "no answer: ".into(),
+        Some(DIRECTION) => "one direction only, the peer's operations do not arrive here: ".into(),
+        Some(step) => format!("{step}: "),
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1000.0)
+}
+
+/// Writes the table of all rounds, and what failed.
+///
+/// # Errors
+///
+/// An error of `out`.
+pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
+    let titles = [
+        "Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for pair in &report.pairs {
+        for of in pair.operations.iter().filter(|of| of.sent > 0) {
+            let time = |ns: Option<u64>| ns.map_or("-".into(), us);
+            let peer = pair.peer_nic.map_or("?".into(), |nic| format!("{nic:#x}"));
+            rows.push(vec![
+                pair.host.clone(),
+                pair.device.to_string(),
+                peer,
+                of.name.into(),
+                of.sent.to_string(),
+                of.lost.to_string(),
+                format!("{:.0} %", 100.0 * of.lost as f64 / of.sent as f64),
+                time(of.min_ns),
+                time(of.median_ns),
+                time(of.max_ns),
+            ]);
+        }
+    }
+    let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
+    writeln!(out)?;
+    for line in table::lines(rows, &align) {
+        writeln!(out, "{line}")?;
+    }
+    let failures = report
+        .pairs
+        .iter()
+        .flat_map(|pair| pair.failures.iter().map(move |failure| (pair, failure)));
+    for (pair, failure) in failures {
+        let (host, device) = (&pair.host, pair.device);
+        let (operation, message) = (failure.operation, &failure.message);
+        let step = at(failure.step.as_deref());
+        writeln!(
+            out,
+            "\n{host} {device} {operation} ({} times): {step}{message}",
+            failure.count
+        )?;
+        if let Some(hint) = &failure.hint {
+            writeln!(out, "hint: {hint}")?;
+        }
+    }
+    Ok(())
+}
