@@ -413,3 +413,96 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> Answer {
+        Ok(Latencies {
+            min_ns,
+            median_ns,
+            max_ns,
+            peer_nic: Some(0x13),
+        })
+    }
+
+    fn unanswered() -> Answer {
+        Err(Problem::from(&Failure::nic(
+            "no answer to a send within 5 s",
+        )))
+    }
+
+    fn pair(rounds: impl IntoIterator<Item = Vec<Answer>>) -> Pair {
+        let mut pair = Pair::new("node7", "cxi1".parse().unwrap());
+        for round in rounds {
+            pair.add(round);
+        }
+        pair
+    }
+
+    #[test]
+    fn names_the_only_direction_that_works() {
+        let ok = || answered(1900, 2010, 2500);
+        for (answers, step) in [
+            (vec![ok(), ok(), ok(), unanswered()], "direction"),
+            (vec![ok(), unanswered(), ok(), unanswered()], "answer"),
+            (vec![unanswered()], "answer"),
+        ] {
+            let pair = pair([answers]);
+            let last = pair.failures.last().unwrap();
+            assert_eq!(last.step.as_deref(), Some(step));
+        }
+    }
+
+    #[test]
+    fn combines_rounds() {
+        let rounds = [(5, 7, 9), (4, 20, 30), (6, 8, 9), (6, 9, 9)];
+        let pair = pair(rounds.map(|(min, median, max)| vec![answered(min, median, max)]));
+        let write = &pair.operations[0];
+        assert_eq!((write.sent, write.lost), (4, 0));
+        let times = [write.min_ns, write.median_ns, write.max_ns];
+        assert_eq!(times, [Some(4), Some(8), Some(30)]);
+        assert_eq!(pair.operations[1].sent, 0);
+    }
+
+    #[test]
+    fn counts_equal_failures_once() {
+        let mut pair = pair((0..3).map(|_| vec![unanswered()]));
+        assert_eq!(pair.failures.len(), 1);
+        assert_eq!(pair.failures[0].count, 3);
+        for number in 0..100 {
+            let failure = Failure::nic(format!("error {number}"));
+            pair.add(vec![Err(Problem::from(&failure))]);
+        }
+        assert_eq!(pair.failures.len(), MOST_FAILURES);
+        assert_eq!(pair.lost(), 103);
+    }
+
+    #[test]
+    fn shows_each_round_in_one_line() {
+        let ok = || answered(1900, 2010, 2500);
+        let report = Ping::new(vec![
+            pair([vec![ok(), ok(), ok(), ok()]]),
+            pair([vec![ok(), ok(), ok(), unanswered()]]),
+        ]);
+        assert_eq!(
+            line(&report, 0),
+            "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
+        );
+        let failed = line(&report, 1);
+        assert!(
+            failed.ends_with(
+                "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"
+            ),
+            "{failed}"
+        );
+        let result = report.result().unwrap_err().message();
+        assert_eq!(result, "1 of 8 pings without an answer");
+    }
+
+    #[test]
+    fn is_no_success_without_an_answer() {
+        assert!(Ping::new(vec![pair([])]).result().is_err());
+    }
+}
