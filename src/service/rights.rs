@@ -8,9 +8,9 @@ use cxi::{Member, Service};
 /// What decides whether this process is a member of a service: the effective user and group, and
 /// the network namespace (libcxi.md 4). Root has no other rights.
 pub struct Rights {
-    user: u32,
-    group: u32,
-    network_namespace: Option<u64>,
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) network_namespace: Option<u64>,
 }
 
 impl Rights {

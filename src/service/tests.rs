@@ -1,6 +1,9 @@
 //! What a process asks for, by options and variables of the job, and what a service grants.
 
+use cxi::Member;
+
 use super::*;
+use crate::backend;
 
 /// The variables of a step, with those that are empty left out.
 fn request(
@@ -112,4 +115,37 @@ fn takes_second_vni_as_that_of_job() {
         let message = wrong.parse::<VniOption>().unwrap_err();
         assert!(message.contains("1 to 65535, or job"), "{message}");
     }
+}
+
+/// jobs.md 1.4
+#[test]
+fn ranks_services_as_libfabric() {
+    let device = backend::open("soft90".parse().unwrap(), None).unwrap();
+    let rights = |user| Rights {
+        user,
+        group: 0,
+        network_namespace: None,
+    };
+    let best = |request: &ServiceRequest, user| {
+        let service = request.best(&device, &rights(user));
+        service.map(|service| service.id)
+    };
+    let any = ServiceRequest::default();
+    // Service 3 is disabled, service 4 is for one user, the others are for anyone.
+    assert_eq!(best(&any, 1), Some(2));
+    let services = device.services().unwrap().unwrap();
+    let Member::User(user) = services[3].members[0] else {
+        panic!("{:?}", services[3].members);
+    };
+    assert_eq!(best(&any, user), Some(4));
+    assert_eq!(rights(user).rank(&services[3]), Some(2));
+    assert_eq!(rights(1).rank(&services[3]), None);
+    let with_vni = |vni| ServiceRequest {
+        vni: from(Source::Option, vni),
+        ..ServiceRequest::default()
+    };
+    assert_eq!(best(&with_vni(10), user), Some(1));
+    assert_eq!(best(&with_vni(31), user), Some(2));
+    assert_eq!(best(&with_vni(32), user), None);
+    device.close().unwrap();
 }
