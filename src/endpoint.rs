@@ -1,25 +1,29 @@
 //! The endpoint of a process on the fabric: device, service, VNI, interface, address.
 
 use cxi::gpu::Gpus;
-use cxi::sys::C_PID_ANY;
-use cxi::{Device, Domain, Lni, Service};
+use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, cxi_traffic_class_type};
+use cxi::{CommunicationProfile, Device, Domain, Lni};
 
 use crate::advice::{self, Explain, Situation};
 use crate::atomic::AtomicType;
+use crate::backend;
 use crate::device::{DeviceName, FabricAddress};
 use crate::error::Failure;
 use crate::gpu::{OnGpus, Use};
 use crate::machine::Machine;
 use crate::machine::placement::{self, Cpus, Placement, Taken};
 use crate::run_options::{RunOptions, Setting};
+use crate::service::{Access, ServiceRequest};
+use crate::tool::Tool;
+use crate::traffic_class::TrafficClass;
 
 /// The place of an endpoint: device, service, CPUs, GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The NIC.
     pub device: DeviceName,
-    /// CXI service.
-    pub svc_id: u32,
+    /// The chosen service, VNI and traffic class.
+    pub service: &'a ServiceRequest,
     /// The CPUs that the user has requested.
     pub cpus: &'a Cpus,
     /// The chosen CPUs of the measuring thread.
@@ -33,8 +37,12 @@ pub struct Site<'a> {
 pub struct LocalAddress {
     /// NIC address and PID.
     pub address: FabricAddress,
+    /// CXI service.
+    pub svc_id: u32,
     /// VNI of the domain.
     pub vni: u32,
+    /// Traffic class of this side's operations.
+    pub class: TrafficClass,
     /// The NIC is a software NIC, which reaches only its own machine.
     pub simulated: bool,
     /// The buffers that lie on GPUs, with the detected type of these GPUs.
@@ -47,6 +55,8 @@ pub struct Endpoint {
     device: Device,
     lni: Lni,
     domain: Domain,
+    access: Access,
+    name: DeviceName,
     /// The runtime of the GPUs with buffers, and these buffers.
     gpus: Option<Gpus>,
     on_gpus: OnGpus,
@@ -64,8 +74,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// CPUs that cannot be used, a link that is down, a service that is disabled or has no VNI, and
-    /// a call that the library refuses.
+    /// CPUs that cannot be used, a link that is down, a service that is disabled or does not grant
+    /// what `site` asks for, and a call that the library refuses.
     pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
@@ -73,33 +83,37 @@ impl Endpoint {
             let message = format!("the link of {} is down", site.device);
             return Err(advice::found(Situation::LinkDown, message));
         }
-        let service = device.service(site.svc_id).explain(format_args!(
-            "cannot use service {} of {}",
-            site.svc_id, site.device
-        ))?;
-        if !service.enabled {
-            let message = format!("service {} of {} is disabled", site.svc_id, site.device);
-            return Err(advice::found(Situation::ServiceDisabled, message));
-        }
-        let vni = vni(&service)?;
-        let lni = Lni::new(&device, site.svc_id).explain(format_args!(
-            "cannot allocate an LNI in service {} of {}",
-            site.svc_id, site.device
-        ))?;
+        let service = site.service.find(&device, site.device)?;
+        let svc_id = service.value.id;
+        let lni = Lni::new(&device, svc_id)
+            .map_err(|error| site.service.refused(error, &service.value, site.device))?;
+        let access = site.service.access(&service);
+        let access = access.map_err(|failure| failure.context(site.device))?;
+        let vni = access.vni.value;
         let domain = Domain::new(&lni, vni.into(), C_PID_ANY).explain(format_args!(
-            "cannot get a PID on VNI {vni} in service {} of {}",
-            site.svc_id, site.device
+            "cannot get a PID on VNI {vni} in service {svc_id} of {}",
+            site.device
         ))?;
-        Ok(Self {
+        let endpoint = Self {
             device,
             lni,
             domain,
+            access,
+            name: site.device,
             gpus,
             on_gpus: site.gpus,
             place,
             hint,
             loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
-        })
+        };
+        if endpoint.access.class.value != TrafficClass::BestEffort {
+            // Before the peer is involved: the QoS profile of the driver may lack the class.
+            let profile = endpoint.default_profile()?;
+            profile
+                .close()
+                .explain("cannot release a communication profile")?;
+        }
+        Ok(endpoint)
     }
 
     /// Returns the NIC.
@@ -115,6 +129,34 @@ impl Endpoint {
     /// Returns the domain, which has the address on the fabric.
     pub fn domain(&self) -> &Domain {
         &self.domain
+    }
+
+    /// Returns the service, VNI and traffic class in use.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Allocates a communication profile of this type on the VNI and in the traffic class of this
+    /// side.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn profile(&self, ty: cxi_traffic_class_type) -> Result<CommunicationProfile, cxi::Error> {
+        let class = self.access.class.value.number();
+        CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
+    }
+
+    /// Allocates the communication profile of all operations but high-rate puts.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn default_profile(&self) -> Result<CommunicationProfile, Failure> {
+        let (vni, class) = (self.access.vni.value, self.access.class.value);
+        self.profile(CXI_TC_TYPE_DEFAULT).explain(format_args!(
+            "cannot allocate a communication profile for {class} on VNI {vni}"
+        ))
     }
 
     /// Returns the GPUs of this machine, if buffers of this side lie on any.
@@ -134,7 +176,9 @@ impl Endpoint {
                 nic: self.device.info().nid,
                 pid: self.domain.pid(),
             },
+            svc_id: self.access.svc_id.value,
             vni: self.domain.vni(),
+            class: self.access.class.value,
             simulated: self.device.info().is_simulated(),
             gpus: OnGpus {
                 kind: self.gpus.as_ref().map(Gpus::kind).or(self.on_gpus.kind),
@@ -144,14 +188,14 @@ impl Endpoint {
     }
 
     /// Returns whether high-rate puts are used: not if this NIC cannot issue those of `run`, nor if no
-    /// switch acknowledges them (tools.md 4.3).
+    /// switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md 5).
     pub fn hrp(&self, run: &RunOptions) -> Setting {
         let info = self.device.info();
-        let is_excluded = lacks_hrp(info.device_id, info.revision, run);
+        let is_excluded = lacks_hrp(info.device_id, info.revision, run)
+            || self.loopback_mode.is_some()
+            || self.access.class.value != TrafficClass::BestEffort;
         match run.hrp() {
-            Setting::Enabled if is_excluded || self.loopback_mode.is_some() => {
-                Setting::NotApplicable
-            }
+            Setting::Enabled if is_excluded => Setting::NotApplicable,
             setting => setting,
         }
     }
@@ -175,6 +219,25 @@ impl Endpoint {
         warnings.extend(self.place.complaint.clone());
         warnings.extend(self.hint.clone());
         warnings
+    }
+
+    /// Returns the notes to print before a run of `tool`, one line each: an unusual service, VNI or
+    /// traffic class, and a limit of the class.
+    pub fn notes(&self, tool: &Tool) -> Vec<String> {
+        let (name, class) = (self.name, self.access.class.value);
+        let mut notes: Vec<String> = self.access.note().into_iter().collect();
+        if tool.measures_bandwidth() && class != TrafficClass::BestEffort {
+            let files = backend::files(name, &Machine::this()).ok();
+            notes.extend(
+                class.ceiling(files.as_ref()).map(|percent| {
+                    format!("the NIC limits {class} to {percent} % of its bandwidth")
+                }),
+            );
+        }
+        notes
+            .into_iter()
+            .map(|note| format!("{name}: {note}"))
+            .collect()
     }
 
     /// Releases the address and closes the device.
@@ -203,29 +266,6 @@ fn lacks_hrp(device_id: u32, revision: u32, run: &RunOptions) -> bool {
         && run
             .atomic
             .is_some_and(|atomic| atomic.ty == AtomicType::Uint32)
-}
-
-/// Returns the VNI to use with a service: the first one of its list or range. For a service with a
-/// range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
-fn vni(service: &Service) -> Result<u16, Failure> {
-    let none = |why: &str| {
-        let message = format!("service {} has no VNI: {why}", service.id);
-        advice::found(Situation::ServiceWithoutVni, message)
-    };
-    if service.restricted_vnis {
-        return match service.vnis.first() {
-            None | Some(0) => Err(none("its list is empty")),
-            Some(vni) => Ok(*vni),
-        };
-    }
-    let range = service
-        .vni_range()
-        .explain("cannot read the VNI range of the service")?;
-    match range {
-        None => Err(none("this libcxi is too old to report its range")),
-        Some(range) if *range.start() == 0 => Err(none("its range is not set")),
-        Some(range) => Ok(*range.start()),
-    }
 }
 
 #[cfg(test)]

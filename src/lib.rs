@@ -60,10 +60,13 @@ pub mod rate;
 pub mod report;
 pub mod run;
 pub mod run_options;
+pub mod service;
 pub mod session;
+pub mod slingshot;
 pub mod token;
 pub mod tool;
 pub mod tools;
+pub mod traffic_class;
 
 use std::env;
 use std::ffi::OsString;

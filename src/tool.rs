@@ -124,6 +124,10 @@ pub enum Opt {
     ConnectTimeout,
     /// `--wait`
     Wait,
+    /// `--vni`
+    Vni,
+    /// `--traffic-class`
+    TrafficClass,
     /// `--libcxi`
     Libcxi,
 }
@@ -176,6 +180,8 @@ const PROCESS: &[Opt] = &[
     Opt::Wait,
     Opt::ConnectTimeout,
     Opt::Cpu,
+    Opt::Vni,
+    Opt::TrafficClass,
     Opt::Libcxi,
 ];
 
@@ -236,6 +242,14 @@ impl Tool {
 
     fn measures_atomic_rate(&self) -> bool {
         self.measures_bandwidth() && self.defaults.atomic.is_some()
+    }
+
+    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the gets
+    /// of rendezvous.
+    pub fn server_issues(&self, run: &RunOptions) -> bool {
+        let replies = self.buffers == FullBuffers::Both;
+        let lists = self.measures_bandwidth() && run.issues(Side::Server);
+        replies || lists || run.rdzv
     }
 
     /// Returns whether the tool measures bandwidth. Other tools measure latency.

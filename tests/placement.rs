@@ -1,6 +1,10 @@
-//! `--cpu`: the CPU of the measuring thread and the node of its memory.
+//! Where a run takes place: the CPU of the measuring thread and the node of its memory (`--cpu`), the
+//! service of the NIC.
 
 mod harness;
+
+#[path = "placement/service.rs"]
+mod service;
 
 use std::fs;
 

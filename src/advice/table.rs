@@ -43,6 +43,12 @@ pub enum Situation {
     ServiceDisabled,
     /// The service has no VNI.
     ServiceWithoutVni,
+    /// The service does not grant the VNI.
+    VniNotGranted,
+    /// The service does not grant the traffic class.
+    ClassNotGranted,
+    /// A step of a job on one node has no VNI, and there is no other service.
+    OneNodeStep,
     /// The retry handler of the NIC does not run.
     NoRetryHandler,
     /// No event reports the completion of an operation.
@@ -79,6 +85,8 @@ pub enum Situation {
     UnreleasedVersion,
     /// The peer uses another VNI.
     OtherVni,
+    /// The peer uses another traffic class.
+    OtherClass,
     /// The peer is not a CXI diagnostic.
     NoDiagnostic,
     /// One NIC is a software NIC, the other is hardware.
@@ -112,6 +120,9 @@ impl fmt::Display for Situation {
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",
+            VniNotGranted => "the service does not grant the VNI",
+            ClassNotGranted => "the service does not grant the traffic class",
+            OneNodeStep => "a step on one node has no service",
             NoRetryHandler => "the retry handler is not running",
             NoAnswer => "no answer to an operation",
             ConnectionRefused => "connection refused",
@@ -130,6 +141,7 @@ impl fmt::Display for Situation {
             OldVersion => "the peer is from SHS 12.0 or older",
             UnreleasedVersion => "the peer has an unreleased version",
             OtherVni => "different VNIs",
+            OtherClass => "different traffic classes",
             NoDiagnostic => "the peer is not a CXI diagnostic",
             OtherKind => "a software NIC on one side only",
             SoftwareApart => "software NICs on two machines",
@@ -188,7 +200,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_alloc_domain", "cxil_alloc_cp"], &[libc::ENOENT]),
         "no enabled service has the VNI",
-        "choose another service with --svc-id",
+        "choose another VNI with --vni, or another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_domain", "cxil_alloc_cp"], &[libc::EPERM]),
@@ -203,7 +215,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_alloc_cp"], &[libc::EINVAL]),
         "the service or the QoS profile of the driver does not allow the traffic class",
-        "choose another service with --svc-id",
+        "choose another class with --traffic-class, or another service with --svc-id",
     ),
     row(
         Call(&["cxil_alloc_cp"], &[libc::ENOSPC]),
@@ -484,6 +496,21 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "choose another service with --svc-id",
     ),
     row(
+        Found(VniNotGranted),
+        "each service has VNIs of its own",
+        "choose one of its VNIs with --vni, or another service with --svc-id; 'cxidiag devices cxiN' lists the services",
+    ),
+    row(
+        Found(ClassNotGranted),
+        "a service can be limited to some traffic classes",
+        "choose one of its classes with --traffic-class, or another service with --svc-id (Slurm: --network=tcs=CLASS at the allocation of the job)",
+    ),
+    row(
+        Found(OneNodeStep),
+        "Slurm gives a step on one node no VNI of its own, and the default service is not for its users",
+        "start it with 'srun --network=single_node_vni'; for two nodes, start both sides in one step (srun -N2), or each with 'srun --network=job_vni,single_node_vni' and --vni=job; or ask the administrator to enable service 1",
+    ),
+    row(
         Found(NoRetryHandler),
         "the retry handler is not running: lost packets are never sent again",
         "start the service cxi_rh@cxiN",
@@ -571,7 +598,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(OtherVni),
         "the services of the two sides have different VNIs: no packet can pass between them",
-        "choose services with the same VNI on both sides (--svc-id)",
+        "choose the same VNI on both sides (--svc-id, --vni); in a batch job start both sides in one step, or give both --vni=job",
+    ),
+    row(
+        Found(OtherClass),
+        "the server issues operations of its own in another traffic class",
+        "give both sides the same --traffic-class",
     ),
     row(
         Found(NoDiagnostic),

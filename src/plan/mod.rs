@@ -20,15 +20,12 @@ use crate::gpu::OnGpus;
 use crate::machine::placement::{Cpus, Placement};
 use crate::measure::{ClockChoice, Until};
 use crate::run_options::RunOptions;
+use crate::service::{ServiceOptions, ServiceRequest};
 use crate::token::Token;
 use crate::tool::Tool;
 use ineffective::Ineffective;
 use outputs::Outputs;
 use typed::Typed;
-
-/// The default service, which all users may use unless the administrator has changed it (libcxi.md
-/// 3.2).
-pub const DEFAULT_SVC_ID: u32 = 1;
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
@@ -98,8 +95,10 @@ pub struct Plan {
     pub role: Role,
     /// The NIC.
     pub device: DeviceName,
-    /// CXI service: 1 to 2^31 - 1.
-    pub svc_id: u32,
+    /// The options about service, VNI and traffic class.
+    pub service_options: ServiceOptions,
+    /// The chosen service, VNI and traffic class: these options, else those of the job.
+    pub service: ServiceRequest,
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
     /// Library to load for a hardware device; `None` for the system's `libcxi.so.1`.
@@ -201,7 +200,8 @@ impl Plan {
             program,
             role,
             device,
-            svc_id: typed.svc_id.unwrap_or(DEFAULT_SVC_ID),
+            service_options: typed.service,
+            service: ServiceRequest::default(),
             port,
             libcxi: match typed.libcxi {
                 Some(path) => Some(LibraryFile::new(path, "--libcxi")),
@@ -238,7 +238,7 @@ impl Plan {
     pub fn site(&self) -> Site<'_> {
         Site {
             device: self.device,
-            svc_id: self.svc_id,
+            service: &self.service,
             cpus: &self.cpus,
             placement: &self.placement,
             gpus: self.gpus,
@@ -279,9 +279,13 @@ impl Plan {
         let mut arguments: Vec<OsString> = vec![
             self.tool.name.into(),
             format!("--device={}", self.device).into(),
-            format!("--svc-id={}", self.svc_id).into(),
             format!("--port={}", self.port).into(),
         ];
+        // Those of the job are in the environment, which the server inherits.
+        let ServiceOptions { svc_id, vni, class } = self.service_options;
+        arguments.extend(svc_id.map(|id| format!("--svc-id={id}").into()));
+        arguments.extend(vni.map(|vni| format!("--vni={vni}").into()));
+        arguments.extend(class.map(|class| format!("--traffic-class={class}").into()));
         // The server inherits the environment.
         if let (Some(library), DeviceKind::Hardware) = (&self.libcxi, self.device.kind)
             && library.named_by != LIBCXI_VARIABLE
@@ -340,7 +344,8 @@ mod tests {
     fn uses_defaults() {
         let plan = planned(&["h"]).unwrap();
         assert_eq!(plan.device.to_string(), "cxi0");
-        assert_eq!((plan.svc_id, plan.port), (1, 49194));
+        assert_eq!(plan.service_options, ServiceOptions::default());
+        assert_eq!(plan.port, 49194);
         assert_eq!(plan.run, plan.tool.defaults);
         assert_eq!(plan.libcxi, None);
     }
@@ -491,6 +496,8 @@ mod tests {
             "cxi3",
             "-v",
             "7",
+            "--vni=job",
+            "--traffic-class=low-latency",
             "--libcxi",
             "/a b",
             "--cpu",
@@ -509,8 +516,8 @@ mod tests {
         let server = planned(&words).unwrap();
         assert_eq!(server.role, Role::Server);
         assert_eq!(
-            (server.device, server.svc_id, server.port),
-            (plan.device, 7, 0)
+            (server.device, server.service_options, server.port),
+            (plan.device, plan.service_options, 0)
         );
         assert_eq!(server.libcxi, plan.libcxi);
         assert_eq!(server.cpus, plan.cpus);

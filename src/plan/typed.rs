@@ -11,6 +11,7 @@ use crate::measure::{ClockChoice, Until};
 use crate::plan::outputs::Outputs;
 use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
+use crate::service::ServiceOptions;
 use crate::token::Token;
 
 /// The command line of one tool, option by option.
@@ -24,8 +25,8 @@ pub struct Typed {
     pub loopback: bool,
     /// `--device`.
     pub device: Option<DeviceName>,
-    /// `--svc-id`.
-    pub svc_id: Option<u32>,
+    /// `--svc-id`, `--vni`, `--traffic-class`.
+    pub service: ServiceOptions,
     /// `--port`.
     pub port: Option<u16>,
     /// `--bind`.
@@ -70,7 +71,7 @@ impl Typed {
             address_hint: None,
             loopback: false,
             device: None,
-            svc_id: None,
+            service: ServiceOptions::default(),
             port: None,
             bind: None,
             persist: false,

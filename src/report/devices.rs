@@ -14,6 +14,7 @@ use crate::backend::Found;
 use crate::device::DeviceKind;
 use crate::error::Failure;
 use crate::machine::{Machine, shown};
+use crate::service::Rights;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -184,7 +185,7 @@ fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
     };
     let filled = found
         .opened
-        .and_then(|device| fill(&mut entry, &device, &rights()));
+        .and_then(|device| fill(&mut entry, &device, &Rights::of_this_process()));
     if let Err(failure) = filled {
         entry.error = Some(Problem::from(&failure));
         failed.push(failure);
@@ -234,7 +235,6 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
             })
             .collect::<Vec<_>>()
     });
-    let is_member = |members: &Vec<MemberEntry>| members.iter().any(|member| rights.has(member));
     ServiceEntry {
         id: service.id,
         enabled: service.enabled,
@@ -248,7 +248,7 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
             Ok(Some(range)) if *range.start() > 0 => Some([*range.start(), *range.end()]),
             _ => None,
         },
-        is_usable: service.enabled && members.as_ref().is_none_or(is_member),
+        is_usable: service.enabled && rights.admit(service),
         members,
         resources: RESOURCES
             .iter()
@@ -261,35 +261,6 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
                 in_use: in_use.map(|in_use| in_use[number]),
             })
             .collect(),
-    }
-}
-
-/// What decides whether this process is a member of a service: the effective user and group, and
-/// the network namespace (libcxi.md 4). Root has no other rights.
-struct Rights {
-    user: u32,
-    group: u32,
-    network_namespace: Option<u64>,
-}
-
-fn rights() -> Rights {
-    use std::os::unix::fs::MetadataExt;
-    let namespace = std::fs::metadata("/proc/self/ns/net");
-    Rights {
-        user: rustix::process::geteuid().as_raw(),
-        group: rustix::process::getegid().as_raw(),
-        network_namespace: namespace.ok().map(|namespace| namespace.ino()),
-    }
-}
-
-impl Rights {
-    fn has(&self, member: &MemberEntry) -> bool {
-        match member.kind {
-            "user" => member.id == self.user,
-            "group" => member.id == self.group,
-            "network_namespace" => self.network_namespace == Some(member.id.into()),
-            _ => false,
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::outcome::{Outcome, Side, Status};
 use super::runs::ReadRun;
+use crate::traffic_class::TrafficClass;
 
 /// Options that do not influence the results.
 const INDIFFERENT: [&str; 8] = [
@@ -59,7 +60,7 @@ fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
     runs.map(|(at, run)| (name(at), &run.outcome)).collect()
 }
 
-/// Returns what makes two runs differ: software NIC and hardware, clocks, and options.
+/// Returns what makes two runs differ: software NIC and hardware, traffic classes, clocks, options.
 fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |what: &str, of_first: &dyn Display, of_second: &dyn Display| {
@@ -70,6 +71,10 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let (nic_of_first, nic_of_second) = (nic(first), nic(second));
     if nic_of_first != nic_of_second {
         add("NIC", &nic_of_first, &nic_of_second);
+    }
+    let (class_of_first, class_of_second) = (traffic_class(first), traffic_class(second));
+    if class_of_first != class_of_second {
+        add("traffic class", &class_of_first, &class_of_second);
     }
     let clocks = (&first.clock.name, &second.clock.name);
     if clocks.0 != clocks.1 {
@@ -88,6 +93,15 @@ fn nic(run: &Outcome) -> &'static str {
         Some(false) => "hardware",
         None => "none",
     }
+}
+
+/// Returns the traffic class of a run. Older documents lack it: all their runs used BEST_EFFORT.
+fn traffic_class(run: &Outcome) -> String {
+    let class = run
+        .device
+        .as_ref()
+        .and_then(|device| device.traffic_class.clone());
+    class.unwrap_or_else(|| TrafficClass::BestEffort.to_string())
 }
 
 /// Returns the options of a run that influence its results.

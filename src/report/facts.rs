@@ -20,6 +20,7 @@ use crate::machine::{Machine, host_name, loaded_library, shown};
 use crate::measure::{ClockFacts, Percentile};
 use crate::plan::{Plan, Role};
 use crate::run_options::RunOptions;
+use crate::service::Access;
 use crate::tool::{Opt, Tool};
 
 /// What is known about the place of a run once both sides have connected.
@@ -29,6 +30,8 @@ pub struct Connected<'a> {
     pub plan: &'a Plan,
     /// What the NIC reports.
     pub nic: &'a DeviceInfo,
+    /// The service, VNI and traffic class in use.
+    pub access: &'a Access,
     /// TCP address of the server.
     pub server: SocketAddr,
     /// The peer.
@@ -104,7 +107,7 @@ impl Outcome {
         });
         self.peer = Some(connected.peer.clone());
         let device = Device::opened(connected.plan, connected.nic, &Machine::this());
-        self.device = Some(device);
+        self.device = Some(device.with_access(connected.access));
         if let Some(options) = &mut self.options {
             options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
             options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
@@ -142,7 +145,14 @@ impl Device {
         Self {
             name: plan.device.to_string(),
             is_software: None,
-            svc_id: plan.svc_id,
+            svc_id: plan
+                .service_options
+                .svc_id
+                .unwrap_or_else(|| plan.service.svc_id()),
+            svc_id_source: None,
+            vni_source: None,
+            traffic_class: None,
+            traffic_class_source: None,
             mac_address: None,
             pci_address: None,
             link_speed: None,
@@ -165,6 +175,21 @@ impl Device {
             firmware_version: machine.firmware_version(&info.name),
             library: loaded_library(),
             ..Self::unopened(plan)
+        }
+    }
+
+    /// Returns the NIC with the service, VNI and traffic class in use.
+    fn with_access(self, access: &Access) -> Self {
+        let Access {
+            svc_id, vni, class, ..
+        } = access;
+        Self {
+            svc_id: svc_id.value,
+            svc_id_source: Some(svc_id.source.name().into()),
+            vni_source: Some(vni.source.name().into()),
+            traffic_class: Some(class.value.to_string()),
+            traffic_class_source: Some(class.source.name().into()),
+            ..self
         }
     }
 }

@@ -25,8 +25,6 @@ pub struct Summary<'a> {
     pub device: DeviceName,
     /// Whether the device is a software NIC.
     pub simulated: bool,
-    /// This side's service.
-    pub svc_id: u32,
     /// The options of the run, chosen by the client.
     pub run: &'a RunOptions,
     /// This side's address.
@@ -70,7 +68,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     };
     let block = &mut block;
     block.line("Device", summary.device)?;
-    block.line("Service ID", summary.svc_id)?;
+    block.line("Service ID", own.svc_id)?;
     let has_buffers = tool.takes(Opt::Size);
     if has_buffers {
         buffers(block, summary)?;

@@ -166,6 +166,7 @@ mod tests {
     use crate::run_options::{RunOptions, Setting, Side};
     use crate::tool::Tool;
     use crate::tools::TOOLS;
+    use crate::traffic_class::TrafficClass;
 
     /// The user's document.
     const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");
@@ -196,11 +197,12 @@ mod tests {
             side,
             device: CXI0,
             simulated: false,
-            svc_id: 1,
             run,
             own: LocalAddress {
                 address: FabricAddress { nic, pid: 0 },
+                svc_id: 1,
                 vni: 10,
+                class: TrafficClass::BestEffort,
                 simulated: false,
                 gpus: OnGpus::NONE,
             },

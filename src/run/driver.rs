@@ -261,7 +261,7 @@ fn drive<B: Benchmark, R: Results>(
     interrupt::check()
 }
 
-/// Opens the device, allocates an endpoint on it, and prints the warnings about them.
+/// Opens the device, allocates an endpoint on it, and prints the warnings and notes about them.
 ///
 /// # Errors
 ///
@@ -272,9 +272,14 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     let gpus = gpu::open(&plan.gpus)?;
     let device = backend::open(plan.device, plan.libcxi.as_ref())?;
     let endpoint = Endpoint::new(plan.site(), gpus, device)?;
-    for warning in endpoint.warnings() {
-        // The run goes on if a warning cannot be written.
-        let _ = writeln!(io::stderr(), "{}: {warning}", plan.program);
+    let notes = if plan.outputs.quiet {
+        Vec::new()
+    } else {
+        endpoint.notes(plan.tool)
+    };
+    for line in endpoint.warnings().into_iter().chain(notes) {
+        // The run goes on if a line cannot be written.
+        let _ = writeln!(io::stderr(), "{}: {line}", plan.program);
     }
     Ok(endpoint)
 }
@@ -299,7 +304,6 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         side: *side,
         device: plan.device,
         simulated: endpoint.device().info().is_simulated(),
-        svc_id: plan.svc_id,
         run: &agreed.run,
         own: endpoint.address(),
         peer: agreed.peer,
@@ -311,6 +315,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     let connected = Connected {
         plan,
         nic: endpoint.device().info(),
+        access: endpoint.access(),
         server: match side {
             Side::Client => session.peer(),
             Side::Server => session.local()?,

@@ -43,17 +43,19 @@ use crate::plan::buffers::Need;
 use crate::plan::{Plan, Role};
 use crate::report::Reporter;
 use crate::run_options::Side;
+use crate::service::ServiceRequest;
 
-/// Checks the machine before anything is opened, and returns the plan with the CPUs to run on. A
-/// server checks its memory later, when it knows the client's options.
+/// Checks the machine before anything is opened, and returns the plan with the CPUs to run on and
+/// the service to use. A server checks its memory later, when it knows the client's options.
 ///
 /// # Errors
 ///
-/// CPUs that the machine does not have, and not enough memory for the buffers of the sides that
+/// An invalid variable of the job, CPUs that the machine does not have, and not enough memory for the buffers of the sides that
 /// this process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
     let second = loopback::is_second();
+    let service = ServiceRequest::of_environment(plan.service_options, plan.device)?;
     let placement = Placement::choose(&plan.cpus, plan.device, &machine, second)?;
     let sides: &[Side] = match plan.role {
         Role::Server => &[],
@@ -63,6 +65,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
     Ok(Plan {
         placement,
+        service,
         ..plan.clone()
     })
 }

@@ -89,7 +89,7 @@ impl Introduction {
             machine,
             host_name: host_name(),
             host: LocalHost {
-                svc_id: plan.svc_id,
+                svc_id: own.svc_id,
                 device: plan.device.index,
                 port,
                 gpus: own.gpus,
@@ -335,17 +335,19 @@ impl<'a> Handshake<'a> {
             )));
         }
         self.about.reachable(self.us, theirs, host)?;
-        match self.run {
-            Some(run) => Ok(Agreed {
-                tool: self.tool,
-                run: self.about.in_step(self.tool, run),
-                peer: theirs,
-                peer_gpus: self.peer_gpus,
-                is_cxidiag: self.about.is_cxidiag,
-                peer_name: self.about.host_name.take(),
-            }),
-            None => Err(Failure::environment("the peer sent no options")),
-        }
+        let Some(run) = self.run else {
+            return Err(Failure::environment("the peer sent no options"));
+        };
+        let class = self.us.own.class;
+        self.about.same_class(class, self.tool, &run, host)?;
+        Ok(Agreed {
+            tool: self.tool,
+            run: self.about.in_step(self.tool, run),
+            peer: theirs,
+            peer_gpus: self.peer_gpus,
+            is_cxidiag: self.about.is_cxidiag,
+            peer_name: self.about.host_name.take(),
+        })
     }
 
     /// Checks that a payload has the fixed size `N`.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::peer_facts::name_word;
-use super::super::testing::plan;
+use super::super::testing::{SERVER, plan};
 use super::*;
 use crate::device::FabricAddress;
 use crate::extensions::{self, Extensions};
@@ -22,13 +22,7 @@ fn compares_versions_like_legacy_tools() {
 
 #[test]
 fn server_runs_the_offered_tool_that_the_client_names() {
-    let own = LocalAddress {
-        address: FabricAddress { nic: 0x12, pid: 0 },
-        vni: 10,
-        simulated: true,
-        gpus: OnGpus::NONE,
-    };
-    let mut us = Introduction::new(&plan(&[]), own, 1, "here".into());
+    let mut us = Introduction::new(&plan(&[]), SERVER, 1, "here".into());
     us.tools = TOOLS.iter().collect();
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     for tool in TOOLS {
@@ -50,10 +44,8 @@ fn server_runs_the_offered_tool_that_the_client_names() {
 
 fn local() -> LocalAddress {
     LocalAddress {
-        address: FabricAddress { nic: 0x12, pid: 0 },
-        vni: 10,
         simulated: false,
-        gpus: OnGpus::NONE,
+        ..SERVER
     }
 }
 
@@ -196,13 +188,7 @@ fn reads_vni_only_from_cxidiag_version() {
 /// version; `wanted` is the request of this side as a client, `None` in a server.
 fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
     let plan = crate::bench::testing::plan("send-lat", &[]);
-    let own = LocalAddress {
-        address: FabricAddress { nic: 0x12, pid: 0 },
-        vni: 10,
-        simulated: false,
-        gpus: OnGpus::NONE,
-    };
-    let mut us = Introduction::new(&plan, own, 1, "here".into());
+    let mut us = Introduction::new(&plan, local(), 1, "here".into());
     us.run = wanted.map(|sync| RunOptions { sync, ..plan.run });
     let mut handshake = Handshake::new(&us, SocketAddr::from(([127, 0, 0, 1], 1)));
     let options = terms::to_block(&plan.run, &us.host).encode();

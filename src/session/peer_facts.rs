@@ -11,6 +11,7 @@ use crate::error::{Failure, Step};
 use crate::extensions::{self, Extensions};
 use crate::run_options::{RunOptions, SyncPoint};
 use crate::tool::{Opt, Tool};
+use crate::traffic_class::TrafficClass;
 
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
@@ -27,10 +28,11 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
     });
     let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
     format!(
-        "{} cxidiag/{} vni={} host={}{} sync={sync} can={}{asked}{}{busy}{software}",
+        "{} cxidiag/{} vni={} tc={} host={}{} sync={sync} can={}{asked}{}{busy}{software}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
         us.own.vni,
+        us.own.class,
         us.machine,
         name_word(&us.host_name),
         extensions::all_names(),
@@ -67,6 +69,8 @@ pub struct PeerFacts {
     pub is_cxidiag: bool,
     /// VNI of its domain.
     pub vni: Option<u32>,
+    /// Traffic class of its operations, if its release sends it.
+    pub class: Option<TrafficClass>,
     /// Identifier of its machine, if its release sends it.
     pub host: Option<String>,
     /// Name of its host, if its release sends it.
@@ -90,6 +94,7 @@ impl PeerFacts {
     pub const LEGACY: Self = Self {
         is_cxidiag: false,
         vni: None,
+        class: None,
         host: None,
         host_name: None,
         software: false,
@@ -114,6 +119,7 @@ impl PeerFacts {
         for word in words {
             match word.split_once('=') {
                 Some(("vni", vni)) => facts.vni = vni.parse().ok(),
+                Some(("tc", class)) => facts.class = class.parse().ok(),
                 Some(("host", host)) => facts.host = Some(host.to_owned()),
                 Some(("name", name)) if is_host_name(name) => {
                     facts.host_name = Some(name.to_owned());
@@ -163,6 +169,32 @@ impl PeerFacts {
         RunOptions {
             sync: SyncPoint::Iteration,
             ..run
+        }
+    }
+
+    /// Checks that both sides use the same traffic class in a run in which the server issues
+    /// operations as well: the results are those of the client's class. Packets pass in any case. A
+    /// peer that has not sent its class passes.
+    ///
+    /// # Errors
+    ///
+    /// Different classes.
+    pub fn same_class(
+        &self,
+        own: TrafficClass,
+        tool: &Tool,
+        run: &RunOptions,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        match self.class {
+            Some(other) if other != own && tool.server_issues(run) => {
+                Err(Failure::environment(format!(
+                    "different traffic classes: {own} here, {other} at the peer ({peer}), and both \
+                     matter: the server issues operations in this run"
+                ))
+                .with_hint(remedy(Situation::OtherClass)))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -209,7 +209,7 @@ mod tests {
     /// Returns the block of the side that `plan` describes.
     fn block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         let host = LocalHost {
-            svc_id: plan.svc_id,
+            svc_id: plan.service_options.svc_id.unwrap_or(1),
             device: plan.device.index,
             port,
             gpus,

@@ -19,6 +19,7 @@ use crate::gpu::OnGpus;
 use crate::plan::Plan;
 use crate::tool::Tool;
 use crate::tools::TOOLS;
+use crate::traffic_class::TrafficClass;
 
 /// The tool of these tests.
 pub fn tool() -> &'static Tool {
@@ -51,13 +52,17 @@ pub fn hex(text: &str) -> Vec<u8> {
 pub const HOST: &str = "127.0.0.1";
 pub const SERVER: LocalAddress = LocalAddress {
     address: FabricAddress { nic: 0x12, pid: 0 },
+    svc_id: 1,
     vni: 10,
+    class: TrafficClass::BestEffort,
     simulated: true,
     gpus: OnGpus::NONE,
 };
 pub const CLIENT: LocalAddress = LocalAddress {
     address: FabricAddress { nic: 0x13, pid: 1 },
+    svc_id: 1,
     vni: 10,
+    class: TrafficClass::BestEffort,
     simulated: true,
     gpus: OnGpus::NONE,
 };
@@ -139,7 +144,7 @@ impl Script {
 pub fn default_options() -> [u8; OPTIONS_SIZE] {
     let plan = plan(&[HOST]);
     let host = LocalHost {
-        svc_id: plan.svc_id,
+        svc_id: 1,
         device: plan.device.index,
         port: 49194,
         gpus: OnGpus::NONE,

@@ -91,6 +91,8 @@ pub enum InitialServices {
     Examples,
     /// The default service alone, as the driver makes it.
     DefaultOnly { enabled: bool },
+    /// The disabled default service, and the service that a launcher makes for a step of a job.
+    Job,
 }
 
 /// The QoS profiles of the driver (jobs.md 1.7).
@@ -166,6 +168,7 @@ impl Driver {
             &[
                 ("enabled", InitialServices::DefaultOnly { enabled: true }),
                 ("disabled", InitialServices::DefaultOnly { enabled: false }),
+                ("job", InitialServices::Job),
             ],
         )?;
         let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
@@ -255,9 +258,11 @@ mod tests {
         let enabled = InitialServices::DefaultOnly { enabled: true };
         let wide = QosProfile::LlBeBdEt1Et2;
         assert_eq!(driver("enabled", "LL_BE_BD_ET1_ET2"), Ok((enabled, wide)));
+        let job = (InitialServices::Job, QosProfile::LlBeBdEt);
+        assert_eq!(driver("job", ""), Ok(job));
         assert_eq!(
             driver("1", ""),
-            Err("CXIDIAG_SERVICES=1: expected enabled or disabled".into())
+            Err("CXIDIAG_SERVICES=1: expected enabled or disabled or job".into())
         );
         let message = driver("", "hpc").unwrap_err();
         assert!(message.starts_with("CXIDIAG_QOS=hpc: "), "{message}");

@@ -1,6 +1,5 @@
 //! Counts the operations that arrive at a target, without its software.
 
-use cxi::sys::{CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT};
 use cxi::{CommunicationProfile, Counter, EventQueue, TriggerQueue};
 
 use crate::advice::Explain;
@@ -29,10 +28,7 @@ impl Arrivals {
     pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter =
             Counter::with_write_back(endpoint.lni()).explain("cannot allocate a counter")?;
-        let vni = endpoint.domain().vni();
-        let profile =
-            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-                .explain("cannot allocate a communication profile")?;
+        let profile = endpoint.default_profile()?;
         let mut triggers = TriggerQueue::new(&profile, TRIGGER_SLOTS, events)
             .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);

@@ -1,10 +1,7 @@
 //! The initiating side of a one-sided benchmark (tools.md 3.2).
 
 use cxi::records::{CStateCmd, FullDmaCmd, IdcHdr, NomatchDmaCmd};
-use cxi::sys::{
-    C_CMD_GET, C_CMD_NOMATCH_GET, C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE,
-    CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT,
-};
+use cxi::sys::{C_CMD_GET, C_CMD_NOMATCH_GET, C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE};
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
 use super::TriggeredCounter;
@@ -78,10 +75,7 @@ impl Initiator {
         in_flight: u32,
     ) -> Result<Self, Failure> {
         let info = endpoint.device().info();
-        let vni = endpoint.domain().vni();
-        let profile =
-            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT)
-                .explain("cannot allocate a communication profile")?;
+        let profile = endpoint.default_profile()?;
         // Events are not combined: each is written at once.
         let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
             .explain("cannot allocate the initiator's event queue")?;

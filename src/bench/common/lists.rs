@@ -1,7 +1,7 @@
 //! Lists: the operations that one doorbell issues, counted together, and where in the buffers they
 //! go (tools.md 3.7).
 
-use cxi::sys::{CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP};
+use cxi::sys::CXI_TC_TYPE_HRP;
 use cxi::{
     CommunicationProfile, EmitError, Event, EventType, MemoryRegion, Record, ReturnCode,
     TransmitBatch,
@@ -92,10 +92,7 @@ impl ListInitiator {
     ///
     /// A call that the library refuses.
     pub fn allow_high_rate(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
-        let vni = endpoint.domain().vni();
-        let profile =
-            CommunicationProfile::new(endpoint.lni(), vni, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_HRP)
-                .map_err(no_high_rate)?;
+        let profile = endpoint.profile(CXI_TC_TYPE_HRP).map_err(no_high_rate)?;
         self.high_rate = Some(HighRate {
             profile,
             is_selected: false,

@@ -5,8 +5,9 @@ use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use crate::number::within;
-use crate::plan::DEFAULT_SVC_ID;
+use crate::service::DEFAULT_SVC_ID;
 use crate::tool::Opt;
+use crate::traffic_class::TrafficClass;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[OptionDef] = &[
@@ -37,14 +38,77 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         governs: Governs::ThisProcess,
         legacy: true,
         repeats: false,
-        help: |_| format!("CXI service to work under (default: {DEFAULT_SVC_ID})"),
+        help: |_| {
+            format!(
+                "CXI service to work under (default: that of the job\nin SLINGSHOT_*, else {DEFAULT_SVC_ID})"
+            )
+        },
         manual: |_| {
-            "The CXI service to work under, which determines the VNI and the resources of the NIC \
-             that the user may have. Users without privileges need a service that admits them. \
-             Both sides need services with the same VNI."
+            "The CXI service to work under, which determines the VNIs, traffic classes and \
+             resources of the NIC that the user may have. Users without privileges need a service \
+             that admits them. Both sides need services with the same VNI. Without this option, a \
+             tool uses the service that the launcher of its job has granted on the NIC \
+             (SLINGSHOT_DEVICES, SLINGSHOT_SVC_IDS, SLINGSHOT_VNIS, SLINGSHOT_TCS); else service \
+             1; and if that is disabled or not for this user, the service of the NIC that is most \
+             closely meant for the user. A line on standard error names a service that is not the \
+             default."
         },
         set: |typed, value| {
-            typed.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
+            typed.service.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Vni,
+        short: None,
+        long: "vni",
+        value: Some(Value::new(
+            "VNI|job",
+            Completion::Words(|| vec!["job".into()]),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "VNI of the service; job: the one that the steps of\n\
+             this job share (default: that of the step in\nSLINGSHOT_*, else the service's first)"
+                .into()
+        },
+        manual: |_| {
+            "The VNI to use: one that the service grants. Packets pass only between sides with the \
+             same VNI. With *job*, it is the VNI that all steps of a job share, if the launcher \
+             has granted one (the second one in SLINGSHOT_VNIS): server and client in two steps \
+             need it. The default is the VNI of the step (the first one in SLINGSHOT_VNIS), \
+             outside a job and with *--svc-id* the first one of the service."
+        },
+        set: |typed, value| {
+            typed.service.vni = Some(text(value)?.parse()?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::TrafficClass,
+        short: None,
+        long: "traffic-class",
+        value: Some(Value::new("CLASS", Completion::Words(classes))),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Traffic class: dedicated-access, low-latency,\n\
+             bulk-data or best-effort (default: best-effort if\nthe job and the service grant it)"
+                .into()
+        },
+        manual: |_| {
+            "The traffic class of this side's operations: one that the service grants and the QoS \
+             profile of the driver has. Case does not matter, and the name may begin with TC_. \
+             The default is BEST_EFFORT, as in the legacy tools, or the first class of a job or \
+             service without it. High Rate Puts exist in BEST_EFFORT only. The NIC limits the \
+             bandwidth of LOW_LATENCY to a few percent. A server uses its own class for the \
+             operations that it issues, so give both sides the same one."
+        },
+        set: |typed, value| {
+            typed.service.class = Some(text(value)?.parse()?);
             Ok(())
         },
     },
@@ -113,3 +177,9 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
 ];
+
+/// Returns the names of the traffic classes as the help text has them.
+fn classes() -> Vec<String> {
+    let name = |class: TrafficClass| class.to_string().to_lowercase().replace('_', "-");
+    TrafficClass::ALL.into_iter().map(name).collect()
+}

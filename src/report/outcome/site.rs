@@ -46,6 +46,15 @@ pub struct Device {
     pub is_software: Option<bool>,
     /// Number of the CXI service.
     pub svc_id: u32,
+    /// Where the service comes from: default, option, slingshot (the variables of the job) or
+    /// service_list (the best of the NIC's services).
+    pub svc_id_source: Option<String>,
+    /// Where the VNI comes from: default (the first one of the service), option or slingshot.
+    pub vni_source: Option<String>,
+    /// Traffic class of this side's operations.
+    pub traffic_class: Option<String>,
+    /// Where the traffic class comes from: default, option or slingshot.
+    pub traffic_class_source: Option<String>,
     /// MAC address of the network interface; null without an interface.
     pub mac_address: Option<String>,
     /// PCI address: domain:bus:device.function.

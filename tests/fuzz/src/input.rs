@@ -11,11 +11,14 @@ use cxidiag::plan::Plan;
 use cxidiag::run_options::{MAX_GAP_US, MAX_SIZE};
 use cxidiag::session::dry_run::{self, Verdict};
 use cxidiag::tools::TOOLS;
+use cxidiag::traffic_class::TrafficClass;
 
 /// This side, in all inputs.
 pub const OWN: LocalAddress = LocalAddress {
     address: FabricAddress { nic: 0x12, pid: 0 },
+    svc_id: 1,
     vni: 10,
+    class: TrafficClass::BestEffort,
     simulated: false,
     gpus: OnGpus::NONE,
 };

@@ -43,6 +43,26 @@ fn starts_with_default_service_alone() {
 }
 
 #[test]
+fn starts_with_service_of_job() {
+    alone!();
+    set("CXIDIAG_SERVICES", "job");
+    let dev = open(0);
+    assert_eq!(ids(dev), [1, 5]);
+    assert_eq!(lni(dev, 1).err(), Some(EKEYREVOKED));
+    let user = lni(dev, 5).unwrap();
+    for vni in [1358, 1214] {
+        for (tc, expected) in [
+            (CXI_TC_LOW_LATENCY, None),
+            (CXI_TC_BEST_EFFORT, None),
+            (CXI_TC_BULK_DATA, Some(EINVAL)),
+        ] {
+            assert_eq!(profile(user, vni, tc).err(), expected, "{vni} {tc}");
+        }
+    }
+    close(dev);
+}
+
+#[test]
 fn rejects_invalid_driver_parameters() {
     alone!();
     for (variable, value) in [("CXIDIAG_SERVICES", "1"), ("CXIDIAG_QOS", "hpc")] {

@@ -82,6 +82,7 @@ pub fn built_in(initial: InitialServices) -> Vec<Service> {
     match initial {
         InitialServices::Examples => examples(),
         InitialServices::DefaultOnly { enabled } => vec![default_service(enabled)],
+        InitialServices::Job => vec![default_service(false), service_of_job()],
     }
 }
 
@@ -120,6 +121,21 @@ fn examples() -> Vec<Service> {
             ..Service::plain(4)
         },
     ]
+}
+
+/// Returns the service that Slurm makes for a step of this user (jobs.md 1.2).
+fn service_of_job() -> Service {
+    let user = rustix::process::geteuid().as_raw();
+    let mut tcs = [false; CXI_TC_MAX as usize];
+    tcs[CXI_TC_LOW_LATENCY as usize] = true;
+    tcs[CXI_TC_BEST_EFFORT as usize] = true;
+    Service {
+        restricted_members: true,
+        members: [(CXI_SVC_MEMBER_UID, user), (CXI_SVC_MEMBER_IGNORE, 0)],
+        vnis: vec![1358, 1214],
+        tcs,
+        ..Service::plain(5)
+    }
 }
 
 impl Service {

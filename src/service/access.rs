@@ -1,0 +1,117 @@
+//! What a process uses of a NIC, and where it comes from.
+
+use std::fmt;
+
+use crate::traffic_class::TrafficClass;
+
+/// Where a service, VNI or traffic class comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The default: service 1, the first VNI of the service, and BEST_EFFORT, or the first class of
+    /// a service without it.
+    Default,
+    /// An option.
+    Option,
+    /// The variables `SLINGSHOT_*` of the job.
+    Slingshot,
+    /// The list of services of the NIC.
+    ServiceList,
+}
+
+impl Source {
+    /// Returns the name of the source in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Option => "option",
+            Self::Slingshot => "slingshot",
+            Self::ServiceList => "service_list",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Option => "options",
+            Self::Slingshot => "SLINGSHOT_*",
+            Self::ServiceList => "service list",
+        })
+    }
+}
+
+/// A value with its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen<T> {
+    /// The value.
+    pub value: T,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl<T> Chosen<T> {
+    /// Returns a value that comes from `source`.
+    pub fn new(value: T, source: Source) -> Self {
+        Self { value, source }
+    }
+}
+
+/// The service, VNI and traffic class that a process uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The service.
+    pub svc_id: Chosen<u32>,
+    /// The VNI.
+    pub vni: Chosen<u16>,
+    /// The traffic class.
+    pub class: Chosen<TrafficClass>,
+    /// Why the launcher has chosen no service although it has set variables.
+    pub unused: Option<String>,
+}
+
+/// The class of the legacy tools.
+const USUAL_CLASS: Chosen<TrafficClass> = Chosen {
+    value: TrafficClass::BestEffort,
+    source: Source::Default,
+};
+
+impl Access {
+    /// Returns one line about what is used and where it comes from; `None` if that is what the
+    /// legacy tools would use with the same options.
+    pub fn note(&self) -> Option<String> {
+        let is_usual = matches!(self.svc_id.source, Source::Default | Source::Option)
+            && self.vni.source == Source::Default
+            && self.class == USUAL_CLASS
+            && self.unused.is_none();
+        if is_usual {
+            return None;
+        }
+        let mut note = match &self.unused {
+            Some(why) => format!("{why}; "),
+            None => String::new(),
+        };
+        let mut source = self.svc_id.source;
+        note += &format!("using service {}", self.svc_id.value);
+        let mut add = |item: String, from| {
+            if from == source {
+                note += &format!(", {item}");
+            } else {
+                note += &format!(" ({source}); {item}");
+                source = from;
+            }
+        };
+        match self.vni {
+            // It follows from the service.
+            Chosen {
+                value,
+                source: Source::Default,
+            } => add(format!("VNI {value}"), self.svc_id.source),
+            Chosen { value, source } => add(format!("VNI {value}"), source),
+        }
+        if self.class != USUAL_CLASS {
+            add(self.class.value.to_string(), self.class.source);
+        }
+        Some(format!("{note} ({source})"))
+    }
+}

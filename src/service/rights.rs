@@ -1,0 +1,70 @@
+//! Whether this process may use a service.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use cxi::{Member, Service};
+
+/// What decides whether this process is a member of a service: the effective user and group, and
+/// the network namespace (libcxi.md 4). Root has no other rights.
+pub struct Rights {
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) network_namespace: Option<u64>,
+}
+
+impl Rights {
+    /// Returns the rights of this process.
+    pub fn of_this_process() -> Self {
+        let namespace = fs::metadata("/proc/self/ns/net");
+        Self {
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+            network_namespace: namespace.ok().map(|namespace| namespace.ino()),
+        }
+    }
+
+    /// Returns whether the process may use the service if it is enabled.
+    pub fn admit(&self, service: &Service) -> bool {
+        self.rank(service).is_some()
+    }
+
+    /// Returns how closely a service is meant for this process: 3 for its network namespace, 2 for
+    /// its user, 1 for its group, 0 for anyone; `None` if it is for others.
+    pub fn rank(&self, service: &Service) -> Option<u8> {
+        if !service.restricted_members {
+            return Some(0);
+        }
+        let rank = |member: &Member| match *member {
+            Member::NetworkNamespace(id) if self.network_namespace == Some(id.into()) => Some(3),
+            Member::User(id) if id == self.user => Some(2),
+            Member::Group(id) if id == self.group => Some(1),
+            _ => None,
+        };
+        service.members.iter().filter_map(rank).max()
+    }
+
+    /// Returns the hint for a service that is for others.
+    pub fn explain(&self, service: &Service) -> String {
+        let members: Vec<String> = service.members.iter().map(name).collect();
+        let members = if members.is_empty() {
+            "no user".into()
+        } else {
+            members.join(", ")
+        };
+        format!(
+            "user {} of group {} is not a member of the service, which is for {members}; choose \
+             another service with --svc-id",
+            self.user, self.group
+        )
+    }
+}
+
+fn name(member: &Member) -> String {
+    match member {
+        Member::User(id) => format!("user {id}"),
+        Member::Group(id) => format!("group {id}"),
+        Member::NetworkNamespace(id) => format!("network namespace {id}"),
+        Member::Other(kind) => format!("members of kind {kind}"),
+    }
+}
