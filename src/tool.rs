@@ -124,6 +124,8 @@ pub enum Opt {
     ConnectTimeout,
     /// `--wait`
     Wait,
+    /// `--peer-device`
+    PeerDevice,
     /// `--libcxi`
     Libcxi,
 }
@@ -175,6 +177,7 @@ const PROCESS: &[Opt] = &[
     Opt::Token,
     Opt::Wait,
     Opt::ConnectTimeout,
+    Opt::PeerDevice,
     Opt::Cpu,
     Opt::Libcxi,
 ];

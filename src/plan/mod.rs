@@ -24,7 +24,7 @@ use crate::token::Token;
 use crate::tool::Tool;
 use ineffective::Ineffective;
 use outputs::Outputs;
-use typed::Typed;
+use typed::{PeerDevice, Typed};
 
 /// The default service, which all users may use unless the administrator has changed it (libcxi.md
 /// 3.2).
@@ -85,6 +85,8 @@ pub struct Reaching {
     pub limit: Duration,
     /// How long the client keeps trying.
     pub wait: Duration,
+    /// How long it waits for its turn at a NIC of `cxidiag serve`; `None` for no limit.
+    pub turn: Option<Duration>,
 }
 
 /// What this process does.
@@ -118,6 +120,8 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
+    /// The NIC of the server that a client asks for.
+    pub peer_device: Option<DeviceName>,
     /// What the address of the server may have been meant as, if it stands after an option without
     /// its value.
     pub address_hint: Option<String>,
@@ -221,7 +225,12 @@ impl Plan {
             reaching: Reaching {
                 limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
                 wait: typed.wait.unwrap_or_default(),
+                turn: typed.wait,
             },
+            peer_device: typed.peer_device.map(|peer| match peer {
+                PeerDevice::Named(device) => device,
+                PeerDevice::Auto => device,
+            }),
             address_hint: typed.address_hint,
             admission: Admission {
                 any_job: typed.any_job,
@@ -439,7 +448,8 @@ mod tests {
         assert!(server.listening.persist);
         let client = planned(&["h", "--wait=7", "--connect-timeout=3"]).unwrap();
         let [limit, wait] = [3, 7].map(Duration::from_secs);
-        assert_eq!(client.reaching, Reaching { limit, wait });
+        let turn = Some(wait);
+        assert_eq!(client.reaching, Reaching { limit, wait, turn });
     }
 
     #[test]
