@@ -128,6 +128,8 @@ pub enum Opt {
     Vni,
     /// `--traffic-class`
     TrafficClass,
+    /// `--peer-device`
+    PeerDevice,
     /// `--libcxi`
     Libcxi,
 }
@@ -179,6 +181,7 @@ const PROCESS: &[Opt] = &[
     Opt::Token,
     Opt::Wait,
     Opt::ConnectTimeout,
+    Opt::PeerDevice,
     Opt::Cpu,
     Opt::Vni,
     Opt::TrafficClass,

@@ -75,6 +75,8 @@ pub enum Situation {
     OtherTool,
     /// The server does not know an option of the run.
     OptionUnknownToPeer,
+    /// A server does not measure with the NIC that the client asks for.
+    OtherDevice,
     /// Received data is not what was sent.
     WrongData,
     /// The peer has another version.
@@ -136,6 +138,7 @@ impl fmt::Display for Situation {
             NotOurAddress => "the address to listen on is not of this machine",
             OtherTool => "different tools",
             OptionUnknownToPeer => "the server cannot take part in an option",
+            OtherDevice => "the server measures with another NIC",
             WrongData => "received data is not what was sent (--verify)",
             OtherVersion => "different versions",
             OldVersion => "the peer is from SHS 12.0 or older",
@@ -574,6 +577,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(OptionUnknownToPeer),
         "the server is a legacy tool or an older cxidiag, which does not know an option of the client",
         "leave the option out, or start this release of cxidiag on the server",
+    ),
+    row(
+        Found(OtherDevice),
+        "a server of one tool measures with the NIC that it was started with",
+        "start `cxidiag serve` on the server, whose clients choose the NIC; or start the server with --device, and leave --peer-device out",
     ),
     row(
         Found(WrongData),

@@ -161,7 +161,8 @@ fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     ])
 }
 
-fn argument(option: &'static OptionDef) -> Arg {
+/// Returns the argument of an option of tools.
+pub fn argument(option: &'static OptionDef) -> Arg {
     let argument = match option.value {
         Some(value) if value.is_optional => {
             parser::with_optional_value(option.long).action(ArgAction::Append)

@@ -7,6 +7,7 @@ mod devices;
 mod output;
 mod ping;
 mod probe;
+mod serve;
 
 use std::ffi::OsString;
 
@@ -77,5 +78,11 @@ pub static COMMANDS: &[Command] = &[
         about: "Compare the latency tools with known latencies",
         usage: calibrate::usage,
         run: calibrate::run,
+    },
+    Command {
+        name: "serve",
+        about: "Serve the clients of all tools on all NICs",
+        usage: serve::usage,
+        run: serve::run,
     },
 ];

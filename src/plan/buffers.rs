@@ -87,6 +87,11 @@ impl Need {
         buffer.allocated()
     }
 
+    /// Returns the bytes of all buffers.
+    pub fn bytes(&self) -> u64 {
+        self.allocated().saturating_mul(self.count)
+    }
+
     /// Checks, before anything is allocated, that `machine` has the memory, on `node` if the
     /// buffers are to lie there. Otherwise a page would be missing in the middle of a run, or the
     /// kernel would kill a process (defects T13 and T33 of tools.md).
@@ -102,7 +107,7 @@ impl Need {
     }
 
     fn check_memory(&self, machine: &Machine, node: Option<u32>) -> Result<(), Failure> {
-        let buffers = self.buffer.allocated().saturating_mul(self.count);
+        let buffers = self.bytes();
         let needed = buffers.saturating_add(beside(buffers));
         match machine.available_memory(node) {
             Some(available) if available.bytes < needed => Err(advice::found(

@@ -25,7 +25,7 @@ use crate::token::Token;
 use crate::tool::Tool;
 use ineffective::Ineffective;
 use outputs::Outputs;
-use typed::Typed;
+use typed::{PeerDevice, Typed};
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
@@ -82,6 +82,8 @@ pub struct Reaching {
     pub limit: Duration,
     /// How long the client keeps trying.
     pub wait: Duration,
+    /// How long it waits for its turn at a NIC of `cxidiag serve`; `None` for no limit.
+    pub turn: Option<Duration>,
 }
 
 /// What this process does.
@@ -117,6 +119,8 @@ pub struct Plan {
     pub listening: Listening,
     /// How a client reaches its server.
     pub reaching: Reaching,
+    /// The NIC of the server that a client asks for.
+    pub peer_device: Option<DeviceName>,
     /// What the address of the server may have been meant as, if it stands after an option without
     /// its value.
     pub address_hint: Option<String>,
@@ -221,7 +225,12 @@ impl Plan {
             reaching: Reaching {
                 limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
                 wait: typed.wait.unwrap_or_default(),
+                turn: typed.wait,
             },
+            peer_device: typed.peer_device.map(|peer| match peer {
+                PeerDevice::Named(device) => device,
+                PeerDevice::Auto => device,
+            }),
             address_hint: typed.address_hint,
             admission: Admission {
                 any_job: typed.any_job,
@@ -444,7 +453,8 @@ mod tests {
         assert!(server.listening.persist);
         let client = planned(&["h", "--wait=7", "--connect-timeout=3"]).unwrap();
         let [limit, wait] = [3, 7].map(Duration::from_secs);
-        assert_eq!(client.reaching, Reaching { limit, wait });
+        let turn = Some(wait);
+        assert_eq!(client.reaching, Reaching { limit, wait, turn });
     }
 
     #[test]

@@ -14,6 +14,15 @@ use crate::run_options::RunOptions;
 use crate::service::ServiceOptions;
 use crate::token::Token;
 
+/// The NIC of the server that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerDevice {
+    /// The one with the name of the client's NIC.
+    Auto,
+    /// This one.
+    Named(DeviceName),
+}
+
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
 pub struct Typed {
@@ -45,6 +54,8 @@ pub struct Typed {
     pub connect_timeout: Option<Duration>,
     /// `--wait`.
     pub wait: Option<Duration>,
+    /// `--peer-device`.
+    pub peer_device: Option<PeerDevice>,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
@@ -81,6 +92,7 @@ impl Typed {
             token: None,
             connect_timeout: None,
             wait: None,
+            peer_device: None,
             libcxi: None,
             gpus: OnGpus::default(),
             cpus: Cpus::Any,
@@ -180,6 +192,11 @@ impl Typed {
                 of_client,
             ),
             ("--wait", self.wait.is_some() && !connects, of_client),
+            (
+                "--peer-device",
+                self.peer_device.is_some() && !connects,
+                of_client,
+            ),
         ]
         .into_iter()
         .find_map(|(option, wrong, why)| wrong.then(|| format!("{option} {why}")))

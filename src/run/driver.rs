@@ -324,6 +324,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
             host_name: agreed.peer_name.clone(),
             ip: session.peer().ip().to_canonical().to_string(),
             is_cxidiag: agreed.is_cxidiag,
+            device: agreed.peer_device.map(|device| device.to_string()),
         },
     };
     reporter.connected(&summary, &connected);

@@ -11,6 +11,8 @@
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
+//! * `served`, `control_line`: the process that serves one client of `cxidiag serve`, and its
+//!   messages.
 //! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
@@ -19,6 +21,7 @@
 #[cfg(test)]
 mod allocation_test;
 mod bandwidth;
+pub mod control_line;
 mod driver;
 mod legacy_sync;
 mod loopback;
@@ -31,6 +34,7 @@ mod route;
 #[cfg(test)]
 mod scripted;
 mod serve;
+pub mod served;
 mod size_loop;
 mod threads;
 mod verify;
@@ -77,6 +81,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
 /// Any failure that ends the run early, and an interruption.
 pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
+        Role::Server if served::is_started_for_client() => served::client(plan, reporter),
         Role::Server => serve::clients(plan, reporter),
         Role::Client { address } => driver::measure(plan, address, reporter),
         Role::Loopback => loopback::run(plan, |plan, address| {

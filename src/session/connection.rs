@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -127,6 +128,12 @@ impl From<Failure> for LinkError {
 impl From<rustix::io::Errno> for LinkError {
     fn from(error: rustix::io::Errno) -> Self {
         io::Error::from(error).into()
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -291,8 +298,17 @@ impl Connection {
         }
     }
 
+    /// Returns the socket.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends header and payload with one write: a legacy peer expects both in one `recv`.
-    fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Late`] and the errors of the socket.
+    pub fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
         (&self.stream)
             .write_all(&message(payload))
             .map_err(|error| match error.kind() {
@@ -301,7 +317,13 @@ impl Connection {
             })
     }
 
-    fn receive(
+    /// Returns the payload of the next message, of at most `most` bytes; `limit` and a failure of
+    /// `look` end the wait.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
+    pub fn receive(
         &self,
         most: usize,
         limit: Duration,

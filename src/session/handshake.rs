@@ -13,6 +13,7 @@ use super::peer_facts::{PeerFacts, announcement};
 use super::terms::{self, LocalHost};
 use super::wire::{self, ADDRESS_SIZE};
 use crate::advice::{Situation, remedy};
+use crate::device::DeviceName;
 use crate::endpoint::LocalAddress;
 use crate::error::{self, Failure};
 use crate::gpu::OnGpus;
@@ -77,6 +78,10 @@ pub struct Introduction {
     pub credentials: Credentials,
     /// In a busy server, the client that others have to wait for.
     pub serving: Option<Serving>,
+    /// The NIC of the server: in a server its own, in a client the one that it asks for.
+    pub device: Option<DeviceName>,
+    /// Whether this side knows of queues (`turn`): a client, and a server that has some.
+    pub queues: bool,
 }
 
 impl Introduction {
@@ -106,6 +111,19 @@ impl Introduction {
                 &plan.admission,
             ),
             serving: None,
+            device: match plan.role {
+                Role::Server => Some(plan.device),
+                _ => plan.peer_device,
+            },
+            queues: plan.role != Role::Server,
+        }
+    }
+
+    /// Returns the introduction of a server whose clients wait for their turn.
+    pub fn of_queue(self) -> Self {
+        Self {
+            queues: true,
+            ..self
         }
     }
 
@@ -149,6 +167,14 @@ impl<'a> Handshake<'a> {
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
+        }
+    }
+
+    /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
+    pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
+        Self {
+            step: Step::Version,
+            ..Self::new(us, peer)
         }
     }
 
@@ -244,11 +270,7 @@ impl<'a> Handshake<'a> {
     }
 
     fn accept_name(&self, payload: &[u8]) -> Result<(), Refusal> {
-        let Some(name) = wire::parse_string(payload).filter(|name| name.starts_with(NAMES)) else {
-            return Err(Refusal::Unrelated(
-                "it did not send the name of a tool".into(),
-            ));
-        };
+        let name = tool_name(payload)?;
         let own = self.tool.legacy_name;
         if name == own {
             return Ok(());
@@ -264,24 +286,14 @@ impl<'a> Handshake<'a> {
 
     fn accept_version(&mut self, payload: &[u8]) -> Result<(), Refusal> {
         let vni = self.us.own.vni;
-        let (tool, peer) = (self.tool, self.peer);
+        let peer = self.peer;
         let theirs = wire::parse_string(payload).unwrap_or_default();
-        let number = number(theirs);
-        if number.is_none() || number != self::number(tool.wire_version) {
-            let theirs = theirs.split_whitespace().next().unwrap_or("none");
-            return Err(Failure::environment(format!(
-                "different versions of {}: {} here, {} at the peer ({peer})",
-                tool.legacy_name,
-                tool.wire_version,
-                shown(theirs)
-            ))
-            .with_hint(release(number))
-            .into());
-        }
+        check_version(self.tool, theirs, peer)?;
         self.about = PeerFacts::read(theirs);
         self.us.credentials.admit(&self.about.announced, peer)?;
         if let Some(run) = &self.us.run {
             self.about.takes_part_in(&run.needed_of_server(), peer)?;
+            self.about.measures_with(self.us.device, peer)?;
         }
         if let Some(other) = self.about.vni.filter(|other| *other != vni) {
             return Err(Failure::environment(format!(
@@ -346,6 +358,8 @@ impl<'a> Handshake<'a> {
             peer: theirs,
             peer_gpus: self.peer_gpus,
             is_cxidiag: self.about.is_cxidiag,
+            peer_device: self.about.device.filter(|_| self.us.run.is_some()),
+            queues: self.us.queues && self.about.queues,
             peer_name: self.about.host_name.take(),
         })
     }
@@ -366,8 +380,38 @@ impl<'a> Handshake<'a> {
     }
 }
 
+/// Returns the name of a tool in a payload.
+///
+/// # Errors
+///
+/// An unrelated connection.
+pub fn tool_name(payload: &[u8]) -> Result<&str, Refusal> {
+    let name = wire::parse_string(payload).filter(|name| name.starts_with(NAMES));
+    name.ok_or_else(|| Refusal::Unrelated("it did not send the name of a tool".into()))
+}
+
+/// Checks that the version of the `peer`, `theirs`, is that of `tool` here.
+///
+/// # Errors
+///
+/// Another version.
+pub fn check_version(tool: &Tool, theirs: &str, peer: SocketAddr) -> Result<(), Failure> {
+    let number = number(theirs);
+    if number.is_some() && number == self::number(tool.wire_version) {
+        return Ok(());
+    }
+    let theirs = theirs.split_whitespace().next().unwrap_or("none");
+    Err(Failure::environment(format!(
+        "different versions of {}: {} here, {} at the peer ({peer})",
+        tool.legacy_name,
+        tool.wire_version,
+        shown(theirs)
+    ))
+    .with_hint(release(number)))
+}
+
 /// Returns the part of a peer's text that fits into a message.
-fn shown(text: &str) -> &str {
+pub fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
 }
 

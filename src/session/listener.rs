@@ -76,6 +76,17 @@ impl Listener {
         })
     }
 
+    /// Takes over a socket that listens already.
+    ///
+    /// # Errors
+    ///
+    /// A socket without an address.
+    pub fn from_socket(socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let port = socket.local_addr()?.port();
+        Ok(Self { socket, port })
+    }
+
     /// Returns the port listened on.
     pub fn port(&self) -> u16 {
         self.port
@@ -105,6 +116,16 @@ impl Listener {
     }
 }
 
+/// Returns the error of `accept(2)` if this process or the system has no resources for a connection.
+pub fn out_of(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|errno| {
+        matches!(
+            *errno,
+            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
+        )
+    })
+}
+
 fn open(address: SocketAddr) -> io::Result<Listener> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -120,9 +141,7 @@ fn open(address: SocketAddr) -> io::Result<Listener> {
     }
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
-    let socket = TcpListener::from(socket);
-    let port = socket.local_addr()?.port();
-    Ok(Listener { socket, port })
+    Listener::from_socket(socket.into())
 }
 
 fn cannot(at: Option<&str>, port: u16, reason: &str) -> Failure {

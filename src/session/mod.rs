@@ -12,6 +12,10 @@
 //!   connections.
 //! * `server`: a server's socket, from client to client.
 //! * `busy`: how a server answers clients while it measures with another one.
+//! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
+//!   takes a client over.
+//! * `turn`: the wait of a client for its turn.
+//! * `status`: the question for the state of such a server.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
@@ -20,7 +24,9 @@
 //! address.
 
 mod admission;
+pub mod arrivals;
 mod busy;
+mod caller;
 mod connect;
 mod connection;
 pub mod dry_run;
@@ -31,7 +37,9 @@ mod peer_facts;
 mod reception;
 mod refusal_log;
 mod server;
+pub mod status;
 mod terms;
+mod turn;
 mod wire;
 
 use std::cell::{Cell, RefCell};
@@ -41,7 +49,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
-use crate::device::FabricAddress;
+use crate::device::{DeviceName, FabricAddress};
 use crate::endpoint::LocalAddress;
 use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
@@ -51,11 +59,13 @@ use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
+pub use caller::Caller;
 use connect::Search;
 pub use connection::Look;
 use connection::{Connection, LinkError};
 use handshake::{Handshake, Introduction, Refusal};
-pub use listener::Reach;
+pub use listener::{Listener, Reach};
+pub use refusal_log::RefusalLog;
 pub use server::{LISTENING, Server};
 use wire::{MAX_PAYLOAD, REFUSAL};
 
@@ -85,6 +95,10 @@ pub struct Agreed {
     pub is_cxidiag: bool,
     /// Name of the peer's host; `None` if the peer has not sent it.
     pub peer_name: Option<String>,
+    /// The server's NIC, in a client, if the server has announced it.
+    pub peer_device: Option<DeviceName>,
+    /// The client waits for its turn after the handshake.
+    pub queues: bool,
 }
 
 /// The connection to a peer that has the same tool and the same options.
@@ -95,6 +109,8 @@ pub struct Session {
     owes_interrupt_notice: Cell<bool>,
     /// Open until the run is over; a server turns other clients away meanwhile.
     running: RefCell<Option<UnixStream>>,
+    /// The client receives its place in the queue.
+    queues: bool,
 }
 
 /// Connects to the server at `host` on the plan's port, and performs the handshake.
@@ -110,7 +126,12 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         let connection = search.connect()?;
         let peer = connection.peer();
         match introduce(&connection, &us) {
-            Ok(agreed) => return Ok((Session::new(connection, agreed.is_cxidiag), agreed)),
+            Ok(agreed) => {
+                if agreed.queues {
+                    turn::wait(&connection, plan, &agreed)?;
+                }
+                return Ok((Session::new(connection, &agreed), agreed));
+            }
             Err(Refusal::Failed(failure)) => return Err(failure),
             Err(Refusal::Busy(failure)) => {
                 if !search.wait_for_turn(&connection, &failure)? {
@@ -144,6 +165,15 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
                 (error, false) => Refusal::Unrelated(unnamed(&error)),
+                (
+                    LinkError::TooLong {
+                        length: REFUSAL, ..
+                    },
+                    true,
+                ) => {
+                    let refusal = connection.refusal();
+                    Refusal::Failed(refusal.into_failure(connection.peer(), doing))
+                }
                 (error, true) => {
                     // A server that has found another client closes the other connections.
                     let serves_another = matches!(error, LinkError::Closed);
@@ -184,11 +214,12 @@ fn machine() -> String {
 }
 
 impl Session {
-    fn new(connection: Connection, peer_is_cxidiag: bool) -> Self {
+    fn new(connection: Connection, agreed: &Agreed) -> Self {
         Self {
             connection,
-            owes_interrupt_notice: Cell::new(peer_is_cxidiag),
+            owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
             running: RefCell::new(None),
+            queues: agreed.queues,
         }
     }
 

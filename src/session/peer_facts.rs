@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 
-use super::admission::{Announced, Serving};
+use super::admission::{Announced, Credentials, Serving};
 use super::handshake::Introduction;
 use crate::advice::{Situation, remedy};
-use crate::device::FabricAddress;
+use crate::device::{DeviceName, FabricAddress};
 use crate::error::{Failure, Step};
 use crate::extensions::{self, Extensions};
 use crate::run_options::{RunOptions, SyncPoint};
@@ -27,16 +27,28 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
         needed + &options("alone", &run.kept_by_client())
     });
     let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
+    let device = us
+        .device
+        .map_or(String::new(), |device| format!(" device={device}"));
+    let queue = if us.queues { " queue" } else { "" };
     format!(
-        "{} cxidiag/{} vni={} tc={} host={}{} sync={sync} can={}{asked}{}{busy}{software}",
-        tool.wire_version,
-        env!("CARGO_PKG_VERSION"),
+        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
+        greeting(tool, &us.credentials),
         us.own.vni,
         us.own.class,
         us.machine,
         name_word(&us.host_name),
         extensions::all_names(),
-        us.credentials.words(),
+    )
+}
+
+/// Returns the beginning of a version as it is sent: its number, and job and token.
+pub fn greeting(tool: &Tool, credentials: &Credentials) -> String {
+    format!(
+        "{} cxidiag/{}{}",
+        tool.wire_version,
+        env!("CARGO_PKG_VERSION"),
+        credentials.words()
     )
 }
 
@@ -87,6 +99,10 @@ pub struct PeerFacts {
     pub extensions: Result<Extensions, String>,
     /// Its job and token, and the client of a busy server.
     pub announced: Announced,
+    /// The NIC of the server: the server's own, or the one that a client asks for.
+    pub device: Option<DeviceName>,
+    /// It knows of queues.
+    pub queues: bool,
 }
 
 impl PeerFacts {
@@ -102,6 +118,8 @@ impl PeerFacts {
         knows: String::new(),
         extensions: Ok(Extensions::NONE),
         announced: Announced::NOTHING,
+        device: None,
+        queues: false,
     };
 
     /// Reads the words behind the version of a peer.
@@ -130,8 +148,12 @@ impl PeerFacts {
                 Some(("can", names)) => facts.knows = names.to_owned(),
                 Some(("run", word)) => facts.extensions = extensions::from_word(word),
                 Some(("alone", word)) => kept_alone = word,
+                Some(("device", name)) => facts.device = name.parse().ok(),
                 Some((name, value)) => facts.announced.take(name, value),
-                None => facts.software |= word == "software",
+                None => {
+                    facts.software |= word == "software";
+                    facts.queues |= word == "queue";
+                }
             }
         }
         if let Ok(extensions) = &mut facts.extensions {
@@ -158,6 +180,28 @@ impl PeerFacts {
             "--{option}: the server ({peer}) is {server}, which cannot take part"
         ))
         .with_hint(remedy(Situation::OptionUnknownToPeer)))
+    }
+
+    /// Checks that a server measures with the NIC that this client asks for, if it does.
+    ///
+    /// # Errors
+    ///
+    /// A server on another NIC, and one that does not announce its NIC.
+    pub fn measures_with(
+        &self,
+        asked: Option<DeviceName>,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        let Some(asked) = asked.filter(|asked| self.device != Some(*asked)) else {
+            return Ok(());
+        };
+        let what = match (self.device, self.is_cxidiag) {
+            (Some(device), _) => format!("measures with {device} alone"),
+            (None, true) => "is an older cxidiag, which does not announce its NIC".into(),
+            (None, false) => "is a legacy tool, which does not announce its NIC".into(),
+        };
+        let failure = format!("--peer-device={asked}: the server ({peer}) {what}");
+        Err(Failure::environment(failure).with_hint(remedy(Situation::OtherDevice)))
     }
 
     /// Returns `run` with barriers before each iteration unless both sides have announced that they

@@ -19,7 +19,7 @@ pub struct RefusalLog<'a> {
 }
 
 impl<'a> RefusalLog<'a> {
-    /// Creates the log of `program` on `out`.
+    /// Creates the log of `program` on `out`. Without a program, the lines begin with the text.
     pub fn new(program: &'a str, out: &'a mut dyn Write) -> Self {
         Self {
             program,
@@ -57,19 +57,23 @@ impl<'a> RefusalLog<'a> {
         }
     }
 
-    /// Prints the counts when a client is served.
+    /// Prints the counts when a client is served, and begins to count anew.
     pub fn served(&mut self) {
         for (count, kind) in [(self.unrelated, "connections"), (self.clients, "clients")] {
             if count > SINGLY {
                 self.print(&format!("refused {count} {kind} before this client"));
             }
         }
+        (self.unrelated, self.clients) = (0, 0);
     }
 
     /// Prints a line with one write, so that lines of several processes do not mix. Errors are
     /// ignored.
     fn print(&mut self, text: &str) {
-        let line = format!("{}: {text}\n", self.program);
+        let line = match self.program {
+            "" => format!("{text}\n"),
+            program => format!("{program}: {text}\n"),
+        };
         let _ = self.out.write_all(line.as_bytes());
     }
 }

@@ -75,7 +75,7 @@ impl Server {
             let port = self.port();
             Failure::environment(format!("no client came to TCP port {port} within {limit}"))
         })?;
-        Ok((Session::new(connection, agreed.is_cxidiag), agreed))
+        Ok((Session::new(connection, &agreed), agreed))
     }
 
     /// Calls `serve` with the session of a client. Until the run is over, a thread tells other

@@ -90,6 +90,7 @@ mod event_queue;
 mod fence;
 pub mod gpu;
 mod huge_page;
+pub mod inherited;
 mod launch;
 mod library;
 mod lni;

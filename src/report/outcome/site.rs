@@ -34,6 +34,9 @@ pub struct Peer {
     pub ip: String,
     /// Whether it is a cxidiag.
     pub is_cxidiag: bool,
+    /// The NIC of the server, in the document of a client; null if the server has not announced it.
+    #[serde(default)]
+    pub device: Option<String>,
 }
 
 /// A NIC. Apart from name and service, a field is null if the device was not opened.

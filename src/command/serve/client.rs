@@ -1,0 +1,295 @@
+//! A client of the server: the process that measures with it.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::queue::{Entry, Stage};
+use crate::device::DeviceName;
+use crate::plan::Plan;
+use crate::run::control_line::{ControlLine, Order, Ready};
+use crate::run::served::MARK;
+use crate::session::arrivals::Newcomer;
+use crate::token::TOKEN_VARIABLE;
+use crate::tool::{PROGRAM, Tool};
+
+/// This program, also if a new version has replaced its file.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Time limit for a process to open its NIC and to complete the handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time that a process has to release its NIC after SIGTERM, before SIGKILL.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Interval at which the end of a process is looked up that has closed its standard output.
+const REAP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Maximum length of the document and of the messages of a process, in bytes.
+const MOST_TEXT: usize = 1 << 20;
+
+/// A client, and its process.
+pub struct Client {
+    peer: SocketAddr,
+    tool: &'static Tool,
+    device: DeviceName,
+    stage: Stage,
+    bytes: u64,
+    /// The place that the client knows.
+    place: Option<u32>,
+    /// When the current stage began.
+    since: Instant,
+    /// When the process is to be signalled, and the signal.
+    due: Option<(Instant, Signal)>,
+    process: Child,
+    line: ControlLine,
+    /// The process has closed its end of the line: it ends.
+    has_closed: bool,
+    stderr: Option<ChildStderr>,
+    messages: Vec<u8>,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Whether it succeeded.
+    pub is_success: bool,
+    /// What happened, for the log.
+    pub text: String,
+}
+
+impl Client {
+    /// Starts the process for `newcomer`, which measures with `device`; `plan` is that of the
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// A process that cannot be started.
+    pub fn start(plan: &Plan, newcomer: Newcomer, device: DeviceName) -> io::Result<Self> {
+        let Newcomer {
+            stream,
+            peer,
+            tool,
+            version,
+            ..
+        } = newcomer;
+        let (own, other) = UnixStream::pair()?;
+        let plan = Plan {
+            tool,
+            device,
+            ..plan.clone()
+        };
+        let mut command = Command::new(THIS_PROGRAM);
+        if let Some(token) = &plan.admission.token {
+            // Arguments are visible to other users.
+            command.env(TOKEN_VARIABLE, token.text());
+        }
+        let any_job = plan.admission.any_job.then_some("--any-job");
+        let mut process = command
+            // The arguments name the tool, independent of the name of the executable file.
+            .arg0(PROGRAM)
+            .args(plan.server_arguments())
+            .args(["--json", "--quiet"])
+            .args(any_job)
+            .env(MARK, "1")
+            .stdin(OwnedFd::from(stream))
+            .stdout(OwnedFd::from(other))
+            .stderr(Stdio::piped())
+            // Signals of a terminal go to the server, which ends its processes.
+            .process_group(0)
+            .spawn()?;
+        let mut line = ControlLine::new(own);
+        line.send(&Order::Serve { peer, version })?;
+        let now = Instant::now();
+        Ok(Self {
+            peer,
+            tool,
+            device,
+            stage: Stage::Arriving,
+            bytes: 0,
+            place: None,
+            since: now,
+            due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
+            stderr: process.stderr.take(),
+            process,
+            line,
+            has_closed: false,
+            messages: Vec::new(),
+        })
+    }
+
+    /// Returns the client's place in the queue.
+    pub fn entry(&self) -> Entry {
+        Entry {
+            device: self.device,
+            stage: self.stage,
+            bytes: self.bytes,
+        }
+    }
+
+    /// Returns client, tool and NIC, for the log.
+    pub fn name(&self) -> String {
+        format!("{} {} on {}", self.peer, self.tool.name, self.device)
+    }
+
+    /// Returns what the client does, for the state of the server.
+    pub fn state(&self) -> String {
+        let seconds = self.since.elapsed().as_secs();
+        let what = match (self.stage, self.place) {
+            (Stage::Arriving, _) => "arrives".into(),
+            (Stage::Waiting, Some(place)) => format!("waits, place {place}, for {seconds} s"),
+            (Stage::Waiting, None) => "waits".into(),
+            (Stage::Running, _) => format!("measures for {seconds} s"),
+        };
+        format!("{}: {what}", self.name())
+    }
+
+    /// Returns the sockets on which something of the process may arrive: its messages and its
+    /// standard error.
+    pub fn sockets(&self) -> (Option<&ControlLine>, Option<&ChildStderr>) {
+        (
+            Some(&self.line).filter(|_| !self.has_closed),
+            self.stderr.as_ref(),
+        )
+    }
+
+    /// Reads what the process has sent. Returns what its run needs when its handshake is complete.
+    pub fn read_line(&mut self) -> Option<Ready> {
+        self.has_closed =
+            !matches!(self.line.read(), Ok(true)) || self.line.rest().len() > MOST_TEXT;
+        if self.stage != Stage::Arriving {
+            return None;
+        }
+        let ready: Ready = self.line.next()?;
+        self.bytes = ready.buffer_bytes;
+        self.enter(Stage::Waiting, None);
+        Some(ready)
+    }
+
+    /// Reads what the process has written to its standard error.
+    pub fn read_messages(&mut self) {
+        let mut part = [0; 4096];
+        let read = self.stderr.as_mut().map(|stderr| stderr.read(&mut part));
+        match read {
+            Some(Ok(length)) if length > 0 => {
+                let room = MOST_TEXT - self.messages.len();
+                self.messages.extend(&part[..length.min(room)]);
+            }
+            _ => self.stderr = None,
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, limit: Option<Duration>) {
+        self.stage = stage;
+        self.since = Instant::now();
+        self.due = limit.map(|limit| (self.since + limit, Signal::TERM));
+    }
+
+    /// Lets the client measure, for `limit` at most.
+    pub fn begin(&mut self, limit: Duration) {
+        self.enter(Stage::Running, Some(limit));
+        self.order(&Order::Begin);
+    }
+
+    /// Sends the client its place, if it has changed. Returns whether it has.
+    pub fn set_place(&mut self, place: u32) -> bool {
+        let has_changed = self.place != Some(place);
+        if has_changed {
+            self.place = Some(place);
+            self.order(&Order::Place(place));
+        }
+        has_changed
+    }
+
+    /// Refuses the run of the client.
+    pub fn refuse(&mut self, reason: String) {
+        // Its process ends.
+        self.enter(Stage::Arriving, Some(HANDSHAKE_LIMIT));
+        self.order(&Order::Refuse(reason));
+    }
+
+    fn order(&mut self, order: &Order) {
+        // A process that has ended is noticed by the end of its line.
+        let _ = self.line.send(order);
+    }
+
+    /// Ends the process: SIGTERM, and SIGKILL if it does not release its NIC.
+    pub fn stop(&mut self) {
+        self.due = Some((Instant::now(), Signal::TERM));
+    }
+
+    /// Returns when [`Self::advance`] has something to do, if it has.
+    pub fn due(&self) -> Option<Instant> {
+        let reap = self.has_closed.then(|| Instant::now() + REAP_INTERVAL);
+        self.due.map(|(due, _)| due).into_iter().chain(reap).min()
+    }
+
+    /// Signals the process when its time is over. Returns its exit status when it has ended.
+    pub fn advance(&mut self) -> Option<ExitStatus> {
+        if let Some((due, signal)) = self.due
+            && Instant::now() >= due
+        {
+            if let Some(process) = Pid::from_raw(self.process.id() as i32) {
+                // It is not reaped yet, so the number is its own.
+                let _ = kill_process(process, signal);
+            }
+            self.due = Some((Instant::now() + RELEASE_LIMIT, Signal::KILL));
+        }
+        self.process.try_wait().ok()?
+    }
+
+    /// Returns how the run of a process ended that has ended with `status`.
+    pub fn ending(mut self, status: ExitStatus) -> Ending {
+        // What it wrote before its end is in socket and pipe.
+        while !self.has_closed {
+            self.read_line();
+        }
+        while self.stderr.is_some() {
+            self.read_messages();
+        }
+        let took = self.since.elapsed().as_secs_f64();
+        let begun = if self.stage == Stage::Running {
+            format!(" after {took:.3} s")
+        } else {
+            String::new()
+        };
+        let document: Value = serde_json::from_slice(self.line.rest()).unwrap_or_default();
+        if status.success() {
+            let text = format!("done{begun}{}", sizes(&document));
+            return Ending {
+                is_success: true,
+                text,
+            };
+        }
+        let messages = String::from_utf8_lossy(&self.messages);
+        let reason = match (&document["error"]["message"], status.signal()) {
+            (Value::String(message), _) => message.clone(),
+            (_, Some(signal)) => format!("signal {signal} ended its process"),
+            _ => messages.lines().next_back().unwrap_or("no message").into(),
+        };
+        Ending {
+            is_success: false,
+            text: format!("failed{begun}: {reason}"),
+        }
+    }
+}
+
+/// Returns the sizes that were measured, for the log.
+fn sizes(document: &Value) -> String {
+    let size = |result: Option<&Value>| result?["size_bytes"].as_u64();
+    let results = document["results"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    match (size(results.first()), size(results.last())) {
+        (Some(first), Some(last)) if first < last => format!(": {first} to {last} bytes"),
+        (Some(only), _) => format!(": {only} bytes"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,346 @@
+//! `serve`: the server of all tools and NICs of a machine (docs/serve.md).
+//!
+//! * This file: options, and the start of the server.
+//! * `supervisor`: the main thread.
+//! * `client`: a client, and the process that measures with it.
+//! * `queue`: whose turn it is.
+//! * `log`: the lines about events.
+//!
+//! A second thread receives connections (`session::arrivals`). Each client gets a process of its
+//! own (`run::served`), so that the end of a run, whatever its reason, releases all that it has
+//! taken, and ends nothing else.
+
+mod client;
+mod log;
+mod queue;
+mod supervisor;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use cxi::inherited;
+use cxi::placement::Confined;
+use ipnet::IpNet;
+use rustix::net::sockopt::socket_acceptconn;
+use sd_notify::NotifyState;
+
+use crate::advice::Explain;
+use crate::backend;
+use crate::cli::options::{self, OptionDef};
+use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::{self, Request};
+use crate::device::LIBCXI_VARIABLE;
+use crate::error::{Context, Failure, Kind, invalid};
+use crate::interrupt;
+use crate::number::{bytes_within, time, time_text, within};
+use crate::plan::{Plan, Role};
+use crate::run;
+use crate::session::arrivals::{Arrival, Rules, receive_all};
+use crate::session::{LISTENING, Listener, Reach, RefusalLog, status};
+use crate::token::Token;
+use crate::tools::TOOLS;
+use log::{Log, Priority};
+use supervisor::{Limits, Supervisor};
+
+/// The options of the tools that `serve` has as well, by their long forms.
+const OF_TOOLS: [&str; 8] = [
+    "device", "svc-id", "cpu", "libcxi", "port", "bind", "any-job", "token",
+];
+
+/// Default of `--max-clients`.
+const MAX_CLIENTS: usize = 64;
+
+/// Default of `--max-run`.
+const MAX_RUN: Duration = Duration::from_secs(3600);
+
+/// Longest `--max-run`: a week.
+const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Default of `--max-buffers`: 4 GiB.
+const MAX_BUFFERS: u64 = 4 << 30;
+
+/// Niceness of the thread that receives connections: the lowest priority.
+const NICENESS: i32 = 19;
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    let entry = |long, value, help: String, manual| Entry {
+        short: None,
+        long,
+        value: Some(Value::new(value, Completion::Nothing)),
+        help,
+        manual,
+    };
+    let max_run = time_text(MAX_RUN);
+    let own = vec![
+        entry(
+            "allow",
+            "NETWORKS",
+            "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)".into(),
+            "The networks and addresses whose clients are served, with commas between them, such as \
+             10.1.0.0/16,192.168.1.7. Other connections are closed at once. Without it, everybody \
+             who reaches the port is served.",
+        ),
+        entry(
+            "max-clients",
+            "COUNT",
+            format!("Most clients at a time, those that wait included\n(default: {MAX_CLIENTS})"),
+            "The largest number of clients at a time: those that measure and those that wait for \
+             their turn. Further ones are refused.",
+        ),
+        entry(
+            "max-run",
+            "TIME",
+            format!("Longest run, such as 90s or 10m (default: {max_run})"),
+            "The longest time of a run. A client that asks for a longer one is refused; a run that \
+             takes longer is ended. *TIME* is in seconds without a unit.",
+        ),
+        entry(
+            "max-buffers",
+            "SIZE",
+            "Most memory for the buffers of all runs\n(default: 4GiB)".into(),
+            "The most memory for the buffers of all runs together. A run that needs more is \
+             refused; one that needs more than the others leave waits for them. *SIZE* is in bytes, \
+             or has one of the units K, M and G.",
+        ),
+        Entry {
+            short: None,
+            long: "status",
+            value: None,
+            help: "Print the state of the server that runs on this\nmachine, and exit".into(),
+            manual: "Do not serve: print who is served and who waits at the server that runs on this \
+                     machine, and exit. With `--port` or `--bind`, of the server with these options.",
+        },
+    ];
+    let shared = of_tools().map(|option| option.entry(&TOOLS[0]));
+    Usage {
+        program: "cxidiag serve".into(),
+        about: "Serve the clients of all tools on all NICs",
+        synopsis: vec![("cxidiag serve [OPTIONS]".into(), "")],
+        arguments: Completion::Nothing,
+        options: shared
+            .chain(own)
+            .chain([Entry::help(), Entry::version()])
+            .collect(),
+        remarks: vec![
+            "Each client names its tool, and with --peer-device the NIC that it measures with. Other\n\
+             clients measure with the NIC of --device. The clients of a NIC wait for each other.",
+        ],
+        ..Usage::default()
+    }
+}
+
+fn of_tools() -> impl Iterator<Item = &'static OptionDef> {
+    OF_TOOLS
+        .iter()
+        .filter_map(|long| options::all().find(|option| option.long == *long))
+}
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a port that cannot be used, and an interruption other than by SIGTERM, which
+/// is the regular end.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = parse(&arguments)? else {
+        return Ok(());
+    };
+    interrupt::watch()?;
+    if asked.status {
+        let host = asked.plan.listening.bind.as_deref().unwrap_or("localhost");
+        return crate::report::print(&status::ask(&asked.plan, host)?);
+    }
+    backend::check(asked.plan.device)?;
+    match serve(&asked) {
+        Err(failure) if failure.kind == Kind::Interrupted && interrupt::is_terminated() => Ok(()),
+        ended => ended,
+    }
+}
+
+/// What the arguments ask for.
+struct Asked {
+    /// The plan of a server of the first tool, with the options that all processes have.
+    plan: Plan,
+    allowed: Vec<IpNet>,
+    limits: Limits,
+    status: bool,
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+    let own = ["allow", "max-clients", "max-run", "max-buffers"];
+    let own = own.map(|long| Arg::new(long).long(long).allow_hyphen_values(true));
+    let status = Arg::new("status").long("status").action(ArgAction::SetTrue);
+    let declared = of_tools().map(cli::argument).chain(own).chain([status]);
+    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
+        return Ok(None);
+    };
+    let text = |long: &str| matches.get_one::<String>(long).map(String::as_str);
+    let refused =
+        |long, value: &str, allowed: String| Failure::usage(invalid(long, value, allowed));
+    let mut limits = Limits {
+        clients: MAX_CLIENTS,
+        run: MAX_RUN,
+        buffers: MAX_BUFFERS,
+    };
+    if let Some(value) = text("max-clients") {
+        let count = within(value, 1..=1024);
+        limits.clients = count.map_err(|allowed| refused("max-clients", value, allowed))? as usize;
+    }
+    if let Some(value) = text("max-run") {
+        let longest = time(value, Duration::from_millis(1)..=LONGEST_RUN);
+        limits.run = longest.map_err(|allowed| refused("max-run", value, allowed))?;
+    }
+    if let Some(value) = text("max-buffers") {
+        let bytes = bytes_within(value, 4096..=1 << 50);
+        limits.buffers = bytes.map_err(|allowed| refused("max-buffers", value, allowed))?;
+    }
+    let allowed = text("allow").map_or(Ok(Vec::new()), |value| {
+        networks(value).map_err(|allowed| refused("allow", value, allowed))
+    })?;
+    Ok(Some(Asked {
+        plan: plan(&matches)?,
+        allowed,
+        limits,
+        status: matches.get_flag("status"),
+    }))
+}
+
+/// Returns the networks of a list. An address is a network of one.
+fn networks(text: &str) -> Result<Vec<IpNet>, String> {
+    let network = |text: &str| {
+        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        text.parse().ok().or_else(address)
+    };
+    let networks: Option<Vec<IpNet>> = text.split(',').map(network).collect();
+    networks.ok_or_else(|| {
+        "expected networks and addresses with commas between them, such as 10.1.0.0/16,192.168.1.7"
+            .into()
+    })
+}
+
+/// Returns the plan of a server of the first tool with the options of tools among `matches`.
+fn plan(matches: &ArgMatches) -> Result<Plan, Failure> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    for option in of_tools() {
+        if option.value.is_none() {
+            let is_given = matches.get_flag(option.long);
+            arguments.extend(is_given.then(|| format!("--{}", option.long).into()));
+        } else if let Some(value) = matches
+            .get_many::<OsString>(option.long)
+            .and_then(Iterator::last)
+        {
+            let mut argument = OsString::from(format!("--{}=", option.long));
+            argument.push(value);
+            arguments.push(argument);
+        }
+    }
+    let Request::Run(mut typed) = cli::parse(&TOOLS[0], arguments)? else {
+        return Err(Failure::usage("expected options of a server"));
+    };
+    typed.token = typed.token.or_else(Token::of_environment);
+    let libcxi = std::env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+    let program = usage().program;
+    Plan::new(&TOOLS[0], program, *typed, libcxi.map(Into::into))
+}
+
+/// Serves until it is interrupted.
+fn serve(asked: &Asked) -> Result<(), Failure> {
+    let Asked {
+        plan,
+        allowed,
+        limits,
+        ..
+    } = asked;
+    // The CPUs that the runs with the default NIC take, before anything is opened.
+    let placed = run::place(&Plan {
+        role: Role::Server,
+        ..plan.clone()
+    })?;
+    let listener = listener(plan)?;
+    let port = listener.port();
+    let log = Log::new();
+    let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
+    let (arrived, arrivals) = mpsc::channel();
+    let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
+    let others = others(&placed)?;
+    let thread = receive(listener, rules, log, others, arrived, wake)?;
+    log.line(
+        Priority::Info,
+        &format!(
+            "{LISTENING}{port} for clients of all tools; NIC without --peer-device: {}",
+            plan.device
+        ),
+    );
+    if allowed.is_empty() && plan.admission.token.is_none() {
+        log.line(
+            Priority::Info,
+            "everybody who reaches the port is served (see --allow, --token and --bind)",
+        );
+    }
+    // Without a service manager, there is nobody to notify.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    Supervisor::new(plan, port, *limits, log).run(&arrivals, &woken)?;
+    // Without an interruption, the other thread has failed.
+    match thread.join() {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Starts the thread that receives connections. It passes each client to `arrived`, and sends a byte
+/// to `wake`. It runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
+fn receive(
+    listener: Listener,
+    rules: Rules,
+    mut log: Log,
+    cpus: Vec<u32>,
+    arrived: Sender<Arrival>,
+    mut wake: UnixStream,
+) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
+    let receive = move || {
+        // Without its own CPUs, or a lower priority, the thread receives as well.
+        let _confined = Confined::to(&cpus);
+        let _ = rustix::process::nice(NICENESS);
+        receive_all(
+            &listener,
+            &rules,
+            RefusalLog::new("", &mut log),
+            |arrival| {
+                // The main thread ends with the process.
+                if arrived.send(arrival).is_ok() {
+                    let _ = wake.write_all(&[0]);
+                }
+            },
+        )
+    };
+    let thread = thread::Builder::new().name("arrivals".into());
+    thread.spawn(receive).environment("cannot start a thread")
+}
+
+/// Returns the socket of the service manager, or else one on the plan's port.
+fn listener(plan: &Plan) -> Result<Listener, Failure> {
+    let Some(socket) = inherited::socket() else {
+        return Listener::bind(plan.listening.bind.as_deref(), plan.port, Reach::Everywhere);
+    };
+    const WHAT: &str = "cannot use the socket of the service manager";
+    if !socket_acceptconn(&socket).environment(WHAT)? {
+        let reason = "it does not listen (ListenStream= in the .socket unit)";
+        return Err(Failure::new(Kind::Environment, io::Error::other(reason)).context(WHAT));
+    }
+    Listener::from_socket(TcpListener::from(socket)).environment(WHAT)
+}
+
+/// Returns the CPUs on which no run with the default NIC measures.
+fn others(placed: &Plan) -> Result<Vec<u32>, Failure> {
+    let mut cpus = cxi::placement::cpus().explain("cannot read the CPUs of this process")?;
+    cpus.retain(|cpu| !placed.placement.cpus.contains(cpu));
+    Ok(cpus)
+}

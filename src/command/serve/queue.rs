@@ -1,0 +1,104 @@
+//! Whose turn it is: one client measures on a NIC at a time, in order of arrival, and the buffers of
+//! all runs stay within a limit.
+
+use crate::device::DeviceName;
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its handshake is not complete.
+    Arriving,
+    /// It waits for its turn.
+    Waiting,
+    /// It measures.
+    Running,
+}
+
+/// A client in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The NIC that it measures with.
+    pub device: DeviceName,
+    /// What it does.
+    pub stage: Stage,
+    /// Bytes of its buffers.
+    pub bytes: u64,
+}
+
+/// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival, while
+/// the buffers of all runs have `limit` bytes at most.
+pub fn turns(entries: &[Entry], limit: u64) -> Vec<usize> {
+    let running = entries.iter().filter(|entry| entry.stage == Stage::Running);
+    let mut busy: Vec<DeviceName> = running.clone().map(|entry| entry.device).collect();
+    let mut bytes: u64 = running.map(|entry| entry.bytes).sum();
+    let mut turns = Vec::new();
+    for (index, entry) in waiting(entries) {
+        if busy.contains(&entry.device) {
+            continue;
+        }
+        // The next client of this NIC does not overtake one that waits for memory.
+        busy.push(entry.device);
+        if let Some(sum) = bytes.checked_add(entry.bytes).filter(|sum| *sum <= limit) {
+            bytes = sum;
+            turns.push(index);
+        }
+    }
+    turns
+}
+
+/// Returns the indices of the waiting clients, and the place of each in the queue of its NIC: 1 for
+/// the next.
+pub fn places(entries: &[Entry]) -> Vec<(usize, u32)> {
+    let of = |(index, entry): (usize, &Entry)| {
+        let before = waiting(&entries[..index]).filter(|(_, other)| other.device == entry.device);
+        (index, before.count() as u32 + 1)
+    };
+    waiting(entries).map(of).collect()
+}
+
+fn waiting(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
+    let entries = entries.iter().enumerate();
+    entries.filter(|(_, entry)| entry.stage == Stage::Waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stage::{Arriving, Running, Waiting};
+    use super::*;
+
+    fn entry(device: &str, stage: Stage, bytes: u64) -> Entry {
+        let device = device.parse().unwrap();
+        Entry {
+            device,
+            stage,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn first_waiting_client_of_each_free_nic_begins() {
+        let entries = [
+            entry("cxi0", Running, 1),
+            entry("cxi0", Waiting, 1),
+            entry("cxi1", Arriving, 0),
+            entry("cxi1", Waiting, 1),
+            entry("cxi1", Waiting, 1),
+            entry("cxi2", Waiting, 1),
+        ];
+        assert_eq!(turns(&entries, 100), [3, 5]);
+        assert_eq!(places(&entries), [(1, 1), (3, 1), (4, 2), (5, 1)]);
+    }
+
+    #[test]
+    fn client_waits_until_its_buffers_fit_the_limit() {
+        let entries = [
+            entry("cxi0", Running, 6),
+            entry("cxi1", Waiting, 5),
+            entry("cxi1", Waiting, 1),
+            entry("cxi2", Waiting, 4),
+        ];
+        assert_eq!(turns(&entries, 10), [3]);
+        assert_eq!(turns(&entries[1..], 10), [0, 2]);
+        assert_eq!(turns(&entries, u64::MAX), [1, 3]);
+    }
+}

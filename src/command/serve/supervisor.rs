@@ -1,0 +1,299 @@
+//! The main thread of the server: a process for each client, whose turn it decides.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use sd_notify::NotifyState;
+
+use super::client::Client;
+use super::log::{Log, Priority};
+use super::queue::{places, turns};
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::Failure;
+use crate::interrupt;
+use crate::machine::{Machine, host_name};
+use crate::number::time_text;
+use crate::plan::Plan;
+use crate::run::control_line::Ready;
+use crate::session::arrivals::{Arrival, Newcomer};
+use crate::session::status;
+
+/// Interval at which the end of processes is looked up when the server ends.
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// What clients may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients at a time, those that wait included.
+    pub clients: usize,
+    /// Length of a run.
+    pub run: Duration,
+    /// Bytes of the buffers of all runs.
+    pub buffers: u64,
+}
+
+/// The clients of the server.
+pub struct Supervisor<'a> {
+    /// The server's own plan: its port, and what clients get that ask for nothing.
+    pub plan: &'a Plan,
+    /// The port in use.
+    pub port: u16,
+    /// What clients may ask for.
+    pub limits: Limits,
+    /// Where events are written.
+    pub log: Log,
+    clients: Vec<Client>,
+    since: Instant,
+    served: u64,
+    failed: u64,
+    refused: u64,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Creates the supervisor of a server that listens on `port`.
+    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log) -> Self {
+        Self {
+            plan,
+            port,
+            limits,
+            log,
+            clients: Vec::new(),
+            since: Instant::now(),
+            served: 0,
+            failed: 0,
+            refused: 0,
+        }
+    }
+
+    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn run(&mut self, arrivals: &Receiver<Arrival>, wake: &UnixStream) -> Result<(), Failure> {
+        let mut bytes = [0; 64];
+        let ended = loop {
+            match self.wait(wake) {
+                Err(failure) => break Err(failure),
+                Ok(false) => {}
+                Ok(true) => {
+                    let _ = (&*wake).read(&mut bytes);
+                    match self.receive(arrivals) {
+                        Ok(()) => {}
+                        Err(TryRecvError::Empty | TryRecvError::Disconnected) => break Ok(()),
+                    }
+                }
+            }
+            self.advance();
+        };
+        self.stop_all();
+        ended
+    }
+
+    /// Waits for an arrival or for something of a process, and reads the latter. Returns whether
+    /// there is an arrival.
+    fn wait(&mut self, wake: &UnixStream) -> Result<bool, Failure> {
+        let due = self.clients.iter().filter_map(Client::due).min();
+        let within = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let mut polled = vec![PollFd::new(wake, PollFlags::IN)];
+        for client in &self.clients {
+            let (line, stderr) = client.sockets();
+            polled.extend(line.map(|line| PollFd::new(line, PollFlags::IN)));
+            polled.extend(stderr.map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+        }
+        interrupt::wait_for_any(&mut polled, within)?;
+        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(polled);
+        let mut ready = ready.into_iter();
+        let arrived = ready.next() == Some(true);
+        let mut asked = Vec::new();
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let (line, stderr) = client.sockets();
+            let (has_line, has_stderr) = (line.is_some(), stderr.is_some());
+            if has_line && ready.next() == Some(true) {
+                asked.extend(client.read_line().map(|needs| (index, needs)));
+            }
+            if has_stderr && ready.next() == Some(true) {
+                client.read_messages();
+            }
+        }
+        for (index, needs) in asked {
+            self.check(index, needs);
+        }
+        Ok(arrived)
+    }
+
+    /// Refuses the run of a client that needs more than the limits.
+    fn check(
+        &mut self,
+        index: usize,
+        Ready {
+            buffer_bytes,
+            asked_ms,
+        }: Ready,
+    ) {
+        let Limits { run, buffers, .. } = self.limits;
+        let asked = Duration::from_millis(asked_ms.unwrap_or_default());
+        let reason = if buffer_bytes > buffers {
+            format!(
+                "the run needs buffers of {buffer_bytes} bytes here; --max-buffers is {buffers}"
+            )
+        } else if asked > run {
+            let (asked, run) = (time_text(asked), time_text(run));
+            format!("the run takes {asked}; --max-run of the server is {run}")
+        } else {
+            return;
+        };
+        self.clients[index].refuse(reason);
+    }
+
+    /// Starts a process for each client that has arrived.
+    fn receive(&mut self, arrivals: &Receiver<Arrival>) -> Result<(), TryRecvError> {
+        loop {
+            match arrivals.try_recv() {
+                Ok(Arrival::Client(newcomer)) => self.admit(newcomer),
+                Ok(Arrival::Status(stream)) => status::answer(stream, &self.status()),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(ended) => return Err(ended),
+            }
+        }
+    }
+
+    fn admit(&mut self, newcomer: Newcomer) {
+        let device = newcomer.device.unwrap_or(self.plan.device);
+        let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+        let most = self.limits.clients;
+        let refusal = if self.clients.len() >= most {
+            Some(format!(
+                "the server has {most} clients already (--max-clients)"
+            ))
+        } else {
+            lacks(device, self.plan.device)
+        };
+        let failed = match refusal {
+            Some(reason) => {
+                newcomer.refuse(&reason);
+                Some(reason)
+            }
+            None => match Client::start(self.plan, newcomer, device) {
+                Ok(client) => {
+                    self.clients.push(client);
+                    None
+                }
+                Err(error) => Some(format!("cannot start a process: {error}")),
+            },
+        };
+        if let Some(reason) = failed {
+            self.refused += 1;
+            let line = format!("{peer} {tool} on {device}: refused: {reason}");
+            self.log.line(Priority::Warning, &line);
+        }
+    }
+
+    /// Removes the clients that have ended, and begins the runs of those whose turn it is.
+    fn advance(&mut self) {
+        let mut index = 0;
+        while index < self.clients.len() {
+            let Some(status) = self.clients[index].advance() else {
+                index += 1;
+                continue;
+            };
+            let client = self.clients.remove(index);
+            let name = client.name();
+            let ending = client.ending(status);
+            let priority = if ending.is_success {
+                self.served += 1;
+                Priority::Info
+            } else {
+                self.failed += 1;
+                Priority::Warning
+            };
+            self.log.line(priority, &format!("{name}: {}", ending.text));
+        }
+        let entries = || self.clients.iter().map(Client::entry).collect::<Vec<_>>();
+        let begin = turns(&entries(), self.limits.buffers);
+        for index in begin {
+            self.clients[index].begin(self.limits.run);
+            let line = format!("{}: begins", self.clients[index].name());
+            self.log.line(Priority::Info, &line);
+        }
+        let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
+        for (index, place) in places(&entries) {
+            let client = &mut self.clients[index];
+            if client.set_place(place) {
+                let line = format!("{}: waits, place {place}", client.name());
+                self.log.line(Priority::Info, &line);
+            }
+        }
+    }
+
+    /// Returns the state of the server in lines.
+    fn status(&self) -> String {
+        let (host, port, pid) = (host_name(), self.port, std::process::id());
+        let up = self.since.elapsed().as_secs();
+        let Self {
+            served,
+            failed,
+            refused,
+            ..
+        } = self;
+        let mut text = format!(
+            "cxidiag {} on {host}, port {port}, process {pid}, for {up} s\n\
+             {served} runs done, {failed} failed, {refused} clients refused\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        if self.clients.is_empty() {
+            text += "no clients\n";
+        }
+        for client in &self.clients {
+            text += &(client.state() + "\n");
+        }
+        text
+    }
+
+    /// Ends all processes, which release their NICs first.
+    fn stop_all(&mut self) {
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        self.clients.iter_mut().for_each(Client::stop);
+        while !self.clients.is_empty() {
+            let log = self.log;
+            self.clients.retain_mut(|client| {
+                let has_ended = client.advance().is_some();
+                if has_ended {
+                    let line = format!("{}: ended with the server", client.name());
+                    log.line(Priority::Warning, &line);
+                }
+                !has_ended
+            });
+            thread::sleep(INTERVAL);
+        }
+    }
+}
+
+/// Returns why clients cannot measure with `device`, if they cannot; `own` is the NIC that they get
+/// by default. A NIC of software exists once it is opened.
+fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
+    if device == own {
+        return None;
+    }
+    if device.kind != own.kind {
+        return Some(format!(
+            "this server has no {device}: it measures with NICs such as {own}"
+        ));
+    }
+    let names = match device.kind {
+        DeviceKind::Software => return None,
+        DeviceKind::Hardware => Machine::this().cxi_devices(),
+    };
+    let exists = names.contains(&device.to_string());
+    (!exists).then(|| {
+        format!(
+            "this machine has no {device}; its NICs are {}",
+            names.join(" ")
+        )
+    })
+}

@@ -1,0 +1,118 @@
+//! The messages between `cxidiag serve` and its processes, one for each client: lines of JSON on a
+//! socket that is the standard output of the process. The document of the run follows on it.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// From the server to a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// The first message: the client, whose connection is the standard input of the process.
+    Serve {
+        /// TCP address of the client.
+        peer: SocketAddr,
+        /// Its version, with the words behind it.
+        version: String,
+    },
+    /// The place of the client in the queue of the NIC has changed.
+    Place(u32),
+    /// It is the client's turn.
+    Begin,
+    /// The client may not measure, for this reason.
+    Refuse(String),
+}
+
+/// From a process to the server: the handshake is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Bytes of the buffers that the run needs on this side.
+    pub buffer_bytes: u64,
+    /// Duration of the run that the client asks for, in milliseconds; `None` for a number of
+    /// iterations.
+    pub asked_ms: Option<u64>,
+}
+
+/// One end of the socket.
+#[derive(Debug)]
+pub struct ControlLine {
+    socket: UnixStream,
+    received: Vec<u8>,
+}
+
+impl ControlLine {
+    /// Creates the end of a socket.
+    pub fn new(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            received: Vec::new(),
+        }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let line = serde_json::to_string(message)? + "\n";
+        self.socket.write_all(line.as_bytes())
+    }
+
+    /// Waits for more bytes. Returns false at the end of the connection.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn read(&mut self) -> io::Result<bool> {
+        let mut part = [0; 4096];
+        let length = self.socket.read(&mut part)?;
+        self.received.extend(&part[..length]);
+        Ok(length > 0)
+    }
+
+    /// Returns the next message if it has arrived and is one.
+    pub fn next<M: DeserializeOwned>(&mut self) -> Option<M> {
+        let end = self.received.iter().position(|byte| *byte == b'\n')? + 1;
+        let message = serde_json::from_slice(&self.received[..end]).ok()?;
+        self.received.drain(..end);
+        Some(message)
+    }
+
+    /// Returns the bytes that are no message: the document.
+    pub fn rest(&self) -> &[u8] {
+        &self.received
+    }
+}
+
+impl AsFd for ControlLine {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_precede_the_document() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (mut process, mut server) = (ControlLine::new(one), ControlLine::new(other));
+        let ready = Ready {
+            buffer_bytes: 8,
+            asked_ms: None,
+        };
+        process.send(&ready).unwrap();
+        process.socket.write_all(b"{\n  \"tool\": 1\n}\n").unwrap();
+        drop(process);
+        while server.read().unwrap() {}
+        assert_eq!(server.next(), Some(ready));
+        assert_eq!(server.next::<Ready>(), None);
+        assert_eq!(server.rest(), b"{\n  \"tool\": 1\n}\n");
+    }
+}

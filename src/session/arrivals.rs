@@ -1,0 +1,325 @@
+//! The clients of a server of all tools (`cxidiag serve`): the name and the version of each. The
+//! process that measures with a client continues its handshake ([`super::Caller`]).
+//!
+//! One thread reads the messages of all connections at the same time. An unrelated connection costs
+//! the server a file descriptor for [`ANSWER_LIMIT`] at most, and no process.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use rustix::event::{PollFd, PollFlags};
+
+use super::ANSWER_LIMIT;
+use super::admission::Credentials;
+use super::handshake::{self, Refusal};
+use super::listener::{Listener, out_of};
+use super::peer_facts::{PeerFacts, greeting};
+use super::refusal_log::RefusalLog;
+use super::status::STATUS;
+use super::wire::{self, Incoming, MAX_PAYLOAD, TooLong, message};
+use crate::device::DeviceName;
+use crate::error::{Failure, cause};
+use crate::interrupt;
+use crate::plan;
+use crate::run_options::Side;
+use crate::tool::Tool;
+
+/// Maximum number of connections whose version has not arrived. A new one replaces an old one.
+const MOST: usize = 256;
+
+/// Time until the next attempt to accept a connection if the process has no resources for it.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Which clients a server accepts.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The tools that a client may name.
+    pub tools: &'static [Tool],
+    /// The networks of the clients; empty for all.
+    pub allowed: Vec<IpNet>,
+    /// Job and token of the server.
+    credentials: Credentials,
+}
+
+impl Rules {
+    /// Creates the rules of a server.
+    pub fn new(tools: &'static [Tool], allowed: Vec<IpNet>, wanted: &plan::Admission) -> Self {
+        Self {
+            tools,
+            allowed,
+            credentials: Credentials::new(Side::Server, wanted),
+        }
+    }
+
+    fn allow(&self, peer: IpAddr) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// A connection that asks the server for something.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A client, which waits for the server's version.
+    Client(Newcomer),
+    /// A process of this machine that asks for the state of the server.
+    Status(TcpStream),
+}
+
+/// A client whose name and version have arrived.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Its connection.
+    pub stream: TcpStream,
+    /// Its TCP address.
+    pub peer: SocketAddr,
+    /// The tool that it has named.
+    pub tool: &'static Tool,
+    /// Its version, with the words behind it.
+    pub version: String,
+    /// The NIC of the server that it asks for.
+    pub device: Option<DeviceName>,
+    is_cxidiag: bool,
+}
+
+impl Newcomer {
+    /// Refuses the client. A cxidiag receives the reason, a legacy client sees a closed connection.
+    pub fn refuse(mut self, reason: &str) {
+        if self.is_cxidiag {
+            // A client that has ended does not need it.
+            let _ = self.stream.write_all(&wire::refusal(reason));
+        }
+    }
+}
+
+/// Passes each arrival at `listener` to `receive`, and logs the others to `refusals`.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn receive_all(
+    listener: &Listener,
+    rules: &Rules,
+    mut refusals: RefusalLog,
+    mut receive: impl FnMut(Arrival),
+) -> Result<(), Failure> {
+    let mut callers: Vec<Caller> = Vec::new();
+    loop {
+        let (ready, has_newcomers) = wait(listener, &callers)?;
+        for (caller, is_ready) in mem::take(&mut callers).into_iter().zip(ready) {
+            let peer = caller.peer;
+            match caller.advance(is_ready, rules) {
+                Ok(Progress::Waits(caller)) => callers.push(caller),
+                Ok(Progress::Arrived(arrival)) => {
+                    refusals.served();
+                    receive(arrival);
+                }
+                Err(refusal) => refusals.refused(peer, &refusal),
+            }
+        }
+        if has_newcomers {
+            accept(listener, rules, &mut callers, &mut refusals);
+        }
+    }
+}
+
+/// Waits for a connection to `listener`, for bytes of a caller, or for the earliest time limit.
+/// Returns which callers have sent something, and whether there are new connections.
+fn wait(listener: &Listener, callers: &[Caller]) -> Result<(Vec<bool>, bool), Failure> {
+    let due = callers.iter().map(Caller::due).min();
+    let within = due.map(|due| due.saturating_duration_since(Instant::now()));
+    let streams = callers.iter().map(|caller| &caller.stream);
+    let mut polled: Vec<PollFd> = streams
+        .map(|stream| PollFd::new(stream, PollFlags::IN))
+        .chain([PollFd::new(listener.socket(), PollFlags::IN)])
+        .collect();
+    interrupt::wait_for_any(&mut polled, within)?;
+    let mut ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let has_newcomers = ready.pop() == Some(true);
+    Ok((ready, has_newcomers))
+}
+
+/// Accepts the new connections.
+fn accept(
+    listener: &Listener,
+    rules: &Rules,
+    callers: &mut Vec<Caller>,
+    refusals: &mut RefusalLog,
+) {
+    // Not more than MOST at once, so that the accepted ones are answered in between.
+    for _ in 0..MOST {
+        match listener.accept() {
+            Ok(None) => return,
+            Ok(Some((_, peer))) if !rules.allow(peer.ip()) => {
+                let reason = "--allow does not list its address".into();
+                refusals.refused(peer, &Refusal::Unrelated(reason));
+            }
+            Ok(Some((stream, peer))) => {
+                if callers.len() == MOST {
+                    replace_oldest(callers, refusals);
+                }
+                callers.push(Caller::new(stream, peer));
+            }
+            Err(error) if out_of(&error).is_none() => {}
+            Err(_) if !callers.is_empty() => replace_oldest(callers, refusals),
+            // A client that ends frees resources.
+            Err(_) => {
+                thread::sleep(AGAIN);
+                return;
+            }
+        }
+    }
+}
+
+/// Closes the oldest connection that has not sent the name of a tool, or else the oldest.
+fn replace_oldest(callers: &mut Vec<Caller>, refusals: &mut RefusalLog) {
+    let nameless = callers.iter().position(|caller| caller.tool.is_none());
+    let gone = callers.remove(nameless.unwrap_or(0));
+    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+    refusals.refused(gone.peer, &Refusal::Unrelated(reason));
+}
+
+/// A connection whose version has not arrived.
+struct Caller {
+    stream: TcpStream,
+    peer: SocketAddr,
+    incoming: Incoming,
+    /// The tool that it has named.
+    tool: Option<&'static Tool>,
+    /// When the current exchange began.
+    since: Instant,
+}
+
+/// What has become of a connection.
+enum Progress {
+    /// Its version has not arrived.
+    Waits(Caller),
+    /// It asks for something.
+    Arrived(Arrival),
+}
+
+impl Caller {
+    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+        Self {
+            stream,
+            peer,
+            incoming: Incoming::new(MAX_PAYLOAD),
+            tool: None,
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns the time limit of the current exchange.
+    fn due(&self) -> Instant {
+        self.since + ANSWER_LIMIT
+    }
+
+    /// Reads what has arrived and answers it.
+    fn advance(mut self, is_ready: bool, rules: &Rules) -> Result<Progress, Refusal> {
+        while is_ready {
+            let received = match self.stream.read(self.incoming.room()) {
+                Ok(0) => return Err(self.refusal("it closed the connection")),
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.refusal(&cause(&error))),
+            };
+            let payload = self.incoming.advance(received);
+            let payload =
+                payload.map_err(|TooLong(_)| self.refusal("it speaks another protocol"))?;
+            let Some(payload) = payload else {
+                continue;
+            };
+            match self.tool {
+                Some(tool) => return self.arrive(tool, &payload, rules),
+                None if is_status(&payload) && is_of_this_machine(&self.stream) => {
+                    return Ok(Progress::Arrived(Arrival::Status(self.stream)));
+                }
+                None => self.accept_name(&payload, rules)?,
+            }
+        }
+        if Instant::now() < self.due() {
+            return Ok(Progress::Waits(self));
+        }
+        let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
+        Err(self.refusal(&silence))
+    }
+
+    /// Takes the name of the client's tool, and sends it back as the name of this server.
+    fn accept_name(&mut self, payload: &[u8], rules: &Rules) -> Result<(), Refusal> {
+        let name = handshake::tool_name(payload)?;
+        let offered = rules.tools.iter().find(|tool| tool.legacy_name == name);
+        let Some(tool) = offered else {
+            let (name, peer) = (handshake::shown(name), self.peer);
+            let failure = format!("the client ({peer}) is {name}, which this server lacks");
+            return Err(Failure::environment(failure).into());
+        };
+        self.answer(name)?;
+        self.tool = Some(tool);
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Checks the version of the client, and what it announces with it. The answer of the process
+    /// that serves it follows; a client that is refused here gets one from which it sees why.
+    fn arrive(
+        mut self,
+        tool: &'static Tool,
+        payload: &[u8],
+        rules: &Rules,
+    ) -> Result<Progress, Refusal> {
+        let version = wire::parse_string(payload).unwrap_or_default();
+        let facts = PeerFacts::read(version);
+        let checked = handshake::check_version(tool, version, self.peer)
+            .and_then(|()| rules.credentials.admit(&facts.announced, self.peer));
+        if let Err(failure) = checked {
+            // A client that has ended does not need it.
+            let _ = self.answer(&greeting(tool, &rules.credentials));
+            return Err(failure.into());
+        }
+        Ok(Progress::Arrived(Arrival::Client(Newcomer {
+            stream: self.stream,
+            peer: self.peer,
+            tool,
+            version: version.to_owned(),
+            device: facts.device,
+            is_cxidiag: facts.is_cxidiag,
+        })))
+    }
+
+    /// Sends a string, which always fits into the socket's buffer.
+    fn answer(&mut self, text: &str) -> Result<(), Refusal> {
+        let bytes = message(&wire::string(text));
+        let sent = self.stream.write_all(&bytes);
+        sent.map_err(|error| self.refusal(&cause(&error)))
+    }
+
+    /// Returns a refusal: of an unrelated connection until it has named a tool, of a client
+    /// afterwards.
+    fn refusal(&self, reason: &str) -> Refusal {
+        match self.tool {
+            None => Refusal::Unrelated(format!("{reason} without sending the name of a tool")),
+            Some(_) => {
+                let peer = self.peer;
+                let failure = format!("the client ({peer}) failed during the handshake: {reason}");
+                Failure::environment(failure).into()
+            }
+        }
+    }
+}
+
+fn is_status(payload: &[u8]) -> bool {
+    wire::parse_string(payload) == Some(STATUS)
+}
+
+/// Returns whether the peer of a connection is on this machine.
+fn is_of_this_machine(stream: &TcpStream) -> bool {
+    let is_own = || -> io::Result<bool> {
+        let peer = stream.peer_addr()?.ip().to_canonical();
+        Ok(peer.is_loopback() || peer == stream.local_addr()?.ip().to_canonical())
+    };
+    is_own().unwrap_or(false)
+}
