@@ -105,7 +105,7 @@ const MIN_MISSES: u64 = 100;
 /// Interval in which the driver checks uncorrected code words.
 const CODE_WORD_CHECK: Duration = Duration::from_millis(500);
 
-/// Interval in which the driver updates the PCIe errors.
+/// Interval in which the driver updates the PCIe errors: a minute.
 const PCIE_CHECK: Duration = Duration::from_secs(60);
 
 /// PCIe errors of one kind in a minute above which the driver reports them, by 10^9 transfers per
@@ -322,9 +322,8 @@ fn translation_misses(of: &Evidence) -> Option<Found> {
 
 fn pcie_errors(of: &Evidence) -> Option<Found> {
     let uncorrected = of.or_0("properties/pcie_uncorr_err");
-    let per_minute = of
-        .rate_in("properties/pcie_corr_err", PCIE_CHECK)
-        .map_or(0.0, |rate| rate * 60.0);
+    let per_minute = of.count_in("properties/pcie_corr_err", PCIE_CHECK);
+    let per_minute = per_minute.unwrap_or(0.0);
     let speed = of.changes.nic.pcie_gt_per_s;
     let limit = PCIE_LIMITS.iter().find(|(gt, _)| Some(*gt) == speed);
     let is_above = limit.is_some_and(|(_, limit)| per_minute > *limit);
@@ -461,19 +460,16 @@ impl Evidence<'_> {
         self.changes.of(name)?.per_second()
     }
 
-    /// Returns the rate of a counter per second, in an interval of `least` if the run was shorter.
-    fn rate_in(&self, name: &str, least: Duration) -> Option<f64> {
-        match self.changes.of(name)? {
-            Change::Counted { by, within } => {
-                let within = within?.max(least);
-                Some(by as f64 / within.as_secs_f64())
-            }
-            Change::Reset => None,
-        }
+    /// Returns the counts in each `interval`; a shorter run counts as one.
+    fn count_in(&self, name: &str, interval: Duration) -> Option<f64> {
+        let change = self.changes.of(name)?;
+        let within = change.within()?.max(interval);
+        Some(change.count()? as f64 * interval.as_secs_f64() / within.as_secs_f64())
     }
 
     fn uncorrected_per_s(&self) -> Option<f64> {
-        self.rate_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)
+        let count = self.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
+        Some(count / CODE_WORD_CHECK.as_secs_f64())
     }
 
     /// Returns the share of the time of the counter of cycles that has counted most, of those whose
