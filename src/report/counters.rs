@@ -180,7 +180,7 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
         for finding in findings.filter(|finding| finding.side == of.side) {
             let (subject, text) = (of.subject(), &finding.text);
             let (limit, source) = (&finding.limit, &finding.limit_source);
-            writeln!(out, "{subject}: {text} (limit: {limit}, of {source})")?;
+            writeln!(out, "{subject}: {text} (limit: {limit}; source: {source})")?;
         }
     }
     let has_counters = |of: &Shown| of.nic.missing() < of.nic.counters.len();
@@ -216,10 +216,12 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
     for words in [0, nics.len() + 1, nics.len() + 2] {
         align[words] = Align::Left;
     }
-    for line in table::lines(rows, &align) {
+    let lines = table::lines(rows, &align);
+    for line in &lines {
         writeln!(out, "{line}")?;
     }
-    Ok(())
+    let width = lines.iter().map(String::len).max().unwrap_or(0);
+    writeln!(out, "{}", "-".repeat(width))
 }
 
 /// Returns the change of a counter; a dash if it is not available.
