@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::{Invalid, invalid};
+use crate::nic::counter_table::Preset;
 use crate::number::{time, time_text};
 use crate::rate::Rate;
 
@@ -35,6 +36,8 @@ pub struct Extensions {
     pub rate: Option<Rate>,
     /// The time for each size, if it is not a whole number of seconds.
     pub duration: Option<Duration>,
+    /// The server sends the counters of its NIC after the last size, those of this preset.
+    pub counters: Option<Preset>,
 }
 
 impl Extensions {
@@ -47,6 +50,7 @@ impl Extensions {
         verify: false,
         rate: None,
         duration: None,
+        counters: None,
     };
 
     /// Returns these options if they are valid together.
@@ -119,6 +123,14 @@ pub static EXTENSIONS: &[Extension] = &[
             time(value, DURATIONS)
                 .map(|time| of.duration = Some(time))
                 .ok()
+        },
+    },
+    Extension {
+        name: "counters",
+        value: |of| of.counters.map(|preset| preset.to_string()),
+        set: |of, value| {
+            let preset = value.parse().map(Some);
+            preset.map(|preset| of.counters = preset).ok()
         },
     },
 ];
@@ -205,12 +217,14 @@ mod tests {
         verify: true,
         rate: Some(Rate::Bytes(500_000_000)),
         duration: Some(Duration::from_millis(1500)),
+        counters: Some(Preset::Quick),
     };
 
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
-        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms";
+        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
+                    counters:quick";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
@@ -229,6 +243,7 @@ mod tests {
             "rate:0",
             "duration",
             "duration:0ns",
+            "counters",
         ] {
             assert!(from_word(word).is_err(), "{word}");
         }

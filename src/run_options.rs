@@ -279,6 +279,7 @@ impl RunOptions {
         Extensions {
             rate: self.extensions.rate.filter(|_| server_issues),
             duration: self.extensions.duration.filter(|_| server_issues),
+            counters: None,
             ..self.extensions
         }
     }
@@ -286,10 +287,16 @@ impl RunOptions {
     /// Returns the extensions that the client keeps alone.
     pub fn kept_by_client(&self) -> Extensions {
         let needed = self.needed_of_server();
-        let Extensions { rate, duration, .. } = self.extensions;
+        let Extensions {
+            rate,
+            duration,
+            counters,
+            ..
+        } = self.extensions;
         Extensions {
             rate: rate.filter(|_| needed.rate.is_none()),
             duration: duration.filter(|_| needed.duration.is_none()),
+            counters,
             ..Extensions::NONE
         }
     }

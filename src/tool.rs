@@ -80,6 +80,8 @@ pub enum Opt {
     Interval,
     /// `--unit`
     Unit,
+    /// `--counters`
+    Counters,
     /// `--json`
     Json,
     /// `--jsonl`
@@ -162,6 +164,7 @@ const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
 /// Options of all tools: outputs.
 const RESULTS: &[Opt] = &[
     Opt::Interval,
+    Opt::Counters,
     Opt::Json,
     Opt::Jsonl,
     Opt::Csv,

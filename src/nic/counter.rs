@@ -72,6 +72,22 @@ impl Change {
         }
     }
 
+    /// Returns by how much the counter has grown; `None` after a reset.
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Self::Counted { by, .. } => Some(by),
+            Self::Reset => None,
+        }
+    }
+
+    /// Returns the time between the readings, if it is known.
+    pub fn within(self) -> Option<Duration> {
+        match self {
+            Self::Counted { within, .. } => within,
+            Self::Reset => None,
+        }
+    }
+
     /// Returns the counts per second, if the time is known.
     pub fn per_second(self) -> Option<f64> {
         match self {

@@ -3,11 +3,17 @@
 //!
 //! * `files`: reads the files of one NIC below a root directory.
 //! * `counter`: a reading of one counter, and the difference of two.
+//! * `counter_table`: the counters that are read beside a result, and their presets.
+//! * `counters`: the counters of one NIC, read before and after a run.
+//! * `findings`: what these counters explain.
 //! * `link_speed`: the modes of a link, with the rates and limits of its code words.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
 //! ([`crate::backend::files`]).
 
 pub mod counter;
+pub mod counter_table;
+pub mod counters;
 pub mod files;
+pub mod findings;
 pub mod link_speed;

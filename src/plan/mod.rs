@@ -192,6 +192,7 @@ impl Plan {
                 typed.limit_until()?;
                 typed.extend()?;
                 typed.replace_gap()?;
+                typed.run.extensions.counters = typed.outputs.counters;
                 let run = typed.run.checked().and_then(RunOptions::kept);
                 let run = run.map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::bandwidth_unit::BandwidthUnit;
 use crate::error::invalid;
 use crate::measure::Percentile;
+use crate::nic::counter_table::Preset;
 use crate::plan::expect::{Expectation, Metric};
 use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
@@ -46,6 +47,8 @@ pub struct Outputs {
     pub unit: BandwidthUnit,
     /// A row for each interval of this length while a size is measured.
     pub interval: Option<Duration>,
+    /// The counters of the NIC that are shown beside the results.
+    pub counters: Option<Preset>,
     /// A JSON document.
     pub json: Option<Place>,
     /// A file to which a line of JSON is appended.
@@ -113,13 +116,14 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Returns the outputs of a server: its documents, and the unit of its text.
+    /// Returns the outputs of a server: its documents, its counters, and the unit of its text.
     pub fn of_server(self) -> Self {
         Self {
             json: self.json,
             jsonl: self.jsonl,
             csv: self.csv,
             labels: self.labels,
+            counters: self.counters,
             unit: self.unit,
             quiet: self.quiet,
             ..Self::default()

@@ -71,6 +71,7 @@ impl Outcome {
             clock: ClockFacts::of_monotonic_raw().into(),
             measurement_error: None,
             results: Vec::new(),
+            counters: None,
             expectations: Vec::new(),
         }
     }

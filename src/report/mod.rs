@@ -12,6 +12,7 @@
 //! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
 //!   trusted; `differences`: what differs beside the results.
 //! * `table`: tables without a documented form.
+//! * `counters`: what the counters of the NICs did.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `progress`: the progress of a size, on a terminal.
@@ -22,6 +23,7 @@ pub mod calibration;
 pub mod columns;
 pub mod comparison;
 pub mod comparison_text;
+mod counters;
 mod csv;
 pub mod destination;
 pub mod devices;
@@ -52,6 +54,7 @@ pub mod summary;
 mod table;
 pub mod text;
 
+pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;
 pub use documents::refused;
 pub use facts::Connected;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::columns::Layout;
+use super::counters::{self, RunCounters};
 use super::documents::Documents;
 use super::facts::Connected;
 use super::intervals::Intervals;
@@ -225,6 +226,11 @@ impl Reporter {
     /// Sets how the rate was kept with the current size, if there is one.
     pub fn set_kept(&mut self, kept: Option<Kept>) {
         self.kept = kept;
+    }
+
+    /// Sets what the counters of the NICs did during the run, if they are to be shown.
+    pub fn set_counters(&mut self, counters: Option<RunCounters>) {
+        self.outcome.counters = counters.as_ref().map(Into::into);
     }
 
     /// Returns the part of the time of the current size in which this thread waited for a CPU.
@@ -469,6 +475,8 @@ impl Reporter {
     pub fn server_end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
+            .and_then(|()| self.counters())
+            .and_then(|()| self.out.flush())
             .map_err(interrupt::output_failed)
     }
 
@@ -514,7 +522,16 @@ impl Reporter {
                 &self.outcome.expectations,
             )?;
         }
-        out.flush()
+        self.counters()?;
+        self.out.flush()
+    }
+
+    /// Prints what the counters of the NICs did, if requested.
+    fn counters(&mut self) -> io::Result<()> {
+        match &self.outcome.counters {
+            Some(counters) => counters::write(&mut self.out, self.side, counters),
+            None => Ok(()),
+        }
     }
 
     /// Writes the documents of a server's run that has ended with `result`, and forgets the run.

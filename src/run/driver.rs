@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
 use super::watchdog::{MID_RUN, Watchdog};
@@ -215,6 +216,7 @@ fn drive<B: Benchmark, R: Results>(
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
+    let mut counters = NicCounters::begin(plan, side, &endpoint, &agreed);
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -233,6 +235,7 @@ fn drive<B: Benchmark, R: Results>(
         measure(&context, &mut pairs, size, &mut results)
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
+        counters.add(run, size, &issued);
         let verified = verify::after_size::<B>(&context, &pairs, size, &issued)?;
         reporter.set_verified(verified);
         enter(Phase::Reporting);
@@ -249,9 +252,11 @@ fn drive<B: Benchmark, R: Results>(
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
             session.send_interrupt_notice();
         }
+        reporter.set_counters(counters.end_alone());
         results.report_cut_short(reporter, current, &failure);
         return Err(failure);
     }
+    reporter.set_counters(counters.end(&session)?);
     session.finish();
     enter(Phase::Releasing);
     results.end(reporter)?;

@@ -8,6 +8,7 @@
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
 //! * `results`: the results of one size, and how they are reported.
+//! * `nic_counters`: what the counters of the NICs did during a run.
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
@@ -25,6 +26,7 @@ pub mod control_line;
 mod driver;
 mod legacy_sync;
 mod loopback;
+mod nic_counters;
 mod one_sided;
 mod pairs;
 mod port_file;

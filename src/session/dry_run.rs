@@ -4,10 +4,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Agreed;
+use super::counters::Received;
 use super::handshake::{Handshake, Introduction, Refusal};
 use super::wire::{Incoming, MAX_PAYLOAD, RESULT_SIZE, TooLong, decode_result};
 use crate::endpoint::LocalAddress;
 use crate::measure::SideResult;
+use crate::nic::counter_table::Preset;
+use crate::nic::counters::Changes;
 use crate::plan::Plan;
 
 /// The result of a dry run.
@@ -53,4 +56,11 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
 pub fn result(payload: &[u8]) -> Option<SideResult> {
     let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
     Some(decode_result(bytes))
+}
+
+/// Returns the counters in `payload`, if it is a message of them.
+pub fn counters(payload: &[u8]) -> Option<Changes> {
+    let mut received = Received::none_of(Preset::Quick);
+    received.add(payload)?;
+    Some(received.changes())
 }

@@ -354,7 +354,7 @@ impl<'a> Handshake<'a> {
         self.about.same_class(class, self.tool, &run, host)?;
         Ok(Agreed {
             tool: self.tool,
-            run: self.about.in_step(self.tool, run),
+            run: (self.about).sending_counters(self.about.in_step(self.tool, run)),
             peer: theirs,
             peer_gpus: self.peer_gpus,
             is_cxidiag: self.about.is_cxidiag,

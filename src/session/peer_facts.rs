@@ -242,6 +242,19 @@ impl PeerFacts {
         }
     }
 
+    /// Returns `run` without the counters of a server that does not send them.
+    pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
+        let extensions = &mut run.extensions;
+        let asked = Extensions {
+            counters: extensions.counters,
+            ..Extensions::NONE
+        };
+        if extensions::first_unknown(&asked, &self.knows).is_some() {
+            extensions.counters = None;
+        }
+        run
+    }
+
     /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
     /// sent its machine passes.
     ///

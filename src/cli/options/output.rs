@@ -5,6 +5,7 @@ use crate::bandwidth_unit::BandwidthUnit;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
 use crate::measure::Percentile;
+use crate::nic::counter_table::Preset;
 use crate::number::time;
 use crate::plan::expect;
 use crate::plan::outputs::INTERVALS;
@@ -159,6 +160,39 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| {
             typed.run.extensions.both_ends = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Counters,
+        short: None,
+        long: "counters",
+        value: Some(Value::optional(
+            "SET",
+            Completion::Words(|| names(&Preset::ALL)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Show what the counters of both NICs did during the\n\
+             run: quick (default), link or all"
+                .into()
+        },
+        manual: |_| {
+            "Show, after the results, what the counters of both NICs did during the run, and what \
+             they explain. *SET* is `quick` (what explains most results, the default), `link` (code \
+             words, replays and pauses of the link) or `all`. The counters are those of the whole \
+             NIC: all programs and Ethernet count. They are read before the first and after the \
+             last size. JSON has all of the set; in JSON and text, a counter that a NIC lacks is \
+             not available, and not 0. A server shows those of its own NIC."
+        },
+        set: |typed, value| {
+            typed.outputs.counters = Some(if value == LEFT_OUT {
+                Preset::Quick
+            } else {
+                text(value)?.parse()?
+            });
             Ok(())
         },
     },

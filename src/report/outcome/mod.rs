@@ -5,6 +5,7 @@
 //! * `options`: the options in effect.
 //! * `clock`: the clock, and what the tool itself adds to a latency.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
+//! * `counters`: what the counters of the NICs did.
 //! * `verdict`: whether a size meets an expectation.
 //!
 //! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
@@ -12,6 +13,7 @@
 
 mod bandwidth;
 mod clock;
+mod counters;
 mod latency;
 mod options;
 mod site;
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
+pub use counters::{Counter, CounterFinding, Counters, NicCounters};
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
@@ -83,6 +86,10 @@ pub struct Outcome {
     pub measurement_error: Option<MeasurementError>,
     /// One entry for each size, in the order of the run; empty if the arguments were invalid.
     pub results: Vec<SizeResult>,
+    /// --counters: what the counters of the NICs did during the run; null without, and if no size
+    /// was begun.
+    #[serde(default)]
+    pub counters: Option<Counters>,
     /// One entry for each size and each bound of --expect.
     pub expectations: Vec<Verdict>,
 }

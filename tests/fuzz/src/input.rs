@@ -46,6 +46,7 @@ pub fn check(input: &[u8]) -> Option<Verdict> {
     let (&[side, piece], bytes) = input.split_first_chunk()?;
     let plan = &SIDES[usize::from(side) % SIDES.len()];
     let _ = dry_run::result(bytes);
+    let _ = dry_run::counters(bytes);
     let verdict = dry_run::handshake(plan, OWN, bytes, piece.into());
     match &verdict {
         Verdict::Waits => {}

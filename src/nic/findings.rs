@@ -1,0 +1,513 @@
+//! What counters explain: rules with limits, in order of importance (health.md 1.7).
+
+use std::time::Duration;
+
+use super::counter::Change;
+use super::counters::Changes;
+use super::link_speed::LinkSpeed;
+
+/// A rule that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the rule.
+    pub code: &'static str,
+    /// What happened, in a sentence.
+    pub text: String,
+    /// Above which value the rule holds.
+    pub limit: String,
+    /// Where the limit comes from.
+    pub source: &'static str,
+}
+
+/// What is known about one NIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// What its counters did during the run.
+    pub changes: &'a Changes,
+    /// Packets with data that the run sent or received, about; `None` if unknown.
+    pub packets: Option<u64>,
+}
+
+/// One rule.
+struct Rule {
+    code: &'static str,
+    source: &'static str,
+    find: fn(&Evidence) -> Option<Found>,
+}
+
+/// What happened, and the limit.
+struct Found {
+    text: String,
+    limit: String,
+}
+
+/// Sources of limits.
+const DRIVER: &str = "the driver";
+const HPE: &str = "HPE's documents";
+const OPEN_MPI: &str = "Open MPI";
+const OWN: &str = "cxidiag";
+
+/// All rules, in order of importance.
+const RULES: [Rule; 19] = [
+    rule("packets_resent", OPEN_MPI, packets_resent),
+    rule("link_errors", DRIVER, link_errors),
+    rule("uncorrected_code_words", HPE, uncorrected_code_words),
+    rule("link_failing", DRIVER, link_failing),
+    rule("link_marginal", OWN, link_marginal),
+    rule("link_replays", OPEN_MPI, link_replays),
+    rule("bad_lane", DRIVER, bad_lane),
+    rule("target_oversubscribed", OPEN_MPI, target_oversubscribed),
+    rule("congestion", OWN, congestion),
+    rule("slow_receiving_host", OPEN_MPI, slow_receiving_host),
+    rule("slow_sending_host", OPEN_MPI, slow_sending_host),
+    rule("class_limit", OWN, class_limit),
+    rule("translation_misses", OWN, translation_misses),
+    rule("pcie_errors", DRIVER, pcie_errors),
+    rule("slow_matching", OWN, slow_matching),
+    rule("events_lost", OWN, events_lost),
+    rule("unknown_targets", OWN, unknown_targets),
+    rule("lossless_packets_lost", HPE, lossless_packets_lost),
+    rule("others_use_nic", OWN, others_use_nic),
+];
+
+const fn rule(
+    code: &'static str,
+    source: &'static str,
+    find: fn(&Evidence) -> Option<Found>,
+) -> Rule {
+    Rule { code, source, find }
+}
+
+/// Returns the rules that hold for a NIC.
+pub fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let found = |rule: &Rule| {
+        let Found { text, limit } = (rule.find)(evidence)?;
+        Some(Finding {
+            code: rule.code,
+            text,
+            limit,
+            source: rule.source,
+        })
+    };
+    RULES.iter().filter_map(found).collect()
+}
+
+/// Share of a time or of packets above which a finding is reported.
+const NOTABLE_SHARE: f64 = 0.01;
+
+/// Cycles for each PCIe packet above which the host is too slow.
+const MAX_BLOCKED_CYCLES: f64 = 5.0;
+
+/// Numbers of PCIe reads and of cache misses below which their shares mean nothing.
+const MIN_PCIE_READS: u64 = 1000;
+const MIN_MISSES: u64 = 100;
+
+/// Interval in which the driver checks uncorrected code words.
+const CODE_WORD_CHECK: Duration = Duration::from_millis(500);
+
+/// Interval in which the driver updates the PCIe errors: a minute.
+const PCIE_CHECK: Duration = Duration::from_secs(60);
+
+/// PCIe errors of one kind in a minute above which the driver reports them, by 10^9 transfers per
+/// second of a lane.
+const PCIE_LIMITS: [(f64, f64); 7] = [
+    (2.5, 5.0),
+    (5.0, 10.0),
+    (8.0, 15.0),
+    (16.0, 31.0),
+    (20.0, 40.0),
+    (25.0, 48.0),
+    (32.0, 61.0),
+];
+
+fn packets_resent(of: &Evidence) -> Option<Found> {
+    let timeouts = of.count("pct_spt_timeouts");
+    let timeouts = timeouts.or_else(|| of.count("retry_handler/spt_timeouts"));
+    let (timeouts, resent) = (timeouts.unwrap_or(0), of.or_0("pct_retry_srb_requests"));
+    if timeouts == 0 && resent == 0 {
+        return None;
+    }
+    let (timeouts, resent) = (were(timeouts, "packet"), were(resent, "packet"));
+    // The timer of hardware (libcxi.md 12.3); that of a software NIC is a setting.
+    let cost = if of.changes.nic.is_software {
+        ""
+    } else {
+        ": each timeout costs at least 1.07 s"
+    };
+    above_zero(format!(
+        "{timeouts} not answered in time, {resent} sent again{cost}"
+    ))
+}
+
+fn link_errors(of: &Evidence) -> Option<Found> {
+    let (speed, rate) = (of.speed()?, of.uncorrected_per_s()?);
+    let limit = max_uncorrected(&speed);
+    (rate > limit).then(|| Found {
+        text: format!(
+            "link errors: {rate:.1} lost code words per second{}",
+            of.about_cable()
+        ),
+        limit: format!("{limit:.1} per second at {}", of.speed_name()),
+    })
+}
+
+fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
+    let count = of
+        .count("hni_pcs_uncorrected_cw")
+        .filter(|count| *count > 0)?;
+    if link_errors(of).is_some() {
+        return None;
+    }
+    above_zero(format!(
+        "link errors: {} lost, and their data sent again over the link",
+        were(count, "code word")
+    ))
+}
+
+fn link_failing(of: &Evidence) -> Option<Found> {
+    let (speed, rate) = (of.speed()?, of.per_second("hni_pcs_corrected_cw")?);
+    let limit = max_corrected(&speed);
+    (rate > limit).then(|| Found {
+        text: format!(
+            "the link is failing: {rate:.0} corrected code words per second{}",
+            of.about_cable()
+        ),
+        limit: format!("{limit:.0} per second at {}", of.speed_name()),
+    })
+}
+
+fn link_marginal(of: &Evidence) -> Option<Found> {
+    const LIMIT: f64 = 1e-6;
+    let (speed, rate) = (of.speed()?, of.per_second("hni_pcs_corrected_cw")?);
+    let errors = speed.bit_error_rate(rate);
+    (errors > LIMIT && link_failing(of).is_none()).then(|| Found {
+        text: format!("the link is marginal: corrected bit error rate {errors:.1e}"),
+        limit: format!("{LIMIT:.0e}"),
+    })
+}
+
+fn link_replays(of: &Evidence) -> Option<Found> {
+    let sent = of.or_0("hni_llr_tx_replay_event");
+    let received = of.or_0("hni_llr_rx_replay_event");
+    if sent == 0 && received == 0 {
+        return None;
+    }
+    above_zero(format!(
+        "the link repeated data {sent} times to the switch and {received} times from it: latency \
+         outliers of microseconds, no loss"
+    ))
+}
+
+fn bad_lane(of: &Evidence) -> Option<Found> {
+    let mut lanes: Vec<(u64, u32, Change)> = (of.changes.numbered("hni_pcs_fecl_errors_"))
+        .filter_map(|(lane, change)| Some((change.count()?, lane, change)))
+        .collect();
+    lanes.sort_unstable_by_key(|(count, lane, _)| (*count, *lane));
+    let [.., (next, ..), (_, lane, worst)] = lanes[..] else {
+        return None;
+    };
+    let (speed, rate) = (of.speed()?, worst.per_second()?);
+    let limit = max_corrected(&speed) / lanes_in_limit(&speed);
+    let share = rate / speed.bits_per_s;
+    // Few errors do not distinguish lanes.
+    let is_alone = worst.count()? > 10 * next && share > 1e-9;
+    (rate > limit || is_alone).then(|| Found {
+        text: format!(
+            "lane {lane} of the link has most errors: {rate:.0} per second{}",
+            of.about_cable()
+        ),
+        limit: format!("{limit:.0} per second, or 10 times those of the next lane"),
+    })
+}
+
+fn target_oversubscribed(of: &Evidence) -> Option<Found> {
+    let names = [
+        "pct_no_tct_nacks",
+        "pct_no_trs_nacks",
+        "pct_no_mst_nacks",
+        "pct_resource_busy",
+    ];
+    let refused: u64 = names.iter().map(|name| of.or_0(name)).sum();
+    let text = || {
+        format!(
+            "{} refused because tables of this NIC were full: too many sources at once",
+            were(refused, "packet")
+        )
+    };
+    (refused > 0).then(|| above_zero(text()))?
+}
+
+fn congestion(of: &Evidence) -> Option<Found> {
+    let sum = |prefix| of.changes.sum(prefix).unwrap_or(0);
+    let marked = sum("ixe_tc_req_ecn_pkts_") + sum("ixe_tc_rsp_ecn_pkts_");
+    let unmarked = sum("ixe_tc_req_no_ecn_pkts_") + sum("ixe_tc_rsp_no_ecn_pkts_");
+    let share = marked as f64 / (marked + unmarked).max(1) as f64;
+    let paused = of.longest_share("hni_tx_paused_");
+    let held_back = sum("oxe_stall_fgfc_blk_");
+    let mut signs = Vec::new();
+    if share > NOTABLE_SHARE {
+        signs.push(format!("{:.1} % of packets were marked", 100.0 * share));
+    }
+    if let Some(paused) = paused.filter(|paused| *paused > NOTABLE_SHARE) {
+        signs.push(format!(
+            "the switch held off this NIC for {:.1} % of the time",
+            100.0 * paused
+        ));
+    }
+    if held_back > 0 {
+        signs.push(format!(
+            "flow control of the fabric held back packets for {held_back} cycles"
+        ));
+    }
+    (!signs.is_empty()).then(|| Found {
+        text: format!("congestion in the fabric: {}", signs.join(", ")),
+        limit: "1 % of packets or of the time, or any flow control".into(),
+    })
+}
+
+fn slow_receiving_host(of: &Evidence) -> Option<Found> {
+    let paused = of.longest_share("hni_rx_paused_")?;
+    let blocked = of.ratio(
+        "parbs_tarb_pi_posted_blocked_cnt",
+        "parbs_tarb_pi_posted_pkts",
+    )?;
+    (paused > NOTABLE_SHARE && blocked > MAX_BLOCKED_CYCLES).then(|| Found {
+        text: format!(
+            "this host cannot keep up with what arrives: PCIe writes were blocked for {blocked:.0} \
+             cycles per packet, and the NIC held off its sender for {:.1} % of the time (IOMMU, \
+             NUMA node, PCIe width)",
+            100.0 * paused
+        ),
+        limit: format!("{MAX_BLOCKED_CYCLES} cycles per packet and 1 % of the time"),
+    })
+}
+
+fn slow_sending_host(of: &Evidence) -> Option<Found> {
+    const READS: &str = "parbs_tarb_pi_non_posted_pkts";
+    of.count(READS).filter(|reads| *reads >= MIN_PCIE_READS)?;
+    let blocked = of.ratio("parbs_tarb_pi_non_posted_blocked_cnt", READS)?;
+    (blocked > MAX_BLOCKED_CYCLES).then(|| Found {
+        text: format!(
+            "this host is slow to send: PCIe reads were blocked for {blocked:.0} cycles per packet"
+        ),
+        limit: format!("{MAX_BLOCKED_CYCLES} cycles per packet"),
+    })
+}
+
+fn class_limit(of: &Evidence) -> Option<Found> {
+    let share = of.longest_share("oxe_stall_ts_no_out_crd_tsc_")?;
+    (share > NOTABLE_SHARE).then(|| Found {
+        text: format!(
+            "the bandwidth limit of the traffic class held back packets for {:.1} % of the time",
+            100.0 * share
+        ),
+        limit: "1 % of the time".into(),
+    })
+}
+
+fn translation_misses(of: &Evidence) -> Option<Found> {
+    let users = ["oxe", "ixe", "ee"].iter().filter_map(|user| {
+        let misses = of.count(&format!("atu_cache_miss_{user}"))?;
+        let requests = of.count(&format!("atu_client_req_{user}"))?;
+        let is_enough = misses >= MIN_MISSES && requests > 0;
+        is_enough.then(|| misses as f64 / requests as f64)
+    });
+    let share = users.fold(0.0, f64::max);
+    let evictions = of.or_0("atu_cache_evictions");
+    (share > NOTABLE_SHARE || evictions > 0).then(|| Found {
+        text: format!(
+            "the cache of address translations is too small: {:.1} % misses, {evictions} evictions \
+             (use huge pages or smaller buffers)",
+            100.0 * share
+        ),
+        limit: "1 % misses, or any eviction".into(),
+    })
+}
+
+fn pcie_errors(of: &Evidence) -> Option<Found> {
+    let uncorrected = of.or_0("properties/pcie_uncorr_err");
+    let per_minute = of.count_in("properties/pcie_corr_err", PCIE_CHECK);
+    let per_minute = per_minute.unwrap_or(0.0);
+    let speed = of.changes.nic.pcie_gt_per_s;
+    let limit = PCIE_LIMITS.iter().find(|(gt, _)| Some(*gt) == speed);
+    let is_above = limit.is_some_and(|(_, limit)| per_minute > *limit);
+    (uncorrected > 0 || is_above).then(|| Found {
+        text: format!(
+            "PCIe errors: {uncorrected} not corrected, {per_minute:.0} corrected per minute"
+        ),
+        limit: match limit {
+            Some((gt, limit)) => format!("0, {limit} corrected per minute at {gt} GT/s"),
+            None => "0".into(),
+        },
+    })
+}
+
+fn slow_matching(of: &Evidence) -> Option<Found> {
+    const LIMIT: f64 = 8.0;
+    let requests = of.changes.sum("lpe_net_match_requests_")?;
+    let attempts = of.changes.sum("lpe_sts_net_match_attempts_").unwrap_or(0);
+    let unexpected = of.changes.sum("lpe_net_match_overflow_").unwrap_or(0);
+    let depth = attempts as f64 / requests.max(1) as f64;
+    (depth > LIMIT || unexpected > 0).then(|| Found {
+        text: format!(
+            "matching is slow: {depth:.1} list entries looked at per arrival, {unexpected} \
+             unexpected arrivals"
+        ),
+        limit: format!("{LIMIT} entries, or any unexpected arrival"),
+    })
+}
+
+fn events_lost(of: &Evidence) -> Option<Found> {
+    let kinds = ["ordinary", "fc_sc", "rsrvn"];
+    let lost: u64 = kinds
+        .iter()
+        .filter_map(|kind| of.changes.sum(&format!("ee_events_dropped_{kind}_cntr_")))
+        .sum();
+    let text = || {
+        format!(
+            "{} lost because an event queue was full: the result of its program is invalid",
+            were(lost, "event")
+        )
+    };
+    (lost > 0).then(|| above_zero(text()))?
+}
+
+fn unknown_targets(of: &Evidence) -> Option<Found> {
+    let vni = of.or_0("rmu_ptl_invld_vni_cntr");
+    let address = of.or_0("rmu_ptl_invld_dfa_cntr");
+    let portal = of.or_0("rmu_ptl_no_ptlte_cntr");
+    if vni + address + portal == 0 {
+        return None;
+    }
+    above_zero(format!(
+        "packets arrived for what this NIC does not have: {vni} for a VNI, {address} for an \
+         address, {portal} for a portal"
+    ))
+}
+
+fn lossless_packets_lost(of: &Evidence) -> Option<Found> {
+    let lost = of.changes.sum("hni_pfc_fifo_oflw_cntr_");
+    let lost = lost.filter(|lost| *lost > 0)?;
+    above_zero(format!(
+        "{} lost at a full PFC FIFO: the QoS profiles of NIC and switch differ",
+        were(lost, "packet")
+    ))
+}
+
+fn others_use_nic(of: &Evidence) -> Option<Found> {
+    /// Packets of a NIC for each packet with data: each may be answered, and sent again.
+    const FACTOR: u64 = 10;
+    /// Packets that any NIC may send during a run.
+    const ANY: u64 = 1000;
+    let own = of.packets?;
+    let sent = of.changes.sum("hni_pkts_sent_by_tc_").unwrap_or(0);
+    let received = of.changes.sum("hni_pkts_recv_by_tc_").unwrap_or(0);
+    let limit = own.saturating_mul(FACTOR).saturating_add(ANY);
+    (sent.max(received) > limit).then(|| Found {
+        text: format!(
+            "other programs use this NIC: it sent {sent} packets and received {received}, this \
+             run has about {own} with data"
+        ),
+        limit: format!("{limit} packets"),
+    })
+}
+
+/// Returns what was found by a rule that holds for any count.
+fn above_zero(text: String) -> Option<Found> {
+    let limit = "0".into();
+    Some(Found { text, limit })
+}
+
+/// Returns `1 packet was` or `37 packets were`.
+fn were(count: u64, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what} was")
+    } else {
+        format!("{count} {what}s were")
+    }
+}
+
+/// Returns the uncorrected code words per second above which the driver takes a link for failed: a
+/// bit error rate of 1e-10.
+fn max_uncorrected(speed: &LinkSpeed) -> f64 {
+    let limit = speed.max_uncorrected_per_s;
+    limit.unwrap_or(1e-10 * speed.bits_per_s)
+}
+
+/// Returns the corrected code words per second above which the driver of Cassini 1 takes a link for
+/// failed, and that of Cassini 2 warns: half of a bit error rate of 2e-5.
+fn max_corrected(speed: &LinkSpeed) -> f64 {
+    let limit = speed.max_corrected_per_s;
+    limit.unwrap_or(1e-5 * speed.bits_per_s)
+}
+
+/// Returns by how many lanes the driver divides the limit of a link.
+fn lanes_in_limit(speed: &LinkSpeed) -> f64 {
+    match speed.name {
+        "cd100g" => 4.0,
+        "cd50g" => 2.0,
+        _ => 8.0,
+    }
+}
+
+impl Evidence<'_> {
+    fn count(&self, name: &str) -> Option<u64> {
+        self.changes.count(name)
+    }
+
+    /// Returns a count, 0 for a counter that is not available: it supports no finding.
+    fn or_0(&self, name: &str) -> u64 {
+        self.count(name).unwrap_or(0)
+    }
+
+    fn per_second(&self, name: &str) -> Option<f64> {
+        self.changes.of(name)?.per_second()
+    }
+
+    /// Returns the counts in each `interval`; a shorter run counts as one.
+    fn count_in(&self, name: &str, interval: Duration) -> Option<f64> {
+        let change = self.changes.of(name)?;
+        let within = change.within()?.max(interval);
+        Some(change.count()? as f64 * interval.as_secs_f64() / within.as_secs_f64())
+    }
+
+    fn uncorrected_per_s(&self) -> Option<f64> {
+        let count = self.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
+        Some(count / CODE_WORD_CHECK.as_secs_f64())
+    }
+
+    /// Returns the share of the time of the counter of cycles that has counted most, of those whose
+    /// names are `prefix` and a number. A cycle is 1 ns.
+    fn longest_share(&self, prefix: &str) -> Option<f64> {
+        let rates = self.changes.numbered(prefix);
+        let rates = rates.filter_map(|(_, change)| change.per_second());
+        rates.reduce(f64::max).map(|rate| rate / 1e9)
+    }
+
+    /// Returns the ratio of two counters.
+    fn ratio(&self, of: &str, to: &str) -> Option<f64> {
+        let (of, to) = (self.count(of)?, self.count(to)?);
+        (to > 0).then(|| of as f64 / to as f64)
+    }
+
+    fn speed(&self) -> Option<LinkSpeed> {
+        LinkSpeed::of(self.changes.nic.link_speed.as_deref()?)
+    }
+
+    fn speed_name(&self) -> &str {
+        self.changes.nic.link_speed.as_deref().unwrap_or_default()
+    }
+
+    /// Returns what to do about a bad link; a software NIC has no cable.
+    fn about_cable(&self) -> &'static str {
+        if self.changes.nic.is_software {
+            ""
+        } else {
+            ": reseat or replace the cable"
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! The counters of the NICs during a run, with `--counters` of either side.
+
+use std::time::Instant;
+
+use crate::backend;
+use crate::bench::api::Issued;
+use crate::device::DeviceName;
+use crate::endpoint::Endpoint;
+use crate::error::Failure;
+use crate::machine::Machine;
+use crate::nic::counter_table::Preset;
+use crate::nic::counters::{Changes, NicFacts, Readings};
+use crate::nic::files::Files;
+use crate::plan::Plan;
+use crate::report::{PeerCounters, RunCounters};
+use crate::run_options::{RunOptions, Side};
+use crate::session::{Agreed, Session};
+
+/// Bytes of data in a packet.
+const PACKET: u64 = 2048;
+
+/// The counters of this side's NIC, read before the first size.
+pub struct NicCounters {
+    /// What this side shows.
+    shown: Option<Preset>,
+    /// What the server sends to its client.
+    sent: Option<Preset>,
+    side: Side,
+    device: DeviceName,
+    is_software: bool,
+    /// Both sides use the same NIC.
+    is_one_nic: bool,
+    started: Instant,
+    before: Option<Readings>,
+    /// Packets with data that both sides have issued, as far as this side knows.
+    packets: u64,
+}
+
+impl NicCounters {
+    /// Reads the counters that either side has asked for. Called before the first barrier, so that
+    /// neither side has issued an operation.
+    pub fn begin(plan: &Plan, side: Side, endpoint: &Endpoint, agreed: &Agreed) -> Self {
+        let is_one_nic = agreed.peer.nic == endpoint.address().address.nic;
+        let mut counters = Self {
+            shown: plan.outputs.counters,
+            sent: (agreed.run.extensions.counters).filter(|_| !is_one_nic),
+            side,
+            device: plan.device,
+            is_software: endpoint.device().info().is_simulated(),
+            is_one_nic,
+            started: Instant::now(),
+            before: None,
+            packets: 0,
+        };
+        counters.before = counters.read().map(|(_, readings)| readings);
+        counters
+    }
+
+    /// Adds the operations of a size, those of the warm-up included.
+    pub fn add(&mut self, run: &RunOptions, size: u64, issued: &[Issued]) {
+        let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
+        let of_pair = |of: &Issued| of.own.saturating_add(of.peer.unwrap_or(0));
+        let iterations: u64 = issued.iter().map(of_pair).fold(0, u64::saturating_add);
+        let operations = iterations.saturating_mul(list_size);
+        let packets = operations.saturating_mul(size.div_ceil(PACKET));
+        self.packets = self.packets.saturating_add(packets);
+    }
+
+    /// Reads the counters after the last size, and exchanges them with the peer. Returns those to
+    /// show, if this side was asked to.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, does not answer or sends something else, and an interruption.
+    pub fn end(self, session: &Session) -> Result<Option<RunCounters>, Failure> {
+        let own = self.changes();
+        let peer = match (self.side, self.sent) {
+            _ if self.is_one_nic => PeerCounters::OneNic,
+            (Side::Client, Some(preset)) => {
+                PeerCounters::Received(session.receive_counters(preset)?)
+            }
+            (Side::Server, Some(preset)) => {
+                session.send_counters(&own, preset)?;
+                PeerCounters::NotAvailable
+            }
+            (_, None) => PeerCounters::NotAvailable,
+        };
+        Ok(self.shown(own, peer))
+    }
+
+    /// Reads the counters after a run that has failed, without the peer's.
+    pub fn end_alone(self) -> Option<RunCounters> {
+        let own = self.changes();
+        let peer = if self.is_one_nic {
+            PeerCounters::OneNic
+        } else {
+            PeerCounters::NotAvailable
+        };
+        self.shown(own, peer)
+    }
+
+    fn shown(&self, own: Changes, peer: PeerCounters) -> Option<RunCounters> {
+        Some(RunCounters {
+            preset: self.shown?,
+            side: self.side,
+            own,
+            peer,
+            // A server that only answers counts nothing.
+            packets: Some(self.packets).filter(|packets| *packets > 0),
+        })
+    }
+
+    fn changes(&self) -> Changes {
+        let facts = |files: Option<&Files>| {
+            let device = self.device.to_string();
+            match files {
+                Some(files) => NicFacts::read(files, device, self.is_software),
+                None => NicFacts {
+                    device,
+                    is_software: self.is_software,
+                    ..NicFacts::default()
+                },
+            }
+        };
+        match (self.read(), &self.before) {
+            (Some((files, after)), Some(before)) => {
+                Changes::between(facts(Some(&files)), before, &after)
+            }
+            _ => Changes::new(facts(None), [].into()),
+        }
+    }
+
+    /// Reads the counters that this side shows or sends; `None` if there are none of them or the
+    /// NIC has no files.
+    fn read(&self) -> Option<(Files, Readings)> {
+        let preset = match (self.shown, self.sent) {
+            (Some(shown), Some(sent)) => shown.with(sent),
+            (shown, sent) => shown.or(sent)?,
+        };
+        let files = backend::files(self.device, &Machine::this()).ok()?;
+        let readings = Readings::read(&files, preset, self.started.elapsed());
+        Some((files, readings))
+    }
+}
