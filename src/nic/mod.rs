@@ -4,10 +4,12 @@
 //! * `files`: reads the files of one NIC below a root directory.
 //! * `counter`: a reading of one counter, and the difference of two.
 //! * `link_speed`: the modes of a link, with the rates and limits of its code words.
+//! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
 //! ([`crate::backend::files`]).
 
 pub mod counter;
 pub mod files;
+pub mod health;
 pub mod link_speed;
