@@ -50,9 +50,15 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
 pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
     match device.kind {
         DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
-        DeviceKind::Software => Err(Failure::environment(format!(
-            "{device}: a software NIC has no files"
-        ))),
+        DeviceKind::Software => {
+            let snapshot = softnic::Snapshot::new(device.index).map_err(|error| {
+                Failure::new(Kind::Environment, error)
+                    .context(format_args!("cannot read the files of {device}"))
+                    .with_hint(advice::hint(Situation::NoFabric))
+            })?;
+            let files = Files::new(snapshot.root(), device.to_string());
+            Ok(files.holding(snapshot))
+        }
     }
 }
 

@@ -1,18 +1,22 @@
 //! The files of one NIC, below a root directory: `/` for hardware.
 
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::counter::Reading;
 use crate::number::decimal;
 
 /// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
 /// the other generation of hardware or a virtual function does not have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
     /// Name of the NIC in `/sys/class/cxi`.
     device: String,
+    /// What keeps files that are written on request.
+    _owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Files {
@@ -21,7 +25,14 @@ impl Files {
         Self {
             root: root.into(),
             device: device.into(),
+            _owner: None,
         }
+    }
+
+    /// Keeps `owner`, which removes the files when it is dropped, as long as these files are used.
+    pub fn holding(mut self, owner: impl Any + Send + Sync) -> Self {
+        self._owner = Some(Arc::new(owner));
+        self
     }
 
     /// Returns the path of a file of the PCI device, such as `port/link`.

@@ -108,6 +108,33 @@ impl QosProfile {
         ("LL_BE_BD_ET1_ET2", Self::LlBeBdEt1Et2),
     ];
 
+    /// Returns the traffic classes by the names of their directories, with the share of the NIC that
+    /// each is assured and its limit, in percent (jobs.md 1.7).
+    pub fn shares(self) -> &'static [(&'static str, u32, u32)] {
+        match self {
+            Self::Hpc => &[
+                ("dedicated_access", 50, 100),
+                ("low_latency", 15, 30),
+                ("bulk_data", 15, 100),
+                ("best_effort", 10, 100),
+                ("ethernet/ethernet_shared", 10, 100),
+            ],
+            Self::LlBeBdEt => &[
+                ("low_latency", 2, 5),
+                ("bulk_data", 10, 100),
+                ("best_effort", 10, 100),
+                ("ethernet/ethernet_shared", 10, 100),
+            ],
+            Self::LlBeBdEt1Et2 => &[
+                ("low_latency", 2, 5),
+                ("bulk_data", 10, 100),
+                ("best_effort", 10, 100),
+                ("ethernet/ethernet1", 10, 100),
+                ("ethernet/ethernet2", 10, 100),
+            ],
+        }
+    }
+
     /// Returns the name that the driver uses.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, profile)| *profile == self);

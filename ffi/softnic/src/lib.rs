@@ -14,7 +14,9 @@
 //! | `libcxi` | the functions, their rules and errno values |
 //! | `cpu` | CPU time for the engine thread |
 //! | `interrupt` | descriptors that programs sleep on |
-//! | `sysfs` | the NICs as files of the kernel show them |
+//! | `sysfs`, `retry_handler` | the NICs as files of the kernel and of the retry handler show them |
+//! | `snapshot` | these files, and the telemetry counters, at one moment |
+//! | `counters`, `counter_names` | the telemetry counters of a NIC, over all processes |
 //! | `environment` | the NICs of a machine and parameters of their driver, from environment variables |
 //! | `fork` | files that child processes must not inherit |
 //! | `process_memory`, `huge_page` | what the process has mapped, with which pages |
@@ -26,6 +28,8 @@
 // Doorbells trap on x86-64 only. Other machines have no use for what handles their stores.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+mod counter_names;
+mod counters;
 mod cpu;
 mod engine;
 mod environment;
@@ -40,12 +44,15 @@ mod on_demand;
 mod pages;
 mod prefetch;
 mod process_memory;
+mod retry_handler;
 mod runner;
+mod snapshot;
 pub mod sysfs;
 mod trap;
 
 pub use fabric::owner as fabric_owner;
 pub use libcxi::api;
+pub use snapshot::Snapshot;
 
 /// Checks the environment variables that describe software NICs. The functions of libcxi only
 /// return EINVAL for a wrong one.

@@ -54,6 +54,8 @@ impl Drop for Calling {
 
 /// An open device, shared by its handles and the engine thread.
 pub struct Nic {
+    /// The address of the NIC.
+    pub nid: u32,
     /// None once the device is closed.
     engine: Mutex<Option<Engine<Fabric>>>,
     port: Arc<Port>,
@@ -83,6 +85,7 @@ impl Nic {
         let mut engine = Engine::new(fabric);
         engine.rendezvous_gets = std::env::var_os(RENDEZVOUS_GETS).is_none_or(|value| value != "0");
         Ok(Self {
+            nid,
             port,
             engine: Mutex::new(Some(engine)),
             misses: AtomicU32::new(0),
@@ -255,6 +258,15 @@ impl Nic {
         engine.as_mut().is_some_and(Engine::poll)
     }
 
+    /// Publishes the counts of the device, for the counters of its NIC.
+    pub fn publish_counts(&self) {
+        // Of a parent process, the device is not counted here.
+        let _ = self.with(|engine| {
+            publish_counts(engine);
+            Ok(())
+        });
+    }
+
     /// Finds peers that are gone, if any operation depends on a peer.
     pub fn probe(&self) {
         if let Ok(mut engine) = self.lock()
@@ -319,7 +331,9 @@ impl Nic {
     pub fn close(&self) {
         let _calling = Calling::begin();
         let engine = self.lock().ok().and_then(|mut engine| engine.take());
-        drop(engine);
+        if let Some(mut engine) = engine {
+            publish_counts(&mut engine);
+        }
     }
 
     /// Locks the engine; EIO if a panic left it in an unknown state.
@@ -327,6 +341,11 @@ impl Nic {
     fn lock(&self) -> Result<MutexGuard<'_, Option<Engine<Fabric>>>, Errno> {
         self.engine.lock().map_err(|_| Errno::IO)
     }
+}
+
+fn publish_counts(engine: &mut Engine<Fabric>) {
+    let telemetry = engine.telemetry();
+    engine.wire.publish_counts(telemetry);
 }
 
 #[cfg(test)]

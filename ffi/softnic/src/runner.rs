@@ -154,6 +154,15 @@ pub fn remove(nic: &Arc<Nic>) {
     }
 }
 
+/// Publishes the counts of the devices of this process that are of the NIC with this address.
+pub fn publish_counts(nid: u32) {
+    let registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    let nics = registry.nics.clone();
+    drop(registry);
+    let devices = nics.iter().filter(|nic| nic.nid == nid);
+    devices.for_each(|nic| nic.publish_counts());
+}
+
 impl Registry {
     /// Sends the devices to the thread, if there is one, and wakes it.
     fn announce(&self) {
@@ -206,6 +215,9 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             served.iter().for_each(|device| device.nic.probe());
         }
         for device in &mut served {
+            if device.nic.port().are_counts_requested() {
+                device.nic.publish_counts();
+            }
             device.check_calls(now);
             device.poll(now);
         }

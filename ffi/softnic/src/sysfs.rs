@@ -1,18 +1,20 @@
 //! The NICs as the kernel's drivers would show them in `/sys/class` (health.md 2.1, 2.4).
 //!
 //! Programs such as libfabric look there for the network interface of a NIC. The files have the
-//! same values as the information of a device and never change. What changes on hardware
-//! (telemetry, link restarts, error counts of PCIe) has no file: readers take a missing file as
-//! "not available", and a constant 0 as a measurement.
+//! same values as the information of a device. What changes on hardware (telemetry, link restarts,
+//! error counts of PCIe) is in snapshots only (`snapshot`): `cxi-softnic` shows these files for the
+//! whole time of a program, and a reader would take a constant 0 as a measurement.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cxi_sys::cxil_devinfo;
 
-use crate::environment::{Driver, Nics};
+use crate::environment::{Driver, Nics, QosProfile};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -21,6 +23,14 @@ const DEVICES: &str = "softnic";
 
 /// Classes of the kernel's drivers for Cassini, and of this NIC. They contain software NICs only.
 const CLASSES: [&str; 3] = ["cxi", "cxi_user", DEVICES];
+
+/// The start of the names of network interfaces: `hsn-soft0` in the program that contains the NIC
+/// and can also use hardware, `hsn0` for other programs.
+const INTERFACE: &str = if cfg!(feature = "library") {
+    "hsn"
+} else {
+    "hsn-soft"
+};
 
 /// MTU in bytes of an Ethernet interface (health.md 2.2). The interface carries no packets.
 const ETHERNET_MTU: u32 = 9000;
@@ -34,34 +44,28 @@ pub enum Entry {
     Link(PathBuf),
 }
 
-/// A class directory: its entries by relative path.
-pub type ClassDirectory = BTreeMap<PathBuf, Entry>;
+/// The entries of a directory, by relative path.
+pub type Entries = BTreeMap<PathBuf, Entry>;
 
 /// Returns what `/sys/class` contains on a machine with the listed NICs: the links of `real`, the
 /// class directory of this machine, and the software NICs in place of NICs of the same name.
 ///
 /// # Errors
 /// One line that names an invalid environment variable.
-pub fn class_directory(real: &Path) -> Result<ClassDirectory, String> {
+pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
-    let qos = Driver::from_environment()?.qos.name();
-    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let driver = Driver::from_environment()?;
     let mut directory = links(real);
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
-        add(
-            &mut directory,
-            &information(number, nid),
-            cpus.trim_end(),
-            qos,
-        );
+        add(&mut directory, &information(number, nid), driver);
     }
     Ok(directory)
 }
 
 /// Returns the links in the classes of this machine, except those that lead to Cassini NICs.
-fn links(real: &Path) -> ClassDirectory {
-    let mut found = ClassDirectory::new();
+fn links(real: &Path) -> Entries {
+    let mut found = Entries::new();
     for class in entries_of(real) {
         if CLASSES.iter().any(|ours| class.ends_with(ours)) {
             continue;
@@ -83,21 +87,28 @@ fn entries_of(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
-/// interface.
-fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str, qos: &str) {
-    let number = info.dev_id;
-    let pci_address = format!(
+/// Returns the path of the PCI device of a NIC in the class directory.
+pub fn device(info: &cxil_devinfo) -> PathBuf {
+    Path::new(DEVICES).join(pci_address(info))
+}
+
+fn pci_address(info: &cxil_devinfo) -> String {
+    format!(
         "{:04x}:{:02x}:{:02x}.{}",
         info.pci_domain, info.pci_bus, info.pci_device, info.pci_function
-    );
-    let device = Path::new(DEVICES).join(&pci_address);
-    for (file, content) in pci_files(info, &pci_address, cpus) {
+    )
+}
+
+/// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
+/// interface.
+pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver) {
+    let number = info.dev_id;
+    let device = device(info);
+    let files = pci_files(info).into_iter().chain(class_files(driver.qos));
+    for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
     }
-    let interface = format!("hsn{number}");
-    let profile = device.join("traffic_classes/active_qos_profile");
-    directory.insert(profile, Entry::File(format!("{qos}\n")));
+    let interface = format!("{INTERFACE}{number}");
     for (file, content) in interface_files(info) {
         let path = device.join("net").join(&interface).join(file);
         directory.insert(path, Entry::File(content));
@@ -113,8 +124,45 @@ fn add(directory: &mut ClassDirectory, info: &cxil_devinfo, cpus: &str, qos: &st
     }
 }
 
+/// Returns the traffic classes of a profile, with their assured share of the NIC and their limit, in
+/// percent.
+fn class_files(qos: QosProfile) -> Vec<(String, String)> {
+    let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
+        let file = |name: &str, percent: &u32| {
+            (
+                format!("traffic_classes/{class}/{name}"),
+                format!("{percent}\n"),
+            )
+        };
+        [file("assured_bw", assured), file("ceiling_bw", ceiling)]
+    });
+    let profile = "traffic_classes/active_qos_profile".to_owned();
+    shares
+        .chain([(profile, format!("{}\n", qos.name()))])
+        .collect()
+}
+
+/// Writes the entries of a directory.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
+    for (name, entry) in entries {
+        let path = directory.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match entry {
+            Entry::File(content) => fs::write(&path, content)?,
+            Entry::Link(target) => symlink(target, &path)?,
+        }
+    }
+    Ok(())
+}
+
 /// Returns the files of a PCI device that readers of Cassini NICs use.
-fn pci_files(info: &cxil_devinfo, pci_address: &str, cpus: &str) -> Vec<(String, String)> {
+fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
     let link = if info.link_state == 1 { "up" } else { "down" };
@@ -123,7 +171,8 @@ fn pci_files(info: &cxil_devinfo, pci_address: &str, cpus: &str) -> Vec<(String,
         (
             "uevent",
             format!(
-                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={pci_address}"
+                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={}",
+                pci_address(info)
             ),
         ),
         ("vendor", format!("{vendor:#06x}")),
@@ -131,7 +180,7 @@ fn pci_files(info: &cxil_devinfo, pci_address: &str, cpus: &str) -> Vec<(String,
         ("class", "0x020000".into()),
         // A NIC without a place in the machine.
         ("numa_node", "-1".into()),
-        ("local_cpulist", cpus.into()),
+        ("local_cpulist", cpus.trim_end().into()),
         ("current_link_speed", "16.0 GT/s PCIe".into()),
         ("max_link_speed", "16.0 GT/s PCIe".into()),
         ("current_link_width", "16".into()),

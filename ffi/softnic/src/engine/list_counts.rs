@@ -147,7 +147,8 @@ impl ListCounts {
     /// Returns the value of a counter, by its number in `NUMBERS`.
     pub fn value(&self, number: u32) -> u64 {
         let matches = self.matches.iter().enumerate();
-        let counted = matches.filter(|(index, _)| Match::is_counted(*index, number));
+        let counted = matches
+            .filter(|&(index, &operations)| operations != 0 && Match::is_counted(index, number));
         let matched: u64 = counted.map(|(_, operations)| operations).sum();
         self.counts[(number - NUMBERS.start) as usize] + matched
     }

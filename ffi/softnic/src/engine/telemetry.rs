@@ -80,14 +80,12 @@ pub struct EventCounts {
     pub statuses: u64,
 }
 
-/// Counts of the link.
+/// Counts of the link model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Requests that were lost, one for each time, and those that were sent again.
     pub lost: u64,
     pub resent: u64,
-    /// Code words received while the link was up.
-    pub code_words: u64,
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -220,7 +218,6 @@ impl Telemetry {
             RECEIVED_BY_SIZE..1580 => self.received.of_size(nth(RECEIVED_BY_SIZE)),
             SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
             RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
-            1668 => self.link.code_words,
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),

@@ -18,6 +18,7 @@ use rustix::process::Uid;
 
 use super::file_user::FileUser;
 use super::port::{self, Header};
+use super::totals::Totals;
 
 /// The environment variable that names the directory. The default is `/dev/shm/cxidiag-<uid>`.
 const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
@@ -31,10 +32,17 @@ const SERVICES: &str = "services-";
 /// End of the name of such a file while it is written.
 const UNFINISHED: &str = ".new";
 
+/// Start of the name of the file with the counters of a NIC (`Totals`).
+const COUNTERS: &str = "counters-";
+
+/// Start of the name of a snapshot of the files of a NIC: a directory, `files-<nid in hex>.<slot>`.
+const SNAPSHOT: &str = "files-";
+
 /// The maximum length of a file of services.
 const MAX_SERVICES_LEN: u64 = 16 << 20;
 
 /// The absolute path of the directory, and the user as whom this process accesses it.
+#[derive(Clone)]
 pub struct Place {
     path: PathBuf,
     user: Uid,
@@ -52,6 +60,11 @@ impl Place {
             None => PathBuf::from(format!("/dev/shm/cxidiag-{}", user.as_raw())),
         };
         Ok(Self { path, user })
+    }
+
+    /// Makes the calling thread access files as the user of the directory.
+    pub fn become_user(&self) -> FileUser {
+        FileUser::become_user(self.user)
     }
 }
 
@@ -133,7 +146,7 @@ impl Directory {
 
     /// Opens and locks the directory as `lock` does; ENOENT if it does not exist.
     pub fn lock_existing(place: &Place) -> Result<Self, Errno> {
-        let user = FileUser::become_user(place.user);
+        let user = place.become_user();
         let path = &place.path;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
@@ -165,12 +178,22 @@ impl Directory {
                 remove(Path::new(&name))?;
             }
         }
-        for (name, _, _) in self.names()? {
+        for (name, nid, _) in self.names()? {
             if let Ok(file) = open(&self.path.join(&name))
                 && port::is_port(&file)
                 && !is_owned(&file)
             {
+                self.count_closed(nid, port::read_counts(&file));
                 remove(&name)?;
+            }
+        }
+        for name in self.entries()? {
+            if parse(&name, SNAPSHOT).is_some()
+                && let Ok(snapshot) = open_directory(&self.path.join(&name))
+                && !is_owned(&snapshot)
+            {
+                // Those of other users remain for them.
+                let _ = fs::remove_dir_all(self.path.join(&name));
             }
         }
         Ok(())
@@ -271,10 +294,76 @@ impl Directory {
         self.path.join(format!("{SERVICES}{nid:x}"))
     }
 
-    /// Removes a port of the caller. If it was the last, also removes the directory, unless a group
-    /// shares it.
+    /// Returns what a NIC counted in devices that are closed. Starts the NIC if it has no counters,
+    /// or if their file is damaged.
+    pub fn totals(&self, nid: u32) -> Result<Totals, Errno> {
+        let path = self.counters_path(nid);
+        let found = open(&path).ok();
+        if let Some(totals) = found.and_then(|file| Totals::read(&file)) {
+            return Ok(totals);
+        }
+        match remove(&path) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        let totals = Totals::start();
+        totals.write(&self.create_file(&path)?)?;
+        Ok(totals)
+    }
+
+    /// Adds the counts of a device that is closed to those of its NIC. A file that cannot be written
+    /// loses them, and keeps no device from being closed.
+    pub fn count_closed(&self, nid: u32, counts: Option<Vec<u64>>) {
+        let added = || {
+            let mut totals = self.totals(nid).ok()?;
+            totals.add(&counts?);
+            totals.write(&open(&self.counters_path(nid)).ok()?).ok()
+        };
+        let _ = added();
+    }
+
+    /// Makes and locks the directory of a new snapshot of the files of a NIC, in the lowest free
+    /// slot.
+    pub fn create_snapshot(&self, nid: u32) -> Result<(File, PathBuf), Errno> {
+        for slot in 0..=u32::MAX {
+            let path = self.path.join(format!("{SNAPSHOT}{nid:x}.{slot}"));
+            match rustix::fs::mkdir(&path, Mode::RWXU) {
+                Ok(()) => {
+                    let lock = open_directory(&path)?;
+                    retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
+                    return Ok((lock, path));
+                }
+                Err(Errno::EXIST) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::NOSPC)
+    }
+
+    /// Removes a snapshot of the caller, and what [`Self::remove`] removes with the last port.
+    pub fn remove_snapshot(&self, path: &Path) -> Result<(), Errno> {
+        let removed = fs::remove_dir_all(path);
+        removed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        self.end_if_unused()
+    }
+
+    /// Removes a port of the caller. If neither a port nor a snapshot remains, also removes the
+    /// counters, and the directory unless a group shares it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
+        self.end_if_unused()
+    }
+
+    fn end_if_unused(&self) -> Result<(), Errno> {
+        let entries = self.entries()?;
+        if entries.iter().any(|name| self.is_in_use(name)) {
+            return Ok(());
+        }
+        for name in entries {
+            if name.to_str().is_some_and(|name| name.starts_with(COUNTERS)) {
+                let _ = remove(&self.path.join(name));
+            }
+        }
         if self.sharing == Sharing::Group {
             return Ok(());
         }
@@ -282,6 +371,23 @@ impl Directory {
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this is the name of a port or snapshot whose owner is alive.
+    fn is_in_use(&self, name: &OsStr) -> bool {
+        let path = self.path.join(name);
+        let file = if parse(name, PREFIX).is_some() {
+            open(&path)
+        } else if parse(name, SNAPSHOT).is_some() {
+            open_directory(&path)
+        } else {
+            return false;
+        };
+        file.is_ok_and(is_owned)
+    }
+
+    fn counters_path(&self, nid: u32) -> PathBuf {
+        self.path.join(format!("{COUNTERS}{nid:x}"))
     }
 
     fn port_path(&self, nid: u32, slot: u32) -> PathBuf {
@@ -292,7 +398,7 @@ impl Directory {
     fn names(&self) -> Result<Vec<(PathBuf, u32, u32)>, Errno> {
         let mut names = Vec::new();
         for name in self.entries()? {
-            if let Some((nid, slot)) = parse(&name) {
+            if let Some((nid, slot)) = parse(&name, PREFIX) {
                 names.push((PathBuf::from(name), nid, slot));
             }
         }
@@ -315,8 +421,9 @@ impl Drop for Directory {
     }
 }
 
-fn parse(name: &OsStr) -> Option<(u32, u32)> {
-    let (nid, slot) = name.to_str()?.strip_prefix(PREFIX)?.split_once('.')?;
+/// Returns NID and slot in a name with this start.
+fn parse(name: &OsStr, start: &str) -> Option<(u32, u32)> {
+    let (nid, slot) = name.to_str()?.strip_prefix(start)?.split_once('.')?;
     Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
 }
 
@@ -328,8 +435,14 @@ fn is_unfinished(name: &OsStr) -> bool {
     matches!(nid, Some(Ok(_)))
 }
 
+fn open_directory(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
 fn open(path: &Path) -> Result<File, Errno> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A pipe must not block.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 

@@ -16,9 +16,6 @@ use crate::engine::telemetry::LinkCounts;
 /// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 const HEADER: u64 = 64;
 
-/// Code words per second of a link that is up (health.md 1.7).
-const CODE_WORDS: u128 = 39_062_500;
-
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
 
@@ -66,6 +63,29 @@ pub enum Selection {
     Number(u64),
     /// Each operation with this probability.
     Probability(f64),
+}
+
+impl Faults {
+    /// Whether the link is up at this time after the opening.
+    pub fn is_up(&self, age: Duration) -> bool {
+        match self.down {
+            None => true,
+            Some((from, None)) => age < from,
+            Some((from, Some(length))) => age < from || age >= from.saturating_add(length),
+        }
+    }
+
+    /// Returns how much of this time after the opening the link was up.
+    pub fn time_up(&self, age: Duration) -> Duration {
+        let down = match self.down {
+            None => Duration::ZERO,
+            Some((from, length)) => {
+                let down = age.saturating_sub(from);
+                length.map_or(down, |length| down.min(length))
+            }
+        };
+        age.saturating_sub(down)
+    }
 }
 
 impl Default for Settings {
@@ -136,11 +156,7 @@ impl LinkModel {
 
     fn is_up_at(&self, now: u64) -> bool {
         let age = Duration::from_nanos(now - self.opened);
-        match self.settings.faults.down {
-            None => true,
-            Some((from, None)) => age < from,
-            Some((from, Some(length))) => age < from || age >= from.saturating_add(length),
-        }
+        self.settings.faults.is_up(age)
     }
 
     /// Applies the model to a packet that is sent: may set its return code, and returns when it is
@@ -163,20 +179,12 @@ impl LinkModel {
         }
     }
 
-    /// Returns the counts of the link, which was opened `age` ago. Lost responses are counted by
-    /// the NIC whose requests time out on hardware; here that NIC does not notice them.
-    pub fn counts(&self, age: Duration) -> LinkCounts {
-        let down = match self.settings.faults.down {
-            None => Duration::ZERO,
-            Some((from, length)) => {
-                let down = age.saturating_sub(from);
-                length.map_or(down, |length| down.min(length))
-            }
-        };
+    /// Returns the counts of the link. Lost responses are counted by the NIC whose requests time
+    /// out on hardware; here that NIC does not notice them.
+    pub fn counts(&self) -> LinkCounts {
         LinkCounts {
             lost: self.lost,
             resent: self.resent,
-            ..counts_while_up(age.saturating_sub(down))
         }
     }
 
@@ -240,15 +248,6 @@ impl LinkModel {
             code = C_RC_UNDELIVERABLE;
         }
         (code, late)
-    }
-}
-
-/// Returns the counts of a link that was up for this time: code words arrive whether packets do or
-/// not (health.md 3).
-pub fn counts_while_up(time: Duration) -> LinkCounts {
-    LinkCounts {
-        code_words: (time.as_nanos() * CODE_WORDS / 1_000_000_000) as u64,
-        ..LinkCounts::default()
     }
 }
 

@@ -9,11 +9,13 @@ mod early;
 mod file_user;
 mod gathered;
 mod link_model;
+mod nic_counts;
 mod port;
 mod remote;
 #[cfg(test)]
 mod shared_cell_tests;
 mod syntax;
+mod totals;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,22 +30,26 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{futex, sched_getcpu};
 
+use crate::counter_names;
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::packet_counts::PacketCounts;
-use crate::engine::telemetry::LinkCounts;
+use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::engine::{ReturnCode, VniRange};
 use crate::environment::Driver;
 use crate::fork;
-pub use directory::{Directory, owner};
-use directory::{Place, is_owned};
+use directory::is_owned;
+pub use directory::{Directory, Place, owner};
 use early::EarlyPackets;
 use gathered::{Gathered, Unread};
 use link_model::LinkModel;
+pub use link_model::{Settings, now};
+pub use nic_counts::read as nic_counts;
 use port::{Endpoints, LANES, TIMED, VNIS};
 pub use port::{Port, Use};
 use remote::Remote;
+pub use syntax::from_environment as settings;
 
 /// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 const SOON: u64 = 100_000;
@@ -84,6 +90,8 @@ pub struct Fabric {
     inbound: [Inbound; LANES],
     /// The lane to poll first, so that none starves.
     turn: u32,
+    /// The link, as the environment describes it.
+    pub settings: Settings,
     /// The model of the link, if the environment requests one.
     link: Option<Box<LinkModel>>,
     early: EarlyPackets,
@@ -114,6 +122,8 @@ impl Fabric {
             let _ = directory.remove(nid, slot);
         })?;
         fork::keep_from_children(&file);
+        // Without counters, devices work all the same.
+        let _ = directory.totals(nid);
         Ok(Self {
             place,
             port: Arc::new(port),
@@ -125,7 +135,8 @@ impl Fabric {
             routes: Vec::new(),
             inbound: [Inbound::default(); LANES],
             turn: 0,
-            link: LinkModel::new(settings, nid, slot),
+            link: LinkModel::new(settings.clone(), nid, slot),
+            settings,
             early: EarlyPackets::new(),
             next_due: None,
             driver,
@@ -145,12 +156,23 @@ impl Fabric {
         link.is_none_or(|link| link.is_up())
     }
 
-    /// Returns the counts of the link since it was opened, `age` ago.
-    pub fn link_counts(&self, age: Duration) -> LinkCounts {
-        match &self.link {
-            Some(link) => link.counts(age),
-            None => link_model::counts_while_up(age),
-        }
+    /// Publishes the counts of this device, without those of the wire in `telemetry`.
+    pub fn publish_counts(&self, mut telemetry: Telemetry) {
+        telemetry.sent = self.sent.clone();
+        telemetry.received = self.received.clone();
+        telemetry.link = self
+            .link
+            .as_ref()
+            .map(|link| link.counts())
+            .unwrap_or_default();
+        let counts = counter_names::all().iter();
+        self.port
+            .publish_counts(counts.map(|counter| telemetry.value(counter.number)));
+    }
+
+    /// Returns where the ports are.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Locks and returns the directory.
@@ -403,6 +425,7 @@ impl Fabric {
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.place)?;
         self.port.remove_pids();
+        directory.count_closed(self.nid, self.file.as_ref().and_then(port::read_counts));
         directory.sweep()?;
         directory.remove(self.nid, self.slot)
     }

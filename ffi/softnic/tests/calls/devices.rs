@@ -204,7 +204,13 @@ fn shows_software_nics_in_place_of_hardware() {
     alone!();
     let real = Path::new(env!("CARGO_TARGET_TMPDIR")).join("class");
     let _ = fs::remove_dir_all(&real);
-    for link in ["net/lo", "net/hsn0", "net/hsn9", "cxi/cxi0", "cxi/cxi9"] {
+    for link in [
+        "net/lo",
+        "net/hsn-soft0",
+        "net/hsn9",
+        "cxi/cxi0",
+        "cxi/cxi9",
+    ] {
         let link = real.join(link);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink("../../devices/real", link).unwrap();
@@ -217,7 +223,10 @@ fn shows_software_nics_in_place_of_hardware() {
     assert_eq!(target("net/lo"), Some("../../devices/real"));
     assert_eq!(target("net/hsn9"), Some("../../devices/real"));
     let device = "../softnic/5f00:00:00.0";
-    assert_eq!(target("net/hsn0"), Some(&*format!("{device}/net/hsn0")));
+    assert_eq!(
+        target("net/hsn-soft0"),
+        Some(&*format!("{device}/net/hsn-soft0"))
+    );
     assert_eq!(target("cxi/soft0"), Some(&*format!("{device}/cxi/soft0")));
     assert_eq!(target("cxi/cxi0"), None);
     assert_eq!(target("cxi/cxi9"), None);

@@ -91,7 +91,8 @@ pub fn fabric() -> PathBuf {
         .into()
 }
 
-/// The sorted names of the files in the fabric's directory; empty if there is no directory.
+/// The sorted names of the files in the fabric's directory, without those of counters; empty if there
+/// is no directory.
 pub fn ports() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(fabric()) else {
         return Vec::new();
@@ -99,6 +100,7 @@ pub fn ports() -> Vec<String> {
     let name =
         |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
     let mut names: Vec<String> = entries.filter_map(name).collect();
+    names.retain(|name| !name.starts_with("counters-"));
     names.sort();
     names
 }

@@ -10,12 +10,11 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use softnic::sysfs::{ClassDirectory, Entry, class_directory};
+use softnic::sysfs::{self, class_directory};
 
 const USAGE: &str = "\
 usage: cxi-softnic [--no-sys] PROGRAM [ARGUMENT...]
@@ -217,22 +216,8 @@ fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
             format!("--write-sys {name}: expected an empty or a new directory"),
         ));
     }
-    write(directory, &entries).map_err(|error| (1, format!("{}: {error}", directory.display())))
-}
-
-/// Writes a class directory.
-fn write(directory: &Path, entries: &ClassDirectory) -> io::Result<()> {
-    for (name, entry) in entries {
-        let path = directory.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        match entry {
-            Entry::File(content) => fs::write(&path, content)?,
-            Entry::Link(target) => symlink(target, &path)?,
-        }
-    }
-    Ok(())
+    sysfs::write(directory, &entries)
+        .map_err(|error| (1, format!("{}: {error}", directory.display())))
 }
 
 #[cfg(test)]

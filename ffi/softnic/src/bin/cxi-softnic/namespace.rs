@@ -10,14 +10,14 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use softnic::sysfs::ClassDirectory;
+use softnic::sysfs::{self, Entries};
 
 /// Moves this process into a mount namespace of its own and mounts `entries` over `/sys/class`
 /// there, if the kernel permits that. The mount ends with the last process in the namespace.
 ///
 /// # Errors
 /// Why it is not possible. The process remains where it was.
-pub fn enter(entries: &ClassDirectory) -> io::Result<()> {
+pub fn enter(entries: &Entries) -> io::Result<()> {
     // A child tries first: there is no way back out of a user namespace.
     let mut trial = Command::new("/proc/self/exe");
     trial.arg("--version").stdout(Stdio::null());
@@ -29,7 +29,7 @@ pub fn enter(entries: &ClassDirectory) -> io::Result<()> {
 }
 
 /// Does the work of [`enter`]. After an error the process may be in a namespace without the mount.
-fn move_into(entries: &ClassDirectory) -> io::Result<()> {
+fn move_into(entries: &Entries) -> io::Result<()> {
     if unshare(UnshareFlags::NEWNS).is_err() {
         unshare_as_user()?;
     }
@@ -38,7 +38,7 @@ fn move_into(entries: &ClassDirectory) -> io::Result<()> {
     mount_change("/", downstream)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("cxi-softnic", super::CLASS, "tmpfs", flags, c"mode=0755")?;
-    super::write(super::CLASS.as_ref(), entries)
+    sysfs::write(super::CLASS.as_ref(), entries)
 }
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The

@@ -1,68 +1,25 @@
-//! The telemetry counters of the NIC. They count for this open device; those of hardware count for
-//! all its users.
+//! The telemetry counters of the NIC, which count for all its users (libcxi.md 8.5, health.md 1.4).
 
 use std::ffi::{c_int, c_uint};
-use std::ops::RangeInclusive;
 
 use cxi_sys::*;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::engine::telemetry::Telemetry;
+use crate::counter_names;
+use crate::counters::NicCounters;
+use crate::fabric::Directory;
 use crate::libcxi::boundary::{answer, from_c};
 use crate::libcxi::device::Device;
 
-/// The numbers of `c_cntr_type` that are counters.
-const NUMBERS: [RangeInclusive<u32>; 35] = [
-    96..=157,
-    224..=273,
-    288..=337,
-    343..=415,
-    480..=488,
-    492..=579,
-    592..=609,
-    612..=618,
-    626..=651,
-    672..=733,
-    736..=783,
-    800..=925,
-    932..=946,
-    992..=995,
-    997..=1001,
-    1007..=1027,
-    1033..=1033,
-    1035..=1035,
-    1037..=1135,
-    1152..=1153,
-    1156..=1165,
-    1168..=1194,
-    1216..=1291,
-    1296..=1315,
-    1320..=1328,
-    1336..=1373,
-    1384..=1395,
-    1400..=1407,
-    1416..=1416,
-    1504..=1506,
-    1508..=1508,
-    1512..=1626,
-    1628..=1723,
-    1725..=1802,
-    1806..=1970,
-];
-
-fn telemetry(device: &Device) -> Result<Telemetry, Errno> {
-    device.nic.with(|engine| {
-        let mut telemetry = engine.telemetry();
-        telemetry.sent = engine.wire.sent.clone();
-        telemetry.received = engine.wire.received.clone();
-        telemetry.link = engine.wire.link_counts(device.opened.elapsed());
-        Ok(telemetry)
-    })
-}
-
-fn exists(number: u32) -> bool {
-    NUMBERS.iter().any(|numbers| numbers.contains(&number))
+/// Reads the counters of the NIC.
+fn counters(device: &Device) -> Result<NicCounters, Errno> {
+    let (place, settings) = device.nic.with(|engine| {
+        let wire = &engine.wire;
+        Ok((wire.place().clone(), wire.settings.clone()))
+    })?;
+    let lock = || Directory::lock_existing(&place);
+    NicCounters::read(lock, device.nic.nid, &settings)
 }
 
 /// Reads one counter, as [`cxil_read_n_cntrs`] does.
@@ -96,15 +53,17 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
         let number = |index: usize| {
             // SAFETY: the caller passes `count` numbers at `cntr`, of which this is one.
             let number = unsafe { *cntr.wrapping_add(index) };
-            u32::try_from(number).ok().filter(|&number| exists(number))
+            u32::try_from(number)
+                .ok()
+                .filter(|&number| counter_names::is_in_library(number))
         };
         let numbers: Option<Vec<u32>> = (0..count as usize).map(number).collect();
         let numbers = numbers.ok_or(Errno::INVAL)?;
-        let telemetry = telemetry(device)?;
+        let counters = counters(device)?;
         for (index, &number) in numbers.iter().enumerate() {
             let place = value.wrapping_add(index);
             // SAFETY: the caller passes room for `count` values at `value`, of which this is one.
-            unsafe { place.write(telemetry.value(number)) };
+            unsafe { place.write(counters.value(number)) };
         }
         stamp(from_c!(optional_output(ts)));
         Ok(())
@@ -124,12 +83,12 @@ pub unsafe extern "C" fn cxil_read_all_cntrs(
         if value.is_null() {
             return Err(Errno::INVAL);
         }
-        let telemetry = telemetry(device)?;
+        let counters = counters(device)?;
         for number in 0..C1_CNTR_SIZE {
             let place = value.wrapping_add(number as usize);
             // SAFETY: the caller passes room for `C1_CNTR_SIZE` values at `value`, of which this is
             // one.
-            unsafe { place.write(telemetry.value(number)) };
+            unsafe { place.write(counters.value(number)) };
         }
         stamp(from_c!(optional_output(ts)));
         Ok(())
@@ -142,16 +101,5 @@ fn stamp(ts: Option<&mut timespec>) {
         let now = clock_gettime(ClockId::Realtime);
         ts.tv_sec = now.tv_sec;
         ts.tv_nsec = now.tv_nsec;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_of_counters_is_that_of_the_header() {
-        let count = (0..C1_CNTR_SIZE).filter(|&number| exists(number)).count();
-        assert_eq!(count, C1_CNTR_COUNT as usize);
     }
 }

@@ -1,0 +1,98 @@
+//! The telemetry counters of the NIC: their numbers in `c_cntr_type`, and the names of their files
+//! (health.md 1.4, 1.5).
+
+use std::sync::LazyLock;
+
+use cxi_sys::C1_CNTR_SIZE;
+
+/// The counters, by ascending number: a line for each, or for several with consecutive numbers,
+/// whose names end with 0, 1, ... in place of the asterisk. The last word is then their number.
+///
+/// Counters from `C1_CNTR_SIZE` on have a file but no number on hardware. Of these, the table has
+/// those of health.md 1.5.
+const TABLE: &str = include_str!("counter_names.txt");
+
+/// A counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Its number in `c_cntr_type`.
+    pub number: u32,
+    /// The name of its file.
+    pub name: String,
+    /// Of several devices it has the highest value, not the sum.
+    pub is_maximum: bool,
+}
+
+static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| TABLE.lines().flat_map(row).collect());
+
+/// Returns all counters, by ascending number.
+pub fn all() -> &'static [Counter] {
+    &COUNTERS
+}
+
+/// Returns the place of a counter in [`all`].
+pub fn place(number: u32) -> Option<usize> {
+    let found = COUNTERS.binary_search_by_key(&number, |counter| counter.number);
+    found.ok()
+}
+
+/// Whether libcxi has a counter with this number.
+pub fn is_in_library(number: u32) -> bool {
+    number < C1_CNTR_SIZE && place(number).is_some()
+}
+
+/// Returns the counters of a row of the table.
+fn row(line: &str) -> impl Iterator<Item = Counter> {
+    let mut words = line.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (first, name) = (word().parse().unwrap_or(0), word());
+    let count: u32 = word().parse().unwrap_or(1);
+    (0..count).map(move |index| Counter {
+        number: first + index,
+        name: name.replace('*', &index.to_string()),
+        is_maximum: name.contains("_max_"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use cxi_sys::C1_CNTR_COUNT;
+
+    use super::*;
+
+    #[test]
+    fn has_the_counters_of_the_header() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../cxi-sys/tests/layout/abi.json"
+        );
+        let abi = std::fs::read_to_string(path).unwrap();
+        let enumerators: BTreeMap<u32, String> = abi
+            .lines()
+            .filter_map(|line| {
+                let (name, number) = line.trim().trim_end_matches(',').split_once("\": ")?;
+                let name = name
+                    .strip_prefix("\"C_CNTR_")
+                    .or(name.strip_prefix("\"C1_CNTR_"))?;
+                Some((number.parse().ok()?, name.to_lowercase()))
+            })
+            .collect();
+        let ours = all().iter().filter(|counter| is_in_library(counter.number));
+        let ours: BTreeMap<u32, String> = ours
+            .map(|counter| (counter.number, counter.name.clone()))
+            .collect();
+        assert_eq!(ours.len(), C1_CNTR_COUNT as usize);
+        assert_eq!(ours, enumerators);
+    }
+
+    #[test]
+    fn names_and_numbers_are_unique_and_ascend() {
+        let names: BTreeSet<&str> = all().iter().map(|counter| &*counter.name).collect();
+        assert_eq!(names.len(), all().len());
+        assert!(all().is_sorted_by(|one, next| one.number < next.number));
+        assert!(names.iter().all(|name| !name.contains(['*', '/', ' '])));
+        assert_eq!(place(all()[700].number), Some(700));
+    }
+}

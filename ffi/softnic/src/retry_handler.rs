@@ -1,0 +1,65 @@
+//! The files of the retry handler of a NIC, below `/run/cxi/<device>` (health.md 1.6).
+
+use crate::counters::NicCounters;
+use crate::sysfs::{Entries, Entry};
+
+const SPT_TIMEOUTS: u32 = 702;
+
+/// Its counters, without the division of `spt_timeouts` by order.
+const COUNTERS: [&str; 32] = [
+    "accel_close_complete",
+    "cancel_no_matching_conn",
+    "cancel_resource_busy",
+    "cancel_tct_closed",
+    "cancel_trs_pend_rsp",
+    "connections_cancelled",
+    "ignored_sct_timeouts",
+    "max_parked_nids",
+    "max_parked_switches",
+    "mst_in_use",
+    "nack_no_matching_conn",
+    "nack_no_target_conn",
+    "nack_no_target_mst",
+    "nack_no_target_trs",
+    "nack_resource_busy",
+    "nack_sequence_error",
+    "nack_trs_pend_rsp",
+    "nacks",
+    "nid_tree_count",
+    "parked_nids",
+    "parked_switches",
+    "pkts_cancelled_o",
+    "pkts_cancelled_u",
+    "sct_in_use",
+    "sct_timeouts",
+    "smt_in_use",
+    "spt_in_use",
+    "spt_timeouts",
+    "srb_in_use",
+    "switch_tree_count",
+    "tct_in_use",
+    "tct_timeouts",
+];
+
+/// Its limits: numbers of retries, and seconds.
+const LIMITS: [(&str, u32); 5] = [
+    ("down_nid_wait_time", 136),
+    ("max_no_matching_conn_retries", 12),
+    ("max_resource_busy_retries", 10),
+    ("max_spt_retries", 4),
+    ("max_trs_pend_rsp_retries", 10),
+];
+
+/// Returns the files, by their paths.
+pub fn files(counters: &NicCounters) -> Entries {
+    let value = |name: &str| match name {
+        "spt_timeouts" => counters.value(SPT_TIMEOUTS),
+        _ => 0,
+    };
+    let counts = COUNTERS.map(|name| (name.into(), Entry::File(format!("{}\n", value(name)))));
+    let limits = LIMITS.map(|(name, limit)| {
+        let path = format!("config/{name}").into();
+        (path, Entry::File(format!("{limit}\n")))
+    });
+    counts.into_iter().chain(limits).collect()
+}
