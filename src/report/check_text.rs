@@ -6,6 +6,9 @@ use super::check::{Check, ItemResult};
 use super::table::{self, Align};
 use crate::nic::health::Verdict;
 
+/// Width of lines of words.
+const WIDTH: usize = 100;
+
 /// Writes a check.
 ///
 /// # Errors
@@ -66,9 +69,27 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
         let of_note = without.iter().filter(|item| item.note.as_deref() == note);
         let names: Vec<&str> = of_note.map(|item| item.name).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
-        writeln!(out, "Not available{why}: {}", names.join(", "))?;
+        for line in wrapped(&format!("Not available{why}: {}", names.join(", "))) {
+            writeln!(out, "{line}")?;
+        }
     }
     Ok(())
+}
+
+/// Returns the text in lines of at most [`WIDTH`] columns, where its words allow it.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
 }
 
 fn row(item: &ItemResult) -> Vec<String> {
@@ -146,7 +167,15 @@ governor host: latencies vary with the frequency: set the governor 'performance'
     }
 
     #[test]
-    fn says_why_a_nic_was_not_tested() {
+    fn wraps_long_lines() {
+        let words = vec!["abcdefghi"; 11].join(" ");
+        let lines = wrapped(&words);
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[0].len(), lines[1].as_str()), (99, "  abcdefghi"));
+    }
+
+    #[test]
+    fn shows_why_a_nic_was_not_tested() {
         let failure = Failure::environment("no device cxi0").with_hint("load the driver");
         let expected = "\
 FAIL untested cxi0: no device cxi0

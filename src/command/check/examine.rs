@@ -128,15 +128,16 @@ impl Examination {
             None | Some(Err(_)) => first.files,
         };
         let after = CodeWords::read(&files);
-        let mut findings = of_link(&files, asked);
+        let is_software = device.kind == DeviceKind::Software;
+        // A software NIC is of no generation, whatever it says to programs that ask.
+        let generation = Generation::of(&files).filter(|_| !is_software);
+        let mut findings = of_link(&files, generation, asked);
         if asked.has_window() {
             findings.extend(code_words::judge(&files, &first.code_words, &after));
         }
-        let generation = Generation::of(&files);
         findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
         findings.extend(pcie::aer(&files));
         findings.extend(Monitor::read(&files).judge(first.monitor, &files));
-        let is_software = device.kind == DeviceKind::Software;
         let iommu = if is_software {
             Finding::untested(&host::IOMMU, "software NIC")
         } else {
@@ -162,19 +163,19 @@ impl Examination {
     }
 }
 
-fn of_link(files: &Files, asked: &Asked) -> Vec<Finding> {
+fn of_link(files: &Files, generation: Option<Generation>, asked: &Asked) -> Vec<Finding> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = since_1970.map_or(0, |time| time.as_secs());
     vec![
         link::state(files),
-        link::speed(files, Generation::of(files), asked.link_gigabits),
+        link::speed(files, generation, asked.link_gigabits),
         link::lanes(files),
         link::layer_retry(files),
         link::loopback(files),
         link::pause(files),
         link::flaps(files, now),
         link::warnings(files),
-        link::media(files),
+        link::media(files, generation),
     ]
 }
 

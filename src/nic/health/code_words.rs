@@ -142,25 +142,11 @@ impl Limits {
         }
     }
 
-    fn text(&self) -> String {
-        let number = |limit: f64| {
-            if limit >= 1000.0 {
-                format!("{limit:.3e}/s")
-            } else {
-                format!("{limit}/s")
-            }
-        };
-        let suspect = self.suspect.map(|limit| {
-            if limit == 0.0 {
-                "0".into()
-            } else {
-                number(limit)
-            }
-        });
-        match (suspect, self.bad) {
-            (Some(suspect), Some(bad)) => format!("{suspect} (bad: {})", number(bad)),
-            (Some(suspect), None) => suspect,
-            (None, Some(bad)) => number(bad),
+    /// Returns the limits as text; `number` writes one of them.
+    fn text(&self, number: impl Fn(f64) -> String) -> String {
+        match (self.suspect.map(&number), self.bad.map(&number)) {
+            (Some(suspect), Some(bad)) => format!("{suspect} (bad: {bad})"),
+            (Some(limit), None) | (None, Some(limit)) => limit,
             (None, None) => "-".into(),
         }
     }
@@ -248,7 +234,14 @@ fn errors(
     let bits = speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s);
     let per_second = rate.per_second();
     let value = format!("{} ({per_second:.1}/s)", rate.bit_errors(bits));
-    Finding::judged(item, value, limits.text(), limits.verdict(per_second))
+    let number = |limit: f64| {
+        if limit < 1000.0 {
+            format!("{limit}/s")
+        } else {
+            format!("BER {:.0e}", limit / bits)
+        }
+    };
+    Finding::judged(item, value, limits.text(number), limits.verdict(per_second))
         .with_number(per_second / bits)
 }
 
@@ -278,7 +271,8 @@ fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Fin
                 suspect: Some(limit / share),
                 bad: None,
             };
-            Finding::judged(&LANES, value, limits.text(), limits.verdict(worst))
+            let limit = limits.text(|limit| format!("{limit:.3e}/s"));
+            Finding::judged(&LANES, value, limit, limits.verdict(worst))
         }
     }
 }

@@ -211,11 +211,14 @@ pub fn pause(files: &Files) -> Finding {
     }
 }
 
-/// What the link is made of.
-pub fn media(files: &Files) -> Finding {
+/// What the link of hardware of this generation is made of.
+pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
     let Some(media) = either(files, "port/media", "port/0/media/type") else {
         return Finding::absent(&MEDIA);
     };
+    if generation.is_none() {
+        return Finding::shown(&MEDIA, media);
+    }
     let is_unknown = matches!(media.as_str(), "unknown" | "NA" | "invalid");
     let verdict = unless_good(is_unknown, Verdict::Suspect);
     Finding::judged(&MEDIA, media, "known", verdict)
@@ -369,7 +372,13 @@ mod tests {
             ("unknown", Suspect),
             ("NA", Suspect),
         ];
-        assert_verdicts("port/media", media, &cases);
+        let of_hardware = |files: &Files| media(files, Some(Generation::Cassini1));
+        assert_verdicts("port/media", of_hardware, &cases);
+        assert_verdicts(
+            "port/media",
+            |files| media(files, None),
+            &[("unknown", Shown)],
+        );
         assert_verdicts(
             "properties/hpc_mtu",
             mtu,
