@@ -106,6 +106,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// Where it happened, at the end of the message.
     place: Option<String>,
+    /// Whether the user has read it on standard output.
+    is_printed: bool,
 }
 
 impl Failure {
@@ -117,6 +119,7 @@ impl Failure {
             error: error.into(),
             hint: None,
             place: None,
+            is_printed: false,
         }
     }
 
@@ -188,6 +191,12 @@ impl Failure {
         self
     }
 
+    /// Marks a failure that standard output has shown: only its exit status remains.
+    pub fn printed(mut self) -> Self {
+        self.is_printed = true;
+        self
+    }
+
     /// Adds advice.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -212,7 +221,7 @@ impl Failure {
     ///
     /// Errors of this write are ignored.
     pub fn report(&self, program: &str, err: &mut impl Write) {
-        if self.kind == Kind::OutputClosed {
+        if self.kind == Kind::OutputClosed || self.is_printed {
             return;
         }
         let label = match self.kind {
@@ -374,6 +383,7 @@ mod tests {
             reported(&failure),
             "cxidiag write-lat: error: no answer\nhint: ask again\n"
         );
+        assert_eq!(reported(&failure.printed()), "");
     }
 
     #[test]

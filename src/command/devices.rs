@@ -1,17 +1,15 @@
 //! `devices`: lists the NICs and who may use them (docs/devices.md).
 
-use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, value_parser};
+use clap::{Arg, ArgAction};
 
 use super::output::{Destinations, json_entry};
 use crate::backend;
 use crate::cli::parser::{hint_before, with_optional_value};
-use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::usage::{Completion, Entry, Usage};
 use crate::cli::values::place;
-use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use crate::device::{DeviceName, LibraryFile};
 use crate::error::Failure;
 use crate::error::invalid;
 use crate::machine::Machine;
@@ -36,15 +34,7 @@ pub fn usage() -> Usage {
                 manual: "Print all that is known of each NIC, also without *DEVICE*.",
             },
             json_entry(),
-            Entry {
-                short: None,
-                long: "libcxi",
-                value: Some(Value::new("PATH", Completion::Files)),
-                help: format!(
-                    "Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
-                ),
-                manual: "The library to load for cxiN devices.",
-            },
+            super::libcxi_entry(),
             Entry::help(),
             Entry::version(),
         ],
@@ -91,13 +81,15 @@ struct Asked {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let json = with_optional_value("json");
-    let libcxi = Arg::new("libcxi")
-        .long("libcxi")
-        .value_parser(value_parser!(PathBuf));
     let verbose = Arg::new("verbose")
         .long("verbose")
         .action(ArgAction::SetTrue);
-    let declared = [verbose, json, libcxi, Arg::new("DEVICE").num_args(0..)];
+    let declared = [
+        verbose,
+        json,
+        super::libcxi(),
+        Arg::new("DEVICE").num_args(0..),
+    ];
     let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
@@ -119,19 +111,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
             place(value).map_err(told)
         })
         .transpose()?;
-    let libcxi = match matches.get_one::<PathBuf>("libcxi") {
-        Some(path) if path.as_os_str().is_empty() => {
-            return Err(Failure::usage(invalid("libcxi", "", "expected a file")));
-        }
-        Some(path) => Some(LibraryFile::new(path.clone(), "--libcxi")),
-        None => env::var_os(LIBCXI_VARIABLE)
-            .filter(|path| !path.is_empty())
-            .map(|path| LibraryFile::new(path.into(), LIBCXI_VARIABLE)),
-    };
     Ok(Some(Asked {
         devices,
         verbose: matches.get_flag("verbose"),
         json,
-        libcxi,
+        libcxi: super::library(&matches)?,
     }))
 }

@@ -2,6 +2,7 @@
 //! `output` and `probe` are what they share.
 
 mod calibrate;
+mod check;
 mod compare;
 mod devices;
 mod output;
@@ -9,14 +10,17 @@ mod ping;
 mod probe;
 mod serve;
 
+use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches};
+use clap::{Arg, ArgMatches, value_parser};
 
 use crate::cli::help::subcommand_version;
 use crate::cli::parser::{self, Parsed};
-use crate::cli::usage::Usage;
-use crate::error::Failure;
+use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::device::{LIBCXI_VARIABLE, LibraryFile};
+use crate::error::{Failure, invalid};
 use crate::report;
 
 /// A subcommand that is not a tool. It has no peer.
@@ -53,6 +57,43 @@ fn matches(
     }
 }
 
+/// Returns `--libcxi`, as help and manual show it.
+fn libcxi_entry() -> Entry {
+    Entry {
+        short: None,
+        long: "libcxi",
+        value: Some(Value::new("PATH", Completion::Files)),
+        help: format!(
+            "Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
+        ),
+        manual: "The library to load for cxiN devices.",
+    }
+}
+
+/// Returns `--libcxi`, as it is declared.
+fn libcxi() -> Arg {
+    Arg::new("libcxi")
+        .long("libcxi")
+        .value_parser(value_parser!(PathBuf))
+}
+
+/// Returns the library that `--libcxi` or the environment names.
+///
+/// # Errors
+///
+/// An empty name.
+fn library(matches: &ArgMatches) -> Result<Option<LibraryFile>, Failure> {
+    match matches.get_one::<PathBuf>("libcxi") {
+        Some(path) if path.as_os_str().is_empty() => {
+            Err(Failure::usage(invalid("libcxi", "", "expected a file")))
+        }
+        Some(path) => Ok(Some(LibraryFile::new(path.clone(), "--libcxi"))),
+        None => Ok(env::var_os(LIBCXI_VARIABLE)
+            .filter(|path| !path.is_empty())
+            .map(|path| LibraryFile::new(path.into(), LIBCXI_VARIABLE))),
+    }
+}
+
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[
     Command {
@@ -66,6 +107,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Check whether the NICs of other hosts answer",
         usage: ping::usage,
         run: ping::run,
+    },
+    Command {
+        name: "check",
+        about: "Check the health of NICs, with a write and a read",
+        usage: check::usage,
+        run: check::run,
     },
     Command {
         name: "compare",

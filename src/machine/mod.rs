@@ -55,6 +55,12 @@ impl Machine {
         Some(name.trim().to_owned())
     }
 
+    /// Returns whether a directory, named without the leading slash, exists and is empty.
+    pub fn is_empty_directory(&self, path: &str) -> bool {
+        let entries = fs::read_dir(self.root.join(path));
+        entries.is_ok_and(|mut entries| entries.next().is_none())
+    }
+
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()

@@ -90,6 +90,13 @@ impl Machine {
         text.and_then(|text| list(text.trim())).unwrap_or_default()
     }
 
+    /// Returns how the kernel chooses the frequency of a CPU, such as `performance`.
+    pub fn governor(&self, cpu: u32) -> Option<String> {
+        self.line(format!(
+            "sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
+        ))
+    }
+
     fn nodes(&self) -> Vec<u32> {
         let entries = fs::read_dir(self.root.join(Path::new(NODES)));
         let number = |name: &str| decimal(name.strip_prefix("node")?);

@@ -71,6 +71,17 @@ impl Files {
         text(&self.root.join("run/cxi").join(&self.device).join(name))
     }
 
+    /// Returns the text of a file of the NIC's network interface, such as `address`.
+    pub fn of_interface(&self, name: &str) -> Option<String> {
+        if let Some(interface) = self.entries("net").first() {
+            return self.text(&format!("net/{interface}/{name}"));
+        }
+        let interfaces = fs::read_dir(self.root.join("sys/class/net")).ok()?;
+        let mut paths = interfaces.filter_map(|entry| Some(entry.ok()?.path()));
+        let of_nic = Path::new("device/cxi").join(&self.device);
+        text(&paths.find(|path| path.join(&of_nic).exists())?.join(name))
+    }
+
     /// Returns the text of a file of the host, named without the leading slash.
     pub fn of_host(&self, path: &str) -> Option<String> {
         text(&self.root.join(path))
@@ -112,5 +123,19 @@ mod tests {
             ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]
         );
         assert!(files.entries("link_restarts").is_empty());
+    }
+
+    #[test]
+    fn finds_network_interface_from_either_side() {
+        for path in ["sys/class/cxi/cxi0/device/net/hsn0", "sys/class/net/hsn0"] {
+            let root = tempfile::tempdir().unwrap();
+            let files = Files::new(root.path(), "cxi0");
+            assert_eq!(files.of_interface("address"), None);
+            let path = root.path().join(path);
+            fs::create_dir_all(path.join("device/cxi/cxi0")).unwrap();
+            fs::write(path.join("address"), "02:00:00:00:00:12\n").unwrap();
+            let address = files.of_interface("address");
+            assert_eq!(address.as_deref(), Some("02:00:00:00:00:12"));
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `findings`: what these counters explain.
 //! * `link_speed`: the modes of a link, with the rates and limits of its code words.
+//! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
 //! ([`crate::backend::files`]).
@@ -16,4 +17,5 @@ pub mod counter_table;
 pub mod counters;
 pub mod files;
 pub mod findings;
+pub mod health;
 pub mod link_speed;

@@ -15,11 +15,16 @@
 //! * `counters`: what the counters of the NICs did.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
+//! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
+//!   `openmetrics`: metrics as text.
 //! * `progress`: the progress of a size, on a terminal.
 //! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
 pub mod calibration;
+pub mod check;
+pub mod check_metrics;
+pub mod check_text;
 pub mod columns;
 pub mod comparison;
 pub mod comparison_text;
@@ -38,6 +43,7 @@ pub mod json;
 mod json_lines;
 mod measured_bandwidth;
 mod noise;
+pub mod openmetrics;
 pub mod outcome;
 mod percentiles;
 pub mod ping;

@@ -7,12 +7,14 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::calibration::{self, Calibration};
+use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use crate::error::Kind;
 use crate::measure::Percentile;
+use crate::nic::health::ITEMS;
 use crate::tools::TOOLS;
 
 /// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
@@ -243,6 +245,25 @@ fn of_ping() -> Value {
     schema
 }
 
+fn of_check() -> Value {
+    let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
+    let codes = ITEMS.map(|item| item.code).to_vec();
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(check::SCHEMA_VERSION),
+        ),
+        ("/properties/exit_status", "enum", json!([0, 1, 3])),
+        ("/$defs/Problem/properties/kind", "enum", kinds()),
+        ("/$defs/ItemResult/properties/code", "enum", json!(codes)),
+        ("/$defs/ItemResult/properties/verdict", "enum", verdicts),
+    ];
+    let mut schema = schema::<Check>("Health of NICs that cxidiag check finds", &rules);
+    close(&mut schema);
+    schema
+}
+
 #[test]
 fn matches_schemas_in_docs() {
     for (name, schema) in [
@@ -251,6 +272,7 @@ fn matches_schemas_in_docs() {
         ("calibration", of_calibration()),
         ("comparison", of_comparison()),
         ("ping", of_ping()),
+        ("check", of_check()),
     ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");

@@ -1,0 +1,349 @@
+//! `check`: judges the health of NICs, and tries a write and a read (docs/check.md).
+
+mod examine;
+mod job;
+mod lock;
+mod traffic;
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::{Arg, ArgAction, ArgMatches};
+
+use self::examine::Examination;
+use super::output::{Destinations, json_entry};
+use crate::backend;
+use crate::cli::parser::{hint_before, with_optional_value};
+use crate::cli::usage::{Completion, Entry, Usage, Value};
+use crate::cli::values::place;
+use crate::device::{DeviceKind, DeviceName, LibraryFile};
+use crate::error::{Failure, invalid};
+use crate::interrupt;
+use crate::machine::{self, Machine};
+use crate::nic::health::host;
+use crate::number::{time, time_text};
+use crate::plan::outputs::Place;
+use crate::report::check::{Check, Examined};
+use crate::report::openmetrics::{self, Dialect};
+use crate::report::{Destination, check_metrics, check_text};
+
+/// Default of `--window`.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Bounds of `--window`.
+const WINDOWS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    let switch = |long, help: &str, manual| Entry {
+        short: None,
+        long,
+        value: None,
+        help: help.into(),
+        manual,
+    };
+    Usage {
+        program: "cxidiag check".into(),
+        about: "Check the health of NICs, with a write and a read",
+        synopsis: vec![("cxidiag check [DEVICE...] [OPTIONS]".into(), "")],
+        arguments: Completion::Devices,
+        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
+                          NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
+        options: vec![
+            switch(
+                "no-traffic",
+                "Do not write and read through the NICs",
+                "Do not write and read through the NICs.",
+            ),
+            switch(
+                "quick",
+                "Read files once: no error rates, no traffic",
+                "Read the files of the driver once: no error rates of the link, and no traffic.",
+            ),
+            switch(
+                "busy-ok",
+                "Write and read also if others use a NIC",
+                "Write and read also through NICs that other processes use. Without this option, \
+                 these NICs are checked without traffic.",
+            ),
+            Entry {
+                short: None,
+                long: "window",
+                value: Some(Value::new("TIME", Completion::Nothing)),
+                help: format!(
+                    "Time in which errors of the link are counted\n(default: {}); in a longer one, lower rates show",
+                    time_text(WINDOW)
+                ),
+                manual: "The time in which errors of the link are counted: a longer one shows lower rates.",
+            },
+            Entry {
+                short: None,
+                long: "link-speed",
+                value: Some(Value::new("GBPS", Completion::Nothing)),
+                help: "Speed that links must have, in Gb/s (default: that\nof the hardware, 200 or 400)".into(),
+                manual: "The speed that links must have, in Gb/s, where it is not that of the hardware.",
+            },
+            switch(
+                "quiet",
+                "Print the first line only",
+                "Print the first line only, OK or FAIL.",
+            ),
+            json_entry(),
+            Entry {
+                short: None,
+                long: "openmetrics",
+                value: Some(Value::new("FILE", Completion::Files)),
+                help: "Write metrics to FILE: for the node exporter of\nPrometheus if it is *.prom, else OpenMetrics".into(),
+                manual: "Write metrics to *FILE*, which is replaced in one step and readable by all. \
+                         A *FILE* whose name ends in .prom has the form for the textfile collector \
+                         of Prometheus' node exporter, others have OpenMetrics 1.0.",
+            },
+            Entry {
+                short: None,
+                long: "openmetrics-format",
+                value: Some(Value::new("FORMAT", Completion::Words(formats))),
+                help: format!("Form of this file: {}", formats().join(", ")),
+                manual: "The form of this file, whatever its name: node-exporter or openmetrics.",
+            },
+            super::libcxi_entry(),
+            Entry::help(),
+            Entry::version(),
+        ],
+        remarks: vec![
+            "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status: 0 passed,\n\
+             3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments, 130 interrupted.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Returns the names of the dialects.
+fn formats() -> Vec<String> {
+    Dialect::ALL.map(|(name, _)| name.to_owned()).to_vec()
+}
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = parse(&arguments)? else {
+        return Ok(());
+    };
+    if let Some(software) = asked
+        .devices
+        .iter()
+        .find(|of| of.kind == DeviceKind::Software)
+    {
+        backend::check(*software)?;
+    }
+    let destinations = Destinations::open(asked.json.as_ref())?;
+    let metrics = asked
+        .metrics
+        .as_ref()
+        .map(|(place, dialect)| Ok::<_, Failure>((Destination::open(place)?, *dialect)))
+        .transpose()?;
+    interrupt::watch()?;
+    let machine = Machine::this();
+    let job = job::Job::of_environment()?;
+    let devices = asked.devices(&job, &machine);
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let examined = examine(&devices, &asked, &job, &machine)?;
+    let host = host::findings(&machine, machine::loaded_library());
+    let check = Check::new(started, clock.elapsed(), host, examined);
+    if let Some((destination, dialect)) = metrics {
+        let text = openmetrics::text(&check_metrics::families(&check), dialect);
+        openmetrics::write(&destination, &text)?;
+    }
+    let has_text = asked.json != Some(Place::Stdout);
+    destinations.write(&check, |text: &mut Vec<u8>, check| -> io::Result<()> {
+        if asked.is_quiet {
+            check_text::first_line(text, check)
+        } else {
+            check_text::write(text, check)
+        }
+    })?;
+    check
+        .result()
+        .map_err(|failure| if has_text { failure.printed() } else { failure })
+}
+
+/// Examines the devices: their files, then traffic on one NIC after the other, then the files again
+/// when the window is over.
+fn examine(
+    devices: &[DeviceName],
+    asked: &Asked,
+    job: &job::Job,
+    machine: &Machine,
+) -> Result<Vec<Examined>, Failure> {
+    let began = Instant::now();
+    let mut examinations: Vec<Examination> = devices
+        .iter()
+        .map(|device| Examination::begin(*device, asked, job, machine))
+        .collect();
+    if asked.has_traffic() && examinations.iter().any(Examination::has_files) {
+        let lock = lock::take(machine);
+        interrupt::check()?;
+        for examination in &mut examinations {
+            examination.traffic(&lock, asked)?;
+        }
+    }
+    if asked.has_window() && examinations.iter().any(Examination::has_files) {
+        let left = asked.window.saturating_sub(began.elapsed());
+        interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+    }
+    let end = |examination: Examination| examination.end(asked, machine);
+    Ok(examinations.into_iter().map(end).collect())
+}
+
+/// What the arguments ask for.
+#[derive(Debug)]
+struct Asked {
+    devices: Vec<DeviceName>,
+    is_quick: bool,
+    no_traffic: bool,
+    busy_ok: bool,
+    is_quiet: bool,
+    window: Duration,
+    link_gigabits: Option<f64>,
+    json: Option<Place>,
+    metrics: Option<(Place, Dialect)>,
+    libcxi: Option<LibraryFile>,
+}
+
+impl Asked {
+    fn has_traffic(&self) -> bool {
+        !self.is_quick && !self.no_traffic
+    }
+
+    fn has_window(&self) -> bool {
+        !self.is_quick
+    }
+
+    /// Returns the devices to check: those of the arguments, of the job, or all hardware.
+    fn devices(&self, job: &job::Job, machine: &Machine) -> Vec<DeviceName> {
+        if !self.devices.is_empty() {
+            return self.devices.clone();
+        }
+        let of_job = job.devices();
+        if !of_job.is_empty() {
+            return of_job;
+        }
+        let names = machine.cxi_devices();
+        let mut devices: Vec<DeviceName> =
+            names.iter().filter_map(|name| name.parse().ok()).collect();
+        devices.sort_by_key(|device| device.index);
+        devices
+    }
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+    let switch = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let option = |name| Arg::new(name).long(name).allow_hyphen_values(true);
+    let file = clap::builder::ValueParser::os_string;
+    let declared = [
+        switch("no-traffic"),
+        switch("quick"),
+        switch("busy-ok"),
+        switch("quiet"),
+        option("window"),
+        option("link-speed"),
+        with_optional_value("json"),
+        option("openmetrics").value_parser(file()),
+        option("openmetrics-format"),
+        super::libcxi(),
+        Arg::new("DEVICE").num_args(0..),
+    ];
+    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
+        return Ok(None);
+    };
+    let devices = matches
+        .get_many::<String>("DEVICE")
+        .into_iter()
+        .flatten()
+        .map(|name| {
+            name.parse().map_err(|why: &str| {
+                let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
+                Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
+            })
+        })
+        .collect::<Result<Vec<DeviceName>, _>>()?;
+    let text = |name| matches.get_one::<String>(name).map(String::as_str);
+    let window = match text("window") {
+        None => WINDOW,
+        Some(typed) => time(typed, WINDOWS)
+            .map_err(|allowed| Failure::usage(invalid("window", typed, allowed)))?,
+    };
+    Ok(Some(Asked {
+        devices: once_each(devices),
+        is_quick: matches.get_flag("quick"),
+        no_traffic: matches.get_flag("no-traffic"),
+        busy_ok: matches.get_flag("busy-ok"),
+        is_quiet: matches.get_flag("quiet"),
+        window,
+        link_gigabits: text("link-speed").map(link_speed).transpose()?,
+        json: matches
+            .get_one::<OsString>("json")
+            .map(|value| {
+                place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
+            })
+            .transpose()?,
+        metrics: metrics(&matches)?,
+        libcxi: super::library(&matches)?,
+    }))
+}
+
+/// Returns the devices without repetitions.
+fn once_each(devices: Vec<DeviceName>) -> Vec<DeviceName> {
+    let mut once = Vec::new();
+    for device in devices {
+        if !once.contains(&device) {
+            once.push(device);
+        }
+    }
+    once
+}
+
+/// Returns a speed of links in Gb/s.
+fn link_speed(typed: &str) -> Result<f64, Failure> {
+    match typed {
+        "50" | "100" | "200" | "400" => Ok(typed.parse().unwrap_or_default()),
+        _ => {
+            let allowed = "expected 50, 100, 200 or 400 (Gb/s)";
+            Err(Failure::usage(invalid("link-speed", typed, allowed)))
+        }
+    }
+}
+
+/// Returns where metrics go, and in which form.
+fn metrics(matches: &ArgMatches) -> Result<Option<(Place, Dialect)>, Failure> {
+    let format = matches.get_one::<String>("openmetrics-format");
+    let named = format
+        .map(|typed| {
+            let mut dialects = Dialect::ALL.into_iter();
+            let found = dialects.find(|(name, _)| name == typed);
+            let allowed = || format!("expected {}", formats().join(" or "));
+            let refused = || Failure::usage(invalid("openmetrics-format", typed, allowed()));
+            found.map(|(_, dialect)| dialect).ok_or_else(refused)
+        })
+        .transpose()?;
+    let Some(value) = matches.get_one::<OsString>("openmetrics") else {
+        return match format {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage(
+                "--openmetrics-format needs --openmetrics=FILE",
+            )),
+        };
+    };
+    let refused = |why: String| Failure::usage(invalid("openmetrics", value.display(), why));
+    let to = place(value).map_err(refused)?;
+    let Some(path) = to.file() else {
+        return Err(refused("expected the name of a file".into()));
+    };
+    let dialect = named.unwrap_or_else(|| Dialect::of(path));
+    Ok(Some((to, dialect)))
+}

@@ -1,0 +1,199 @@
+//! The check of one NIC, from its first reading to its findings.
+
+use std::time::SystemTime;
+
+use super::job::Job;
+use super::lock::Lock;
+use super::{Asked, traffic};
+use crate::backend;
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::Failure;
+use crate::machine::Machine;
+use crate::nic::files::Files;
+use crate::nic::health::code_words::{self, CodeWords};
+use crate::nic::health::pcie::{self, Monitor};
+use crate::nic::health::{Finding, Generation, address, host, identity, link, services};
+use crate::nic::link_speed::LinkSpeed;
+use crate::report::check::Examined;
+use crate::report::devices;
+
+/// Free isolation groups below which processes use a NIC whose library cannot count them: of 256
+/// groups, the driver takes a few (health.md 2.1).
+const IDLE_GROUPS: u64 = 240;
+
+/// The check of one NIC.
+pub struct Examination {
+    device: DeviceName,
+    /// The files, or why there are none.
+    first: Result<First, Failure>,
+    services: Finding,
+    /// Whether other processes use the NIC; `None` if that is unknown.
+    is_busy: Option<bool>,
+    traffic: Vec<Finding>,
+    failure: Option<Failure>,
+}
+
+/// The first reading.
+struct First {
+    files: Files,
+    code_words: CodeWords,
+    monitor: Monitor,
+}
+
+impl Examination {
+    /// Reads the files of a NIC for the first time, and its services.
+    pub fn begin(device: DeviceName, asked: &Asked, job: &Job, machine: &Machine) -> Self {
+        let first = files(device, machine).map(|files| First {
+            code_words: CodeWords::read(&files),
+            monitor: Monitor::read(&files),
+            files,
+        });
+        let mut is_busy = None;
+        let services = match &first {
+            Err(_) => Finding::absent(&services::USABLE),
+            Ok(first) => {
+                let opened = backend::open(device, asked.libcxi.as_ref());
+                let found = opened.and_then(|device| devices::uses(&device));
+                match found {
+                    Err(failure) => Finding::untested(&services::USABLE, failure.message()),
+                    Ok(uses) => {
+                        is_busy = uses.is_in_use.or_else(|| {
+                            let free = first.files.number("properties/rgids_avail")?;
+                            Some(free < IDLE_GROUPS)
+                        });
+                        services::usable(&uses.usable, job.service_on(device))
+                    }
+                }
+            }
+        };
+        Self {
+            device,
+            first,
+            services,
+            is_busy,
+            traffic: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Returns whether the NIC has files.
+    pub fn has_files(&self) -> bool {
+        self.first.is_ok()
+    }
+
+    /// Writes and reads through the NIC, unless others use it.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn traffic(&mut self, lock: &Result<Lock, Failure>, asked: &Asked) -> Result<(), Failure> {
+        let Ok(first) = &self.first else {
+            return Ok(());
+        };
+        if self.is_busy == Some(true) && !asked.busy_ok {
+            self.traffic = traffic::left_out("other processes use the NIC; --busy-ok measures");
+            return Ok(());
+        }
+        if link::is_up(&first.files) == Some(false) {
+            self.traffic = traffic::left_out("the link is down");
+            return Ok(());
+        }
+        if let Err(failure) = lock {
+            self.failure = Some(Failure::environment(failure.message()));
+            self.traffic = traffic::left_out("another check runs");
+            return Ok(());
+        }
+        let speed = link::speed_text(&first.files).and_then(|text| LinkSpeed::of(&text));
+        let measured = traffic::measure(self.device, speed, asked.libcxi.as_ref())?;
+        (self.traffic, self.failure) = measured;
+        Ok(())
+    }
+
+    /// Reads the files again and returns what was found.
+    pub fn end(self, asked: &Asked, machine: &Machine) -> Examined {
+        let device = self.device;
+        let first = match self.first {
+            Ok(first) => first,
+            Err(failure) => {
+                return Examined {
+                    device,
+                    findings: Vec::new(),
+                    failure: Some(failure),
+                };
+            }
+        };
+        let second = asked.has_window().then(|| files(device, machine));
+        let files = match second {
+            Some(Ok(second)) => second,
+            None | Some(Err(_)) => first.files,
+        };
+        let after = CodeWords::read(&files);
+        let is_software = device.kind == DeviceKind::Software;
+        // A software NIC is of no generation, whatever it says to programs that ask.
+        let generation = Generation::of(&files).filter(|_| !is_software);
+        let mut findings = of_link(&files, generation, asked);
+        if asked.has_window() {
+            findings.extend(code_words::judge(&files, &first.code_words, &after));
+        }
+        findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
+        findings.extend(pcie::aer(&files));
+        findings.extend(Monitor::read(&files).judge(first.monitor, &files));
+        let iommu = if is_software {
+            Finding::untested(&host::IOMMU, "software NIC")
+        } else {
+            host::iommu(&files, machine)
+        };
+        findings.extend([
+            identity::memory_errors(&files),
+            address::algorithmic(&files),
+            address::retry_handler(&files),
+            self.services,
+            iommu,
+            host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),
+            link::mtu(&files),
+            identity::qos_profile(&files),
+        ]);
+        findings.extend(identity::versions(&files, generation, is_software));
+        findings.extend(self.traffic);
+        Examined {
+            device,
+            findings,
+            failure: self.failure,
+        }
+    }
+}
+
+fn of_link(files: &Files, generation: Option<Generation>, asked: &Asked) -> Vec<Finding> {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = since_1970.map_or(0, |time| time.as_secs());
+    vec![
+        link::state(files),
+        link::speed(files, generation, asked.link_gigabits),
+        link::lanes(files),
+        link::layer_retry(files),
+        link::loopback(files),
+        link::pause(files),
+        link::flaps(files, now),
+        link::warnings(files),
+        link::media(files, generation),
+    ]
+}
+
+/// Returns the files of a device that exists.
+fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
+    let files = backend::files(device, machine)?;
+    let directory = files.path("");
+    if directory.is_dir() {
+        return Ok(files);
+    }
+    let failure = Failure::environment(format!(
+        "no device {device}: {} does not exist",
+        directory.display()
+    ));
+    let mut names = machine.cxi_devices();
+    names.sort_unstable();
+    Err(failure.with_hint(match names.as_slice() {
+        [] => "this machine has no Cassini NIC, or its driver is not loaded".into(),
+        names => format!("devices of this machine: {}", names.join(" ")),
+    }))
+}

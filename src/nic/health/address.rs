@@ -1,0 +1,108 @@
+//! What lets a NIC reach others: its algorithmic MAC address, and its retry handler.
+
+use super::{Files, Finding, Item, Verdict, unless_good};
+
+/// Whether the MAC address is the one that switches route to.
+pub static ALGORITHMIC: Item = Item {
+    code: "ama",
+    name: "algorithmic address",
+    source: "libfabric",
+    remedy: "the MAC address must be 02:00:00 and the NID, set by software: check the network \
+             configuration of the interface and lldpd",
+};
+
+/// Whether lost packets are sent again.
+pub static RETRY_HANDLER: Item = Item {
+    code: "retry-handler",
+    name: "retry handler",
+    source: "libfabric",
+    remedy: "lost packets are never sent again: start the service cxi_rh of this NIC",
+};
+
+/// Value of `addr_assign_type` for an address that software has set.
+const SET_BY_SOFTWARE: u64 = 3;
+
+/// The MAC address: set by software, 02:00:00 and 24 bits whose low 20 are the NID.
+pub fn algorithmic(files: &Files) -> Finding {
+    let Some(mac) = files.of_interface("address") else {
+        return Finding::absent(&ALGORITHMIC);
+    };
+    let address = mac
+        .strip_prefix("02:00:00:")
+        .and_then(|rest| u32::from_str_radix(&rest.replace(':', ""), 16).ok());
+    let nid = files
+        .text("properties/nid")
+        .and_then(|text| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+    let assigned = files
+        .of_interface("addr_assign_type")
+        .and_then(|text| text.parse::<u64>().ok());
+    let problem = match (address, nid, assigned) {
+        (None, ..) => Some("not 02:00:00".to_owned()),
+        (_, _, Some(assigned)) if assigned != SET_BY_SOFTWARE => {
+            Some(format!("addr_assign_type {assigned}"))
+        }
+        (Some(address), Some(nid), _) if address & 0xfffff != nid => {
+            Some(format!("NID is {nid:#x}"))
+        }
+        _ => None,
+    };
+    let verdict = unless_good(problem.is_some(), Verdict::Bad);
+    let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
+    Finding::judged(&ALGORITHMIC, value, "02:00:00 and NID", verdict)
+}
+
+/// The retry handler: it has an event queue.
+pub fn retry_handler(files: &Files) -> Finding {
+    files.number("properties/pct_eq").map_or_else(
+        || Finding::absent(&RETRY_HANDLER),
+        |queue| {
+            if queue == 0 {
+                let value = "not running";
+                return Finding::judged(&RETRY_HANDLER, value, "running", Verdict::Bad);
+            }
+            let timeouts = files.of_retry_handler("spt_timeouts");
+            let value = timeouts.map_or("running".to_owned(), |timeouts| {
+                format!("running, {timeouts} timeouts")
+            });
+            Finding::judged(&RETRY_HANDLER, value, "running", Verdict::Good)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::Verdict::{Bad, Good, NotAvailable};
+    use super::*;
+
+    #[test]
+    fn address_has_prefix_and_nid_and_was_set_by_software() {
+        for (mac, assigned, nid, verdict) in [
+            ("02:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("02:00:00:10:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("02:00:00:00:07:ea\n", "", "", Good),
+            ("02:00:00:00:07:ea\n", "0\n", "0x7ea\n", Bad),
+            ("02:00:00:00:07:eb\n", "3\n", "0x7ea\n", Bad),
+            ("00:40:a6:83:07:ea\n", "3\n", "0x7ea\n", Bad),
+            ("", "3\n", "0x7ea\n", NotAvailable),
+        ] {
+            let made_up = MadeUp::new(&[
+                ("net/hsn0/address", mac),
+                ("net/hsn0/addr_assign_type", assigned),
+                ("properties/nid", nid),
+            ]);
+            let found = algorithmic(&made_up.files);
+            assert_eq!(found.verdict, verdict, "{mac} {assigned} {nid}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn retry_handler_needs_an_event_queue() {
+        let cases = [("1\n", Good), ("0\n", Bad), ("", NotAvailable)];
+        assert_verdicts("properties/pct_eq", retry_handler, &cases);
+        let made_up = MadeUp::new(&[("properties/pct_eq", "1\n")]);
+        made_up.write_of_host("run/cxi/cxi0/spt_timeouts", "7\n");
+        let value = retry_handler(&made_up.files).value;
+        assert_eq!(value.as_deref(), Some("running, 7 timeouts"));
+    }
+}

@@ -1,0 +1,403 @@
+//! The code words of the link, counted between two readings: errors that forward error correction
+//! (FEC) has repaired, and those that it has not (health.md 1.7).
+
+use std::time::SystemTime;
+
+use super::{Files, Finding, Item, Verdict, link, unless_good};
+use crate::nic::counter::{Change, Reading};
+use crate::nic::link_speed::LinkSpeed;
+
+/// Whether code words arrive all the time.
+pub static FLOW: Item = Item {
+    code: "link-interrupted",
+    name: "code words",
+    source: "driver",
+    remedy: "the link was down for a part of the time: check the cable and the switch port",
+};
+
+/// Code words that were lost.
+pub static UNCORRECTED: Item = Item {
+    code: "fec-uncorrected",
+    name: "uncorrected errors",
+    source: "driver",
+    remedy: "bit errors on the link: reseat or replace the cable",
+};
+
+/// Code words that were repaired.
+pub static CORRECTED: Item = Item {
+    code: "fec-corrected",
+    name: "corrected errors",
+    source: "driver",
+    remedy: "bit errors on the link: reseat or replace the cable",
+};
+
+/// Errors of the worst lane.
+pub static LANES: Item = Item {
+    code: "fec-lane",
+    name: "errors of a lane",
+    source: "driver",
+    remedy: "bit errors on one lane: reseat or replace the cable",
+};
+
+/// Packets that the link has repeated.
+pub static REPLAYS: Item = Item {
+    code: "link-replays",
+    name: "link replays",
+    source: "HPE",
+    remedy: "packets were repeated on the link: look at its error rates with a longer --window",
+};
+
+/// Part of the code words of a healthy link below which the link was down.
+const FLOW_LIMIT: f64 = 0.9;
+
+/// Bit error rate of repaired errors above which a link is marginal: healthy links have 1e-12 to
+/// 1e-9, a documented bad one 2.5e-6.
+const MARGINAL: f64 = 1e-6;
+
+/// Bit rate that cxi_stat assumes for a mode that it does not know, in bits per second.
+const ASSUMED_BIT_RATE: f64 = 212.5e9;
+
+/// Lanes of the counters of Cassini 2; Cassini 1 has the first half.
+const MAX_LANES: usize = 16;
+
+/// The counters of a link at one moment.
+#[derive(Clone, Debug)]
+pub struct CodeWords {
+    good: Option<Reading>,
+    corrected: Option<Reading>,
+    uncorrected: Option<Reading>,
+    lanes: [Option<Reading>; MAX_LANES],
+    replays: [Option<Reading>; 2],
+}
+
+impl CodeWords {
+    /// Reads the counters of a NIC.
+    pub fn read(files: &Files) -> Self {
+        let counter = |name: &str| {
+            let mut reading = files.counter(name)?;
+            reading.at = reading.at.or_else(|| {
+                SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .ok()
+            });
+            Some(reading)
+        };
+        Self {
+            good: counter("hni_pcs_good_cw"),
+            corrected: counter("hni_pcs_corrected_cw"),
+            uncorrected: counter("hni_pcs_uncorrected_cw"),
+            lanes: std::array::from_fn(|lane| counter(&format!("hni_pcs_fecl_errors_{lane}"))),
+            replays: ["tx", "rx"].map(|side| counter(&format!("hni_llr_{side}_replay_event"))),
+        }
+    }
+}
+
+/// A count between two readings.
+struct Rate {
+    count: u64,
+    seconds: f64,
+}
+
+impl Rate {
+    fn between(before: Option<Reading>, after: Option<Reading>) -> Option<Self> {
+        match Change::between(before?, after?) {
+            Change::Counted {
+                by,
+                within: Some(within),
+            } if !within.is_zero() => Some(Self {
+                count: by,
+                seconds: within.as_secs_f64(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn per_second(&self) -> f64 {
+        self.count as f64 / self.seconds
+    }
+
+    /// Returns the bit error rate as cxi_stat prints it: `<` and the smallest visible one for none.
+    fn bit_errors(&self, bits_per_s: f64) -> String {
+        let rate = self.count.max(1) as f64 / self.seconds / bits_per_s;
+        let sign = if self.count == 0 { "<" } else { "" };
+        format!("BER {sign}{rate:.3e}")
+    }
+}
+
+/// Limits of code words per second of one kind.
+struct Limits {
+    /// Above it, the link is suspect.
+    suspect: Option<f64>,
+    /// Above it, the link is bad.
+    bad: Option<f64>,
+}
+
+impl Limits {
+    fn verdict(&self, per_second: f64) -> Verdict {
+        let exceeds = |limit: Option<f64>| limit.is_some_and(|limit| per_second > limit);
+        if exceeds(self.bad) {
+            Verdict::Bad
+        } else {
+            unless_good(exceeds(self.suspect), Verdict::Suspect)
+        }
+    }
+
+    /// Returns the limits as text; `number` writes one of them.
+    fn text(&self, number: impl Fn(f64) -> String) -> String {
+        match (self.suspect.map(&number), self.bad.map(&number)) {
+            (Some(suspect), Some(bad)) => format!("{suspect} (bad: {bad})"),
+            (Some(limit), None) | (None, Some(limit)) => limit,
+            (None, None) => "-".into(),
+        }
+    }
+}
+
+/// Returns a limit of the driver of Cassini 2; 0 means none.
+fn of_driver(files: &Files, name: &str) -> Option<f64> {
+    let limit: f64 = files
+        .text(&format!("port/0/link/fec/monitor_check/{name}"))?
+        .parse()
+        .ok()?;
+    (limit > 0.0).then_some(limit)
+}
+
+/// Judges what the counters did between two readings.
+pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Finding> {
+    let items = [&FLOW, &UNCORRECTED, &CORRECTED, &LANES, &REPLAYS];
+    if link::is_up(files) == Some(false) {
+        return items
+            .map(|item| Finding::untested(item, "the link is down"))
+            .to_vec();
+    }
+    let speed = link::speed_text(files).and_then(|text| LinkSpeed::of(&text));
+    vec![
+        flow(Rate::between(before.good, after.good), speed),
+        uncorrected(
+            files,
+            Rate::between(before.uncorrected, after.uncorrected),
+            speed,
+        ),
+        corrected(
+            files,
+            Rate::between(before.corrected, after.corrected),
+            speed,
+        ),
+        lanes(before, after, speed),
+        replays(before, after),
+    ]
+}
+
+fn flow(good: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
+    let Some(good) = good else {
+        return Finding::absent(&FLOW);
+    };
+    let value = format!("{:.3e}/s", good.per_second());
+    match speed.and_then(|speed| speed.code_words_per_s) {
+        None => Finding::shown(&FLOW, value),
+        Some(expected) => {
+            let limit = expected * FLOW_LIMIT;
+            let verdict = unless_good(good.per_second() < limit, Verdict::Bad);
+            Finding::judged(&FLOW, value, format!(">{limit:.3e}/s"), verdict)
+        }
+    }
+}
+
+fn uncorrected(files: &Files, rate: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
+    let limits = Limits {
+        // Healthy links have none.
+        suspect: Some(of_driver(files, "ucw_warn_limit").unwrap_or(0.0)),
+        bad: of_driver(files, "ucw_down_limit")
+            .or(speed.and_then(|speed| speed.max_uncorrected_per_s)),
+    };
+    errors(&UNCORRECTED, rate, speed, &limits)
+}
+
+fn corrected(files: &Files, rate: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
+    let marginal = speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s) * MARGINAL;
+    let limits = Limits {
+        suspect: Some(of_driver(files, "ccw_warn_limit").unwrap_or(marginal)),
+        bad: of_driver(files, "ccw_down_limit")
+            .or(speed.and_then(|speed| speed.max_corrected_per_s)),
+    };
+    errors(&CORRECTED, rate, speed, &limits)
+}
+
+fn errors(
+    item: &'static Item,
+    rate: Option<Rate>,
+    speed: Option<LinkSpeed>,
+    limits: &Limits,
+) -> Finding {
+    let Some(rate) = rate else {
+        return Finding::absent(item);
+    };
+    let bits = speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s);
+    let per_second = rate.per_second();
+    let value = format!("{} ({per_second:.1}/s)", rate.bit_errors(bits));
+    let number = |limit: f64| {
+        if limit < 1000.0 {
+            format!("{limit}/s")
+        } else {
+            format!("BER {:.0e}", limit / bits)
+        }
+    };
+    Finding::judged(item, value, limits.text(number), limits.verdict(per_second))
+        .with_number(per_second / bits)
+}
+
+/// The worst lane. The driver of Cassini 1 warns of a lane at a part of the limit of the link.
+fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
+    let rates = before.lanes.iter().zip(&after.lanes).enumerate();
+    let rates = rates.filter_map(|(lane, (before, after))| {
+        Some((lane, Rate::between(*before, *after)?.per_second()))
+    });
+    let Some((lane, worst)) = rates.max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return Finding::absent(&LANES);
+    };
+    let value = if worst == 0.0 {
+        "none".to_owned()
+    } else {
+        format!("lane {lane}: {worst:.1}/s")
+    };
+    let share = speed.map_or(8.0, |speed| match speed.name {
+        "cd100g" => 4.0,
+        "cd50g" => 2.0,
+        _ => 8.0,
+    });
+    match speed.and_then(|speed| speed.max_corrected_per_s) {
+        None => Finding::shown(&LANES, value),
+        Some(limit) => {
+            let limits = Limits {
+                suspect: Some(limit / share),
+                bad: None,
+            };
+            let limit = limits.text(|limit| format!("{limit:.3e}/s"));
+            Finding::judged(&LANES, value, limit, limits.verdict(worst))
+        }
+    }
+}
+
+fn replays(before: &CodeWords, after: &CodeWords) -> Finding {
+    let rates = before.replays.iter().zip(&after.replays);
+    let counts: Option<Vec<u64>> = rates
+        .map(|(before, after)| Some(Rate::between(*before, *after)?.count))
+        .collect();
+    let Some(counts) = counts else {
+        return Finding::absent(&REPLAYS);
+    };
+    let value = format!("{} sent, {} received", counts[0], counts[1]);
+    let verdict = unless_good(counts.iter().any(|count| *count > 0), Verdict::Suspect);
+    Finding::judged(&REPLAYS, value, "0", verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::MadeUp;
+    use super::Verdict::{Bad, Good, NotAvailable, Suspect};
+    use super::*;
+
+    /// Returns what is found if `counter` counts `by` in 4 s, with these files beside it.
+    fn found(counter: &str, by: u64, files: &[(&str, &str)], item: &Item) -> Finding {
+        let made_up = MadeUp::new(files);
+        let read = |value: u64, seconds: u64| {
+            made_up.write(
+                &format!("telemetry/{counter}"),
+                &format!("{value}@{seconds}.000000000\n"),
+            );
+            CodeWords::read(&made_up.files)
+        };
+        let (before, after) = (read(1_000, 100), read(1_000 + by, 104));
+        let findings = judge(&made_up.files, &before, &after);
+        let mut findings = findings.into_iter().filter(|found| found.item == item);
+        findings.next().unwrap()
+    }
+
+    const CASSINI_1: [(&str, &str); 2] = [("port/link", "up"), ("port/speed", "BS_200G")];
+    const CASSINI_2: [(&str, &str); 4] = [
+        ("port/0/link/state", "up\n"),
+        ("port/0/link/speed", "ck400G\n"),
+        ("port/0/link/fec/monitor_check/ucw_warn_limit", "21\n"),
+        ("port/0/link/fec/monitor_check/ucw_down_limit", "42\n"),
+    ];
+
+    #[test]
+    fn uncorrected_errors_are_suspect_and_above_limit_bad() {
+        let of = |by, files| found("hni_pcs_uncorrected_cw", by, files, &UNCORRECTED);
+        for (by, verdict) in [(0, Good), (1, Suspect), (84, Suspect), (85, Bad)] {
+            assert_eq!(of(by, &CASSINI_1).verdict, verdict, "{by}");
+        }
+        for (by, verdict) in [(84, Good), (85, Suspect), (168, Suspect), (169, Bad)] {
+            assert_eq!(of(by, &CASSINI_2).verdict, verdict, "{by} of Cassini 2");
+        }
+    }
+
+    #[test]
+    fn corrected_errors_are_suspect_above_marginal_rate_and_above_limit_bad() {
+        let of = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).verdict;
+        for (by, verdict) in [
+            (850_000, Good),
+            (850_004, Suspect),
+            (85_000_000, Suspect),
+            (85_000_004, Bad),
+        ] {
+            assert_eq!(of(by), verdict, "{by}");
+        }
+    }
+
+    /// The numbers of HPE's sample output (health.md 1.8).
+    #[test]
+    fn prints_bit_error_rates_as_cxi_stat_does() {
+        let of = |by| {
+            found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED)
+                .value
+                .unwrap()
+        };
+        assert_eq!(of(0), "BER <1.176e-12 (0.0/s)");
+        assert_eq!(of(8), "BER 9.412e-12 (2.0/s)");
+        assert_eq!(of(32), "BER 3.765e-11 (8.0/s)");
+    }
+
+    #[test]
+    fn code_words_that_stop_show_an_interrupted_link() {
+        let of = |by| found("hni_pcs_good_cw", by, &CASSINI_1, &FLOW).verdict;
+        assert_eq!(of(39_062_500 * 4), Good);
+        assert_eq!(of(39_062_500 * 4 * 9 / 10), Good);
+        assert_eq!(of(39_062_500 * 3), Bad);
+    }
+
+    #[test]
+    fn names_lane_above_its_part_of_the_limit() {
+        let of = |by| found("hni_pcs_fecl_errors_2", by, &CASSINI_1, &LANES);
+        assert_eq!(of(10_625_000).verdict, Good);
+        let worst = of(10_625_004);
+        assert_eq!(worst.verdict, Suspect);
+        assert_eq!(worst.value.as_deref(), Some("lane 2: 2656251.0/s"));
+    }
+
+    #[test]
+    fn any_replay_is_suspect() {
+        let of = |by| {
+            let other = ("telemetry/hni_llr_rx_replay_event", "5");
+            let files = [&CASSINI_1[..], &[other]].concat();
+            found("hni_llr_tx_replay_event", by, &files, &REPLAYS).verdict
+        };
+        assert_eq!([of(0), of(1)], [Good, Suspect]);
+    }
+
+    #[test]
+    fn missing_counters_and_links_that_are_down_have_no_verdict() {
+        for (counter, link) in [("other", "up"), ("hni_pcs_corrected_cw", "down")] {
+            let found = found(counter, 0, &[("port/link", link)], &CORRECTED);
+            assert_eq!(found.verdict, NotAvailable, "{counter} {link}");
+        }
+    }
+
+    #[test]
+    fn counters_without_stamps_have_rates() {
+        let made_up = MadeUp::new(&[("telemetry/hni_pcs_corrected_cw", "5")]);
+        let reading = CodeWords::read(&made_up.files).corrected.unwrap();
+        assert!(reading.at.unwrap() > Duration::from_secs(1_000_000_000));
+    }
+}

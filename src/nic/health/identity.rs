@@ -1,0 +1,179 @@
+//! What a NIC is: shown to be compared with other nodes, not judged. Errors of its memory are.
+
+use super::{Files, Finding, Generation, Item, Verdict, unless_good};
+
+/// Uncorrectable errors of memories of the chip.
+pub static MEMORY_ERRORS: Item = Item {
+    code: "memory-errors",
+    name: "chip memory errors",
+    source: "HPE",
+    remedy: "uncorrectable memory errors of the chip: replace the card if they come back after a reset",
+};
+
+/// The QoS profile.
+pub static QOS_PROFILE: Item = Item {
+    code: "qos-profile",
+    name: "QoS profile",
+    source: "driver",
+    remedy: "all nodes and switches need the same profile",
+};
+
+/// The generation of the chip.
+pub static GENERATION: Item = Item {
+    code: "generation",
+    name: "generation",
+    source: "-",
+    remedy: "shown only",
+};
+
+/// The number of the card.
+pub static SERIAL: Item = Item {
+    code: "serial",
+    name: "serial number",
+    source: "-",
+    remedy: "shown only",
+};
+
+/// The version of the firmware.
+pub static FIRMWARE: Item = Item {
+    code: "firmware",
+    name: "firmware",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
+};
+
+/// The version of the driver.
+pub static DRIVER: Item = Item {
+    code: "driver",
+    name: "driver",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
+};
+
+/// The profiles that the driver knows (jobs.md 1.7).
+const PROFILES: [&str; 3] = ["HPC", "LL_BE_BD_ET", "LL_BE_BD_ET1_ET2"];
+
+/// The blocks of the chip that count uncorrectable errors (health.md 1.5).
+const MEMORIES: [&str; 10] = [
+    "atu_mem_ucor_err_cntr",
+    "cq_mem_ucor_err_cntr",
+    "ee_mem_ucor_err_cntr",
+    "ixe_mem_ucor_err_cntr",
+    "lpe_mem_ucor_err_cntr",
+    "mst_mem_ucor_err_cntr",
+    "oxe_mem_ucor_err_cntr",
+    "pct_mem_ucor_err_cntr",
+    "rmu_mem_ucor_err_cntr",
+    "hni_ucor_ecc_err_cntr",
+];
+
+/// Uncorrectable errors of memories of the chip since the driver was loaded.
+pub fn memory_errors(files: &Files) -> Finding {
+    let counts: Vec<(&str, u64)> = MEMORIES
+        .iter()
+        .filter_map(|name| Some((*name, files.counter(name)?.value)))
+        .collect();
+    if counts.is_empty() {
+        return Finding::absent(&MEMORY_ERRORS);
+    }
+    let of_block = |(name, count): &(&str, u64)| {
+        let block = name.split('_').next().unwrap_or_default();
+        format!("{} {count}", block.to_uppercase())
+    };
+    let with_errors: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(of_block)
+        .collect();
+    let value = if with_errors.is_empty() {
+        "0".to_owned()
+    } else {
+        with_errors.join(", ")
+    };
+    let verdict = unless_good(!with_errors.is_empty(), Verdict::Bad);
+    let total: u64 = counts.iter().map(|(_, count)| count).sum();
+    Finding::judged(&MEMORY_ERRORS, value, "0", verdict).with_number(total as f64)
+}
+
+/// The active QoS profile.
+pub fn qos_profile(files: &Files) -> Finding {
+    let Some(profile) = files.text("traffic_classes/active_qos_profile") else {
+        return Finding::absent(&QOS_PROFILE);
+    };
+    let verdict = unless_good(!PROFILES.contains(&profile.as_str()), Verdict::Suspect);
+    Finding::judged(&QOS_PROFILE, profile, "a known one", verdict)
+}
+
+/// Generation, serial number, firmware and driver.
+pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool) -> Vec<Finding> {
+    let version = files.text("properties/cassini_version");
+    let generation = if is_software {
+        Some("software NIC".into())
+    } else {
+        let number = generation.map(|generation| match generation {
+            Generation::Cassini1 => "1",
+            Generation::Cassini2 => "2",
+        });
+        let version = version.filter(|version| version != "unknown");
+        version
+            .or(number.map(str::to_owned))
+            .map(|version| format!("Cassini {version}"))
+    };
+    vec![
+        Finding::shown_if(&GENERATION, generation),
+        Finding::shown_if(&SERIAL, files.text("fru/serial_number")),
+        Finding::shown_if(&FIRMWARE, files.text("uc/qspi_blob_version")),
+        Finding::shown_if(&DRIVER, files.text("properties/driver_rev")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
+    use super::*;
+
+    #[test]
+    fn any_uncorrectable_memory_error_is_bad() {
+        let cases = [
+            ("0@1.000000000\n", Good),
+            ("1@1.000000000\n", Bad),
+            ("", NotAvailable),
+        ];
+        for name in ["atu_mem_ucor_err_cntr", "hni_ucor_ecc_err_cntr"] {
+            assert_verdicts(&format!("telemetry/{name}"), memory_errors, &cases);
+        }
+    }
+
+    #[test]
+    fn unknown_profile_is_suspect() {
+        let cases = [
+            ("HPC\n", Good),
+            ("LL_BE_BD_ET\n", Good),
+            ("OTHER\n", Suspect),
+        ];
+        assert_verdicts("traffic_classes/active_qos_profile", qos_profile, &cases);
+    }
+
+    #[test]
+    fn shows_versions_without_a_verdict() {
+        let made_up = MadeUp::new(&[
+            ("properties/cassini_version", "1.1\n"),
+            ("uc/qspi_blob_version", "1.5.53\n"),
+        ]);
+        let found = versions(&made_up.files, Some(Generation::Cassini1), false);
+        let values = found
+            .iter()
+            .map(|found| (found.value.as_deref(), found.verdict));
+        let values: Vec<_> = values.collect();
+        let expected = [
+            (Some("Cassini 1.1"), Shown),
+            (None, NotAvailable),
+            (Some("1.5.53"), Shown),
+            (None, NotAvailable),
+        ];
+        assert_eq!(values, expected);
+        let software = versions(&made_up.files, Some(Generation::Cassini1), true);
+        assert_eq!(software[0].value.as_deref(), Some("software NIC"));
+    }
+}

@@ -1,0 +1,426 @@
+//! State, speed and mode of the link. Cassini 1 has its files in `port`, Cassini 2 in `port/0`.
+
+use super::{Files, Finding, Generation, Item, Verdict, unless_good};
+use crate::nic::link_speed::LinkSpeed;
+
+/// Whether the link is up.
+pub static STATE: Item = Item {
+    code: "link-down",
+    name: "link state",
+    source: "cxi_healthcheck",
+    remedy: "check the cable and the switch port, and the kernel log for 'pcs_link_down'",
+};
+
+/// The speed of the link.
+pub static SPEED: Item = Item {
+    code: "link-speed",
+    name: "link speed",
+    source: "cxi_healthcheck",
+    remedy: "check the cable and the speed of the switch port; --link-speed if it is meant to be lower",
+};
+
+/// Whether the link runs on all its lanes.
+pub static LANES: Item = Item {
+    code: "link-degraded",
+    name: "link lanes",
+    source: "driver",
+    remedy: "the link runs on fewer lanes: reseat or replace the cable",
+};
+
+/// Whether the link repeats what was lost.
+pub static LAYER_RETRY: Item = Item {
+    code: "llr-off",
+    name: "link-level retry",
+    source: "cxi_healthcheck",
+    remedy: "switch link-level retry on, on both ends of the link",
+};
+
+/// Whether the link returns what is sent.
+pub static LOOPBACK: Item = Item {
+    code: "loopback-on",
+    name: "link loopback",
+    source: "cxi_healthcheck",
+    remedy: "switch the loopback mode of the link off (ethtool)",
+};
+
+/// What pauses the link.
+pub static PAUSE: Item = Item {
+    code: "pause-mode",
+    name: "link pause",
+    source: "cxi_healthcheck",
+    remedy: "set the pause mode to PFC, as on the switch port",
+};
+
+/// What the link is made of.
+pub static MEDIA: Item = Item {
+    code: "media-unknown",
+    name: "link media",
+    source: "cxidiag",
+    remedy: "the cable is not recognized: reseat it",
+};
+
+/// How often the link went down.
+pub static FLAPS: Item = Item {
+    code: "link-flaps",
+    name: "link flaps",
+    source: "cxi_healthcheck",
+    remedy: "the link goes down and up: reseat or replace the cable",
+};
+
+/// Whether the driver warns of the link.
+pub static WARNINGS: Item = Item {
+    code: "link-warning",
+    name: "driver's warnings",
+    source: "driver",
+    remedy: "too many errors on the link: reseat or replace the cable",
+};
+
+/// The largest frame.
+pub static MTU: Item = Item {
+    code: "mtu",
+    name: "HPC MTU",
+    source: "libcxi",
+    remedy: "the driver sets 2112: compare driver and firmware with those of other nodes",
+};
+
+/// The largest frame of the fabric, in bytes.
+const HPC_MTU: u64 = 2112;
+
+/// Flaps in the last hour, and in the last ten hours, from which on the link is bad.
+const FLAPS_LIMIT: (usize, usize) = (5, 10);
+
+/// Returns the text of the first of two files that exists: of Cassini 1, and of Cassini 2.
+fn either(files: &Files, first: &str, second: &str) -> Option<String> {
+    files.text(first).or_else(|| files.text(second))
+}
+
+/// Returns the name of the link's mode, such as `BS_200G`.
+pub fn speed_text(files: &Files) -> Option<String> {
+    either(files, "port/speed", "port/0/link/speed")
+}
+
+/// Returns whether the link is up; `None` if that cannot be read.
+pub fn is_up(files: &Files) -> Option<bool> {
+    state(files).value.map(|state| state == "up")
+}
+
+/// The state of the link.
+pub fn state(files: &Files) -> Finding {
+    let of_number = |up: String| match up.as_str() {
+        "1" => "up".to_owned(),
+        "0" => "down".to_owned(),
+        other => other.to_owned(),
+    };
+    let state = either(files, "port/link", "port/0/link/state")
+        .or_else(|| files.text("properties/link").map(of_number));
+    state.map_or_else(
+        || Finding::absent(&STATE),
+        |state| {
+            let verdict = unless_good(state != "up", Verdict::Bad);
+            Finding::judged(&STATE, state, "up", verdict)
+        },
+    )
+}
+
+/// The speed of the link against `expected` or that of the hardware, in Gb/s.
+pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
+    let of_modes = speed_text(files).map(|text| {
+        let speed = LinkSpeed::of(&text).map(|speed| speed.gigabits_per_s);
+        (text, speed)
+    });
+    // `properties/speed` has Mb/s, and is not reliable on Cassini 2.
+    let of_properties = || {
+        let megabits = files
+            .number("properties/speed")
+            .filter(|_| generation != Some(Generation::Cassini2))?;
+        let gigabits = megabits as f64 / 1000.0;
+        Some((format!("{gigabits} Gb/s"), Some(gigabits)))
+    };
+    let Some((text, gigabits)) = of_modes.or_else(of_properties) else {
+        return Finding::absent(&SPEED);
+    };
+    match (
+        gigabits,
+        expected.or(generation.map(Generation::link_gigabits)),
+    ) {
+        (Some(gigabits), Some(limit)) => {
+            let verdict = unless_good(gigabits < limit, Verdict::Bad);
+            Finding::judged(&SPEED, text, format!("{limit} Gb/s"), verdict)
+                .with_number(gigabits * 1e9 / 8.0)
+        }
+        (None, Some(limit)) => Finding::judged(&SPEED, text, format!("{limit} Gb/s"), Verdict::Bad),
+        (_, None) => Finding::shown(&SPEED, text),
+    }
+}
+
+/// Whether the link of Cassini 2 runs on fewer lanes than it has.
+pub fn lanes(files: &Files) -> Finding {
+    const DIRECTORY: &str = "port/0/link/auto_lane_degrade";
+    let Some(degraded) = files.text(&format!("{DIRECTORY}/is_rx_degraded")) else {
+        return Finding::absent(&LANES);
+    };
+    let is_degraded = matches!(degraded.as_str(), "yes" | "1" | "true");
+    let speed = files.text(&format!("{DIRECTORY}/rx_link_speed_gbps"));
+    let value = match (is_degraded, speed) {
+        (false, _) => "all".to_owned(),
+        (true, None) => "degraded".to_owned(),
+        (true, Some(speed)) => format!("degraded, receives {speed} Gb/s"),
+    };
+    Finding::judged(&LANES, value, "all", unless_good(is_degraded, Verdict::Bad))
+}
+
+/// Whether link-level retry runs.
+pub fn layer_retry(files: &Files) -> Finding {
+    let Some(state) = either(files, "port/link_layer_retry", "port/0/llr/state") else {
+        return Finding::absent(&LAYER_RETRY);
+    };
+    let is_on = matches!(state.as_str(), "on" | "running");
+    let limit = if files.text("port/link_layer_retry").is_some() {
+        "on"
+    } else {
+        "running"
+    };
+    Finding::judged(
+        &LAYER_RETRY,
+        state,
+        limit,
+        unless_good(!is_on, Verdict::Bad),
+    )
+}
+
+/// Whether the link is in a loopback mode.
+pub fn loopback(files: &Files) -> Finding {
+    let Some(mode) = either(files, "port/loopback", "port/0/link/config/loopback") else {
+        return Finding::absent(&LOOPBACK);
+    };
+    let is_off = matches!(mode.as_str(), "off" | "disabled");
+    Finding::judged(&LOOPBACK, mode, "off", unless_good(!is_off, Verdict::Bad))
+}
+
+/// What pauses the link: PFC on Cassini 1. The words of Cassini 2 are shown.
+pub fn pause(files: &Files) -> Finding {
+    match (
+        files.text("port/pause"),
+        files.text("port/0/link/config/pause_map"),
+    ) {
+        (Some(mode), _) => {
+            let verdict = unless_good(!mode.starts_with("pfc"), Verdict::Bad);
+            Finding::judged(&PAUSE, mode, "pfc/802.1qbb", verdict)
+        }
+        (None, map) => Finding::shown_if(&PAUSE, map),
+    }
+}
+
+/// What the link of hardware of this generation is made of.
+pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
+    let Some(media) = either(files, "port/media", "port/0/media/type") else {
+        return Finding::absent(&MEDIA);
+    };
+    if generation.is_none() {
+        return Finding::shown(&MEDIA, media);
+    }
+    let is_unknown = matches!(media.as_str(), "unknown" | "NA" | "invalid");
+    let verdict = unless_good(is_unknown, Verdict::Suspect);
+    Finding::judged(&MEDIA, media, "known", verdict)
+}
+
+/// How often the link was restarted before `now`, in seconds since 1970.
+pub fn flaps(files: &Files, now: u64) -> Finding {
+    let times: Vec<u64> = (0..10)
+        .filter_map(|at| files.number(&format!("link_restarts/time_{at}")))
+        .collect();
+    if times.is_empty() {
+        return Finding::absent(&FLAPS);
+    }
+    let within = |hours: u64| {
+        let is_recent = |time: &&u64| **time > 0 && now.saturating_sub(**time) < hours * 3600;
+        times.iter().filter(is_recent).count()
+    };
+    let (hour, ten_hours) = (within(1), within(10));
+    let is_bad = hour >= FLAPS_LIMIT.0 || ten_hours >= FLAPS_LIMIT.1;
+    Finding::judged(
+        &FLAPS,
+        format!("{hour} in 1 h, {ten_hours} in 10 h"),
+        format!("<{}, <{}", FLAPS_LIMIT.0, FLAPS_LIMIT.1),
+        unless_good(is_bad, Verdict::Bad),
+    )
+    .with_number(ten_hours as f64)
+}
+
+/// Whether the driver of Cassini 2 warns of code words with errors.
+pub fn warnings(files: &Files) -> Finding {
+    let crossed = |which: &str| files.text(&format!("port/0/link/{which}_warn_limit_crossed"));
+    let found = [
+        ("corrected", crossed("ccw")),
+        ("uncorrected", crossed("ucw")),
+    ];
+    if found.iter().all(|(_, crossed)| crossed.is_none()) {
+        return Finding::absent(&WARNINGS);
+    }
+    let is_crossed = |(_, crossed): &&(_, Option<String>)| crossed.as_deref() == Some("yes");
+    let names: Vec<&str> = found
+        .iter()
+        .filter(is_crossed)
+        .map(|(name, _)| *name)
+        .collect();
+    let verdict = unless_good(!names.is_empty(), Verdict::Suspect);
+    let value = if names.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{} code words", names.join(" and "))
+    };
+    Finding::judged(&WARNINGS, value, "none", verdict)
+}
+
+/// The largest frame of the fabric.
+pub fn mtu(files: &Files) -> Finding {
+    files.number("properties/hpc_mtu").map_or_else(
+        || Finding::absent(&MTU),
+        |mtu| {
+            let verdict = unless_good(mtu != HPC_MTU, Verdict::Suspect);
+            Finding::judged(&MTU, mtu.to_string(), HPC_MTU.to_string(), verdict)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
+    use super::*;
+
+    #[test]
+    fn only_up_is_a_good_state() {
+        for name in ["port/link", "port/0/link/state"] {
+            let cases = [
+                ("up", Good),
+                ("up\n", Good),
+                ("starting", Bad),
+                ("down", Bad),
+                ("", NotAvailable),
+            ];
+            assert_verdicts(name, state, &cases);
+        }
+        assert_verdicts("properties/link", state, &[("1\n", Good), ("0\n", Bad)]);
+    }
+
+    #[test]
+    fn compares_speed_with_hardware_or_expectation() {
+        let of = |generation, expected| move |files: &Files| speed(files, generation, expected);
+        let cassini1 = Some(Generation::Cassini1);
+        let cassini2 = Some(Generation::Cassini2);
+        let cases = [
+            ("BS_200G", Good),
+            ("BJ_100G", Bad),
+            ("NA", Bad),
+            ("", NotAvailable),
+        ];
+        assert_verdicts("port/speed", of(cassini1, None), &cases);
+        assert_verdicts(
+            "port/speed",
+            of(cassini1, Some(100.0)),
+            &[("BJ_100G", Good), ("CD_50G", Bad)],
+        );
+        let cases = [("ck400G", Good), ("ck200G", Bad), ("no-link", Bad)];
+        assert_verdicts("port/0/link/speed", of(cassini2, None), &cases);
+        assert_verdicts("port/0/link/speed", of(None, None), &[("ck200G", Shown)]);
+        assert_verdicts(
+            "properties/speed",
+            of(cassini1, None),
+            &[("200000\n", Good), ("100000", Bad)],
+        );
+        assert_verdicts(
+            "properties/speed",
+            of(cassini2, None),
+            &[("200000\n", NotAvailable)],
+        );
+    }
+
+    #[test]
+    fn judges_modes_of_both_generations() {
+        assert_verdicts(
+            "port/link_layer_retry",
+            layer_retry,
+            &[("on", Good), ("off", Bad)],
+        );
+        assert_verdicts(
+            "port/0/llr/state",
+            layer_retry,
+            &[("running", Good), ("off", Bad)],
+        );
+        assert_verdicts(
+            "port/loopback",
+            loopback,
+            &[("off", Good), ("internal", Bad)],
+        );
+        let mode = "port/0/link/config/loopback";
+        assert_verdicts(
+            mode,
+            loopback,
+            &[("disabled", Good), ("enabled-remote", Bad)],
+        );
+        let cases = [
+            ("pfc/802.1qbb", Good),
+            ("none", Bad),
+            ("global/802.3x", Bad),
+        ];
+        assert_verdicts("port/pause", pause, &cases);
+        assert_verdicts("port/0/link/config/pause_map", pause, &[("0xff", Shown)]);
+        let cases = [
+            ("electrical", Good),
+            ("optical", Good),
+            ("unknown", Suspect),
+            ("NA", Suspect),
+        ];
+        let of_hardware = |files: &Files| media(files, Some(Generation::Cassini1));
+        assert_verdicts("port/media", of_hardware, &cases);
+        assert_verdicts(
+            "port/media",
+            |files| media(files, None),
+            &[("unknown", Shown)],
+        );
+        assert_verdicts(
+            "properties/hpc_mtu",
+            mtu,
+            &[("2112\n", Good), ("1500\n", Suspect)],
+        );
+    }
+
+    #[test]
+    fn notices_degraded_link_and_warnings_of_driver() {
+        let name = "port/0/link/auto_lane_degrade/is_rx_degraded";
+        assert_verdicts(name, lanes, &[("no\n", Good), ("yes\n", Bad)]);
+        let made_up = MadeUp::new(&[
+            (name, "yes\n"),
+            ("port/0/link/auto_lane_degrade/rx_link_speed_gbps", "200\n"),
+        ]);
+        let value = lanes(&made_up.files).value;
+        assert_eq!(value.as_deref(), Some("degraded, receives 200 Gb/s"));
+        let name = "port/0/link/ccw_warn_limit_crossed";
+        assert_verdicts(name, warnings, &[("no\n", Good), ("yes\n", Suspect)]);
+    }
+
+    #[test]
+    fn counts_flaps_up_to_the_limits() {
+        const NOW: u64 = 1_700_000_000;
+        let of = |ages: &[u64]| {
+            let made_up = MadeUp::new(&[]);
+            for at in 0..10 {
+                let time = ages.get(at).map_or(0, |age| NOW - age);
+                made_up.write(&format!("link_restarts/time_{at}"), &format!("{time}\n"));
+            }
+            flaps(&made_up.files, NOW)
+        };
+        assert_eq!(of(&[]).verdict, Good);
+        let four = of(&[0, 60, 120, 3599, 3600]);
+        assert_eq!(
+            (four.verdict, four.value.as_deref()),
+            (Good, Some("4 in 1 h, 5 in 10 h"))
+        );
+        assert_eq!(of(&[0, 60, 120, 180, 3599]).verdict, Bad);
+        assert_eq!(of(&[35_999; 9]).verdict, Good);
+        assert_eq!(of(&[35_999; 10]).verdict, Bad);
+        assert_eq!(of(&[36_000; 10]).verdict, Good);
+        assert_eq!(flaps(&MadeUp::new(&[]).files, NOW).verdict, NotAvailable);
+    }
+}

@@ -1,0 +1,53 @@
+//! Which services of a NIC this user and job may use.
+
+use super::{Finding, Item, Verdict, unless_good};
+
+/// Whether this process may use the NIC.
+pub static USABLE: Item = Item {
+    code: "service",
+    name: "services",
+    source: "libcxi",
+    remedy: "no service for this user: start the check in a job, or enable one (cxi_service); \
+             'cxidiag devices --verbose' lists them",
+};
+
+/// Judges the numbers of the services that this process may use. In a job that has a service on this
+/// NIC, that one must be among them.
+pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
+    let list = |numbers: &[u32]| {
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        numbers.join(", ")
+    };
+    let value = if services.is_empty() {
+        "none for this user".to_owned()
+    } else {
+        list(services)
+    };
+    match of_job {
+        Some(service) => {
+            let verdict = unless_good(!services.contains(&service), Verdict::Bad);
+            Finding::judged(&USABLE, value, format!("{service} (of the job)"), verdict)
+        }
+        None => {
+            let verdict = unless_good(services.is_empty(), Verdict::Suspect);
+            Finding::judged(&USABLE, value, "any", verdict)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_needs_its_service_and_others_need_any() {
+        for (services, of_job, verdict) in [
+            (&[1, 5][..], Some(5), Verdict::Good),
+            (&[1], Some(5), Verdict::Bad),
+            (&[1], None, Verdict::Good),
+            (&[], None, Verdict::Suspect),
+        ] {
+            assert_eq!(usable(services, of_job).verdict, verdict, "{services:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A write and a read through the NIC, from this host to itself.
+
+use super::{Finding, Item, Verdict};
+use crate::nic::link_speed::LinkSpeed;
+
+/// Latency of a write.
+pub static WRITE: Item = Item {
+    code: "loopback-write",
+    name: "write latency",
+    source: "cxidiag",
+    remedy: "run 'cxidiag write-lat --loopback' on this NIC, and see docs/slow.md",
+};
+
+/// Latency of a read.
+pub static READ: Item = Item {
+    code: "loopback-read",
+    name: "read latency",
+    source: "HPE",
+    remedy: "run 'cxidiag read-lat --loopback' on this NIC, and see docs/slow.md",
+};
+
+/// Bandwidth of writes.
+pub static WRITE_BANDWIDTH: Item = Item {
+    code: "write-bandwidth",
+    name: "write bandwidth",
+    source: "HPE",
+    remedy: "run 'cxidiag write-bw --loopback' on this NIC, and see docs/slow.md",
+};
+
+/// Bandwidth of reads.
+pub static READ_BANDWIDTH: Item = Item {
+    code: "read-bandwidth",
+    name: "read bandwidth",
+    source: "HPE",
+    remedy: "run 'cxidiag read-bw --loopback' on this NIC, and see docs/slow.md",
+};
+
+/// Latency in seconds from which on a NIC is suspect: that of a read across groups (health.md 2.6),
+/// while these never leave the NIC's own switch.
+const SLOW: f64 = 7e-6;
+
+/// Latency in seconds from which on a NIC is bad.
+const TOO_SLOW: f64 = 70e-6;
+
+/// Parts of the speed of the link below which a bandwidth is suspect and bad. HPE demands 180 Gb/s
+/// of writes at 200 Gb/s, and shows reads of 20.6 GB/s (health.md 2.6). Half of the lanes of PCIe, or
+/// half of their speed, give about 14 GB/s.
+const WRITE_PARTS: (f64, f64) = (0.9, 0.6);
+
+/// The same of reads.
+const READ_PARTS: (f64, f64) = (0.75, 0.5);
+
+/// Judges the median of a latency in seconds. Of a software NIC, any is good.
+pub fn latency(item: &'static Item, seconds: f64, is_software: bool) -> Finding {
+    let value = format!("{:.2} us", seconds * 1e6);
+    let finding = if is_software {
+        works(item, value)
+    } else {
+        let verdict = if seconds >= TOO_SLOW {
+            Verdict::Bad
+        } else if seconds >= SLOW {
+            Verdict::Suspect
+        } else {
+            Verdict::Good
+        };
+        let limit = format!("<{} us (bad: {} us)", SLOW * 1e6, TOO_SLOW * 1e6);
+        Finding::judged(item, value, limit, verdict)
+    };
+    finding.with_number(seconds)
+}
+
+/// Judges a bandwidth in bytes per second by the speed of the link. Of a software NIC, any is good.
+pub fn bandwidth(
+    item: &'static Item,
+    bytes_per_s: f64,
+    speed: Option<LinkSpeed>,
+    is_software: bool,
+) -> Finding {
+    let value = format!("{:.2} GB/s", bytes_per_s / 1e9);
+    let finding = match speed {
+        _ if is_software => works(item, value),
+        None => Finding::shown(item, value),
+        Some(speed) => {
+            let of_link = speed.gigabits_per_s * 1e9 / 8.0;
+            let parts = if *item == WRITE_BANDWIDTH {
+                WRITE_PARTS
+            } else {
+                READ_PARTS
+            };
+            let (suspect, bad) = (of_link * parts.0, of_link * parts.1);
+            let verdict = if bytes_per_s < bad {
+                Verdict::Bad
+            } else if bytes_per_s < suspect {
+                Verdict::Suspect
+            } else {
+                Verdict::Good
+            };
+            let limit = format!(">{:.2} GB/s (bad: {:.2})", suspect / 1e9, bad / 1e9);
+            Finding::judged(item, value, limit, verdict)
+        }
+    };
+    finding.with_number(bytes_per_s)
+}
+
+fn works(item: &'static Item, value: String) -> Finding {
+    Finding::judged(item, value, "works", Verdict::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Bad, Good, Shown, Suspect};
+    use super::*;
+
+    #[test]
+    fn latencies_have_limits_on_hardware_only() {
+        for (us, verdict) in [(2.0, Good), (6.99, Good), (7.0, Suspect), (70.0, Bad)] {
+            assert_eq!(latency(&WRITE, us * 1e-6, false).verdict, verdict, "{us}");
+        }
+        assert_eq!(latency(&READ, 1.0, true).verdict, Good);
+    }
+
+    #[test]
+    fn bandwidths_are_judged_by_the_speed_of_the_link() {
+        let speed = LinkSpeed::of("BS_200G");
+        let of = |item, gigabytes: f64| bandwidth(item, gigabytes * 1e9, speed, false).verdict;
+        for (item, gigabytes, verdict) in [
+            (&WRITE_BANDWIDTH, 22.5, Good),
+            (&WRITE_BANDWIDTH, 22.4, Suspect),
+            (&WRITE_BANDWIDTH, 15.0, Suspect),
+            (&WRITE_BANDWIDTH, 14.0, Bad),
+            (&READ_BANDWIDTH, 20.561, Good),
+            (&READ_BANDWIDTH, 18.7, Suspect),
+            (&READ_BANDWIDTH, 12.4, Bad),
+        ] {
+            assert_eq!(of(item, gigabytes), verdict, "{} {gigabytes}", item.code);
+        }
+        assert_eq!(bandwidth(&READ_BANDWIDTH, 1.0, None, false).verdict, Shown);
+        assert_eq!(bandwidth(&READ_BANDWIDTH, 1.0, speed, true).verdict, Good);
+    }
+}

@@ -1,0 +1,345 @@
+//! The health of NICs, as JSON and as the line that callers read (docs/check.md). The doc comments of
+//! the types are the descriptions in their schema, docs/check.schema.json.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::outcome::Problem;
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::Failure;
+use crate::machine::host_name;
+use crate::nic::health::{Finding, Item, Verdict};
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// The code of what could not be checked.
+const UNTESTED: &str = "untested";
+
+/// Suspect items that the first line names.
+const NAMED_SUSPECTS: usize = 3;
+
+/// The health of the NICs of a machine, as `cxidiag check --json` writes it. A value that is unknown
+/// is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Check {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Version of cxidiag.
+    cxidiag_version: &'static str,
+    /// Name of the host.
+    host_name: String,
+    /// Start of the check, in milliseconds since 1970-01-01 (UTC).
+    started_unix_ms: u64,
+    /// Duration of the check, in milliseconds.
+    elapsed_ms: u64,
+    /// Exit status of the program: 0 if nothing is bad, 3 if an item is, 1 if a NIC could not be
+    /// checked and no item is bad.
+    exit_status: u8,
+    /// The first line of the text.
+    summary: String,
+    /// Settings of the host.
+    host: Vec<ItemResult>,
+    /// The NICs, in the order of the arguments.
+    devices: Vec<DeviceResult>,
+}
+
+/// One NIC.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DeviceResult {
+    /// Name of the device: cxiN, or softN for a software NIC.
+    pub(super) name: String,
+    /// Whether it is a software NIC, so that no Cassini hardware is involved.
+    pub(super) is_software: bool,
+    /// Why the NIC, or a part of it, could not be checked; null if it could.
+    pub(super) error: Option<Problem>,
+    /// The items, in order of importance; empty if none could be checked.
+    pub(super) items: Vec<ItemResult>,
+}
+
+/// One item.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ItemResult {
+    /// What scripts recognize the item by; it is also the code of its failure.
+    pub(super) code: &'static str,
+    /// Name of the item.
+    #[serde(rename = "item")]
+    pub(super) name: &'static str,
+    /// The value, as the text shows it; null if it is not available.
+    pub(super) value: Option<String>,
+    /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
+    pub(super) number: Option<f64>,
+    /// What is allowed; null if there is no limit, and if there is no value.
+    pub(super) limit: Option<String>,
+    /// Where the limit comes from; null if there is no limit.
+    pub(super) source: Option<&'static str>,
+    /// good, suspect, bad, shown (without a limit), or not_available.
+    pub(super) verdict: &'static str,
+    /// Why there is no value; null if unknown.
+    pub(super) note: Option<String>,
+    #[serde(skip)]
+    pub(super) item: &'static Item,
+    #[serde(skip)]
+    pub(super) verdict_kind: Verdict,
+}
+
+impl From<Finding> for ItemResult {
+    fn from(found: Finding) -> Self {
+        Self {
+            code: found.item.code,
+            name: found.item.name,
+            source: found.limit.as_ref().map(|_| found.item.source),
+            value: found.value,
+            number: found.number,
+            limit: found.limit,
+            verdict: match found.verdict {
+                Verdict::Shown => "shown",
+                Verdict::NotAvailable => "not_available",
+                Verdict::Good => "good",
+                Verdict::Suspect => "suspect",
+                Verdict::Bad => "bad",
+            },
+            note: found.note,
+            item: found.item,
+            verdict_kind: found.verdict,
+        }
+    }
+}
+
+impl ItemResult {
+    /// Returns what is wrong with it, for the first line.
+    fn described(&self) -> String {
+        match (&self.value, &self.limit, &self.note) {
+            (Some(value), Some(limit), _) => format!("{} {value}, expected {limit}", self.name),
+            (Some(value), None, _) => format!("{} {value}", self.name),
+            (None, _, Some(note)) => note.clone(),
+            (None, _, None) => format!("{} not available", self.name),
+        }
+    }
+}
+
+/// What was found of one NIC.
+#[derive(Debug)]
+pub struct Examined {
+    /// The NIC.
+    pub device: DeviceName,
+    /// The items.
+    pub findings: Vec<Finding>,
+    /// Why the NIC, or a part of it, could not be checked.
+    pub failure: Option<Failure>,
+}
+
+impl Check {
+    /// Returns the health of the `examined` NICs and their `host`, of a check that began at
+    /// `started` and took `elapsed`.
+    pub fn new(
+        started: SystemTime,
+        elapsed: Duration,
+        host: Vec<Finding>,
+        examined: Vec<Examined>,
+    ) -> Self {
+        let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
+        let devices = examined.into_iter().map(|of| DeviceResult {
+            name: of.device.to_string(),
+            is_software: of.device.kind == DeviceKind::Software,
+            error: of.failure.as_ref().map(Problem::from),
+            items: of.findings.into_iter().map(ItemResult::from).collect(),
+        });
+        let mut check = Self {
+            schema_version: SCHEMA_VERSION,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            host_name: host_name(),
+            started_unix_ms: since_1970.map_or(0, milliseconds),
+            elapsed_ms: milliseconds(elapsed),
+            exit_status: 0,
+            summary: String::new(),
+            host: host.into_iter().map(ItemResult::from).collect(),
+            devices: devices.collect(),
+        };
+        (check.exit_status, check.summary) = check.conclusion();
+        check
+    }
+
+    /// Returns the exit status, and the first line.
+    fn conclusion(&self) -> (u8, String) {
+        let bad: Vec<_> = self.with_verdict(Verdict::Bad).collect();
+        if let [(name, item), others @ ..] = bad.as_slice() {
+            let others = match others.len() {
+                0 => String::new(),
+                others => format!(" (and {others} more)"),
+            };
+            let what = item.described();
+            return (3, format!("FAIL {} {name}: {what}{others}", item.code));
+        }
+        let mut errors = self
+            .devices
+            .iter()
+            .filter_map(|of| Some((&of.name, of.error.as_ref()?)));
+        if let Some((name, error)) = errors.next() {
+            return (1, format!("FAIL {UNTESTED} {name}: {}", error.message));
+        }
+        if self.devices.is_empty() {
+            let line = format!(
+                "FAIL {UNTESTED} host: no Cassini NIC on this machine \
+                 ('cxidiag check soft0' checks a software NIC)"
+            );
+            return (1, line);
+        }
+        let names: Vec<&str> = self.devices.iter().map(|of| of.name.as_str()).collect();
+        let suspect = self.with_verdict(Verdict::Suspect);
+        let mut suspect: Vec<String> = suspect
+            .map(|(name, item)| format!("{} {name}", item.code))
+            .collect();
+        if let more @ 1.. = suspect.len().saturating_sub(NAMED_SUSPECTS) {
+            suspect.truncate(NAMED_SUSPECTS);
+            suspect.push(format!("{more} more"));
+        }
+        let suspect = match suspect.as_slice() {
+            [] => String::new(),
+            suspect => format!(" (suspect: {})", suspect.join(", ")),
+        };
+        (0, format!("OK {}{suspect}", names.join(" ")))
+    }
+
+    /// Returns the items with this verdict, each with the name of its device or `host`.
+    fn with_verdict(&self, verdict: Verdict) -> impl Iterator<Item = (&str, &ItemResult)> {
+        self.blocks()
+            .flat_map(|(name, items)| items.iter().map(move |item| (name, item)))
+            .filter(move |(_, item)| item.verdict_kind == verdict)
+    }
+
+    /// Returns the items of each device and of the host, with its name.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[ItemResult])> {
+        self.devices
+            .iter()
+            .map(|of| (of.name.as_str(), of.items.as_slice()))
+            .chain([("host", self.host.as_slice())])
+    }
+
+    /// Returns the NICs.
+    pub(super) fn devices(&self) -> &[DeviceResult] {
+        &self.devices
+    }
+
+    /// Returns the first line.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// Returns the exit status of the program.
+    pub(super) fn exit_status(&self) -> u8 {
+        self.exit_status
+    }
+
+    /// Returns start and duration, in seconds.
+    pub(super) fn times(&self) -> (f64, f64) {
+        let seconds = |ms| ms as f64 / 1000.0;
+        (seconds(self.started_unix_ms), seconds(self.elapsed_ms))
+    }
+
+    /// Returns whether all NICs passed.
+    ///
+    /// # Errors
+    ///
+    /// The first line, if not.
+    pub fn result(&self) -> Result<(), Failure> {
+        match self.exit_status {
+            0 => Ok(()),
+            3 => Err(Failure::unmet(&self.summary)),
+            _ => Err(Failure::environment(&self.summary)),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! Checks with known findings.
+
+    use super::*;
+    use crate::nic::health::{host, link, pcie};
+
+    /// Returns what a check concludes from these findings of cxi0, and of the host.
+    pub fn check(of_nic: Vec<Finding>, of_host: Vec<Finding>, failure: Option<Failure>) -> Check {
+        let examined = Examined {
+            device: "cxi0".parse().unwrap(),
+            findings: of_nic,
+            failure,
+        };
+        let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        Check::new(
+            started,
+            Duration::from_millis(2100),
+            of_host,
+            vec![examined],
+        )
+    }
+
+    /// Returns an item that is good.
+    pub fn good() -> Finding {
+        Finding::judged(&link::STATE, "up", "up", Verdict::Good)
+    }
+
+    /// Returns an item that is bad.
+    pub fn bad() -> Finding {
+        Finding::judged(&pcie::WIDTH, "x8", "x16", Verdict::Bad)
+    }
+
+    /// Returns an item of the host that is suspect.
+    pub fn suspect() -> Finding {
+        Finding::judged(
+            &host::GOVERNOR,
+            "powersave",
+            "performance",
+            Verdict::Suspect,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{bad, check, good, suspect};
+    use super::*;
+
+    #[test]
+    fn concludes_from_the_worst() {
+        let failure = || Some(Failure::environment("no device"));
+        for (check, status, line) in [
+            (check(vec![good()], vec![], None), 0, "OK cxi0"),
+            (
+                check(vec![good()], vec![suspect()], None),
+                0,
+                "OK cxi0 (suspect: governor host)",
+            ),
+            (
+                check(vec![good(), bad(), bad()], vec![suspect()], failure()),
+                3,
+                "FAIL pcie-width cxi0: PCIe width x8, expected x16 (and 1 more)",
+            ),
+            (
+                check(vec![good()], vec![], failure()),
+                1,
+                "FAIL untested cxi0: no device",
+            ),
+        ] {
+            assert_eq!((check.exit_status, check.summary()), (status, line));
+            let result = check.result().map_err(|failure| failure.status());
+            assert_eq!(result.err().unwrap_or(0), status);
+        }
+    }
+
+    #[test]
+    fn names_some_of_many_suspects() {
+        let many = vec![suspect(), suspect(), suspect(), suspect(), suspect()];
+        let check = check(vec![good()], many, None);
+        let line = "OK cxi0 (suspect: governor host, governor host, governor host, 2 more)";
+        assert_eq!(check.summary(), line);
+    }
+}

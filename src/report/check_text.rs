@@ -1,0 +1,189 @@
+//! The health of NICs as text: the line that callers read, a table for each NIC, what to do.
+
+use std::io::{self, Write};
+
+use super::check::{Check, ItemResult};
+use super::table::{self, Align};
+use crate::nic::health::Verdict;
+
+/// Width of lines of words.
+const WIDTH: usize = 100;
+
+/// Writes a check.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
+    first_line(out, check)?;
+    for (name, items) in check.blocks() {
+        let device = check.devices().iter().find(|of| of.name == name);
+        if items.is_empty() && device.is_none_or(|of| of.error.is_none()) {
+            continue;
+        }
+        let software = match device {
+            Some(device) if device.is_software => " (software NIC: no Cassini hardware involved)",
+            _ => "",
+        };
+        writeln!(out, "\n{name}{software}")?;
+        if let Some(error) = device.and_then(|of| of.error.as_ref()) {
+            writeln!(out, "Not tested: {}", error.message)?;
+            if let Some(hint) = &error.hint {
+                writeln!(out, "hint: {hint}")?;
+            }
+        }
+        block(out, items)?;
+    }
+    remedies(out, check)
+}
+
+/// Writes the line that callers read.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
+    writeln!(out, "{}", check.summary())
+}
+
+/// Writes the table of one NIC, and what has no value in it.
+fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
+    let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) = items
+        .iter()
+        .partition(|item| item.verdict_kind != Verdict::NotAvailable);
+    if !with_value.is_empty() {
+        let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
+        let rows = with_value.into_iter().map(row);
+        let rows = std::iter::once(titles.map(String::from).to_vec()).chain(rows);
+        for line in table::lines(rows, &[Align::Left; 5]) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    let mut notes: Vec<Option<&str>> = Vec::new();
+    for item in &without {
+        if !notes.contains(&item.note.as_deref()) {
+            notes.push(item.note.as_deref());
+        }
+    }
+    for note in notes {
+        let of_note = without.iter().filter(|item| item.note.as_deref() == note);
+        let names: Vec<&str> = of_note.map(|item| item.name).collect();
+        let why = note.map_or(String::new(), |note| format!(" ({note})"));
+        for line in wrapped(&format!("Not available{why}: {}", names.join(", "))) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text in lines of at most [`WIDTH`] columns, where its words allow it.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
+}
+
+fn row(item: &ItemResult) -> Vec<String> {
+    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let verdict = match item.verdict_kind {
+        kind @ (Verdict::Suspect | Verdict::Bad) => format!("{} {}", kind.text(), item.code),
+        kind => kind.text().to_owned(),
+    };
+    vec![
+        item.name.to_owned(),
+        or_dash(item.value.as_deref().or(item.note.as_deref())),
+        or_dash(item.limit.as_deref()),
+        or_dash(item.source),
+        verdict,
+    ]
+}
+
+/// Writes what to do about hardware that is not as it should be, once for each item.
+fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
+    let software = |name: &str| {
+        let mut devices = check.devices().iter();
+        devices.any(|of| of.name == name && of.is_software)
+    };
+    let mut seen = Vec::new();
+    for (name, items) in check.blocks().filter(|(name, _)| !software(name)) {
+        for item in items {
+            let is_wrong = matches!(item.verdict_kind, Verdict::Suspect | Verdict::Bad);
+            if is_wrong && !seen.contains(&item.code) {
+                if seen.is_empty() {
+                    writeln!(out)?;
+                }
+                seen.push(item.code);
+                writeln!(out, "{} {name}: {}", item.code, item.item.remedy)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::testing::{bad, check, good, suspect};
+    use super::*;
+    use crate::error::Failure;
+    use crate::nic::health::{Finding, link, traffic};
+
+    fn text(check: &Check) -> String {
+        let mut out = Vec::new();
+        write(&mut out, check).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_items_with_values_and_what_to_do() {
+        let skipped = Finding::untested(&traffic::READ, "--no-traffic");
+        let of_nic = vec![good(), bad(), Finding::absent(&link::LANES), skipped];
+        let expected = "\
+FAIL pcie-width cxi0: PCIe width x8, expected x16
+
+cxi0
+Item        Value  Limit  Source           Verdict
+link state  up     up     cxi_healthcheck  good
+PCIe width  x8     x16    cxi_healthcheck  BAD pcie-width
+Not available: link lanes
+Not available (--no-traffic): read latency
+
+host
+Item          Value      Limit        Source  Verdict
+CPU governor  powersave  performance  HPE     SUSPECT governor
+
+pcie-width cxi0: the card uses a part of its lanes: reseat it, and check slot and riser
+governor host: latencies vary with the frequency: set the governor 'performance'
+";
+        assert_eq!(text(&check(of_nic, vec![suspect()], None)), expected);
+    }
+
+    #[test]
+    fn wraps_long_lines() {
+        let words = vec!["abcdefghi"; 11].join(" ");
+        let lines = wrapped(&words);
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[0].len(), lines[1].as_str()), (99, "  abcdefghi"));
+    }
+
+    #[test]
+    fn shows_why_a_nic_was_not_tested() {
+        let failure = Failure::environment("no device cxi0").with_hint("load the driver");
+        let expected = "\
+FAIL untested cxi0: no device cxi0
+
+cxi0
+Not tested: no device cxi0
+hint: load the driver
+";
+        assert_eq!(text(&check(vec![], vec![], Some(failure))), expected);
+    }
+}
