@@ -315,7 +315,29 @@ impl FullBuffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::testing::plan;
     use crate::tools::TOOLS;
+
+    #[test]
+    fn server_issues_replies_lists_and_gets() {
+        for (tool, options, expected) in [
+            ("send-lat", &[][..], true),
+            ("write-lat", &[], false),
+            ("atomic-lat", &[], false),
+            ("read-bw", &[], false),
+            ("write-bw", &["-b"], true),
+            ("atomic-bw", &["--reverse"], true),
+            ("send-bw", &[], false),
+            ("send-bw", &["--rdzv"], true),
+        ] {
+            let plan = plan(tool, options);
+            assert_eq!(
+                plan.tool.server_issues(&plan.run),
+                expected,
+                "{tool} {options:?}"
+            );
+        }
+    }
 
     #[test]
     fn only_latency_tools_take_options_about_latencies() {

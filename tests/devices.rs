@@ -68,6 +68,23 @@ Service 2        : enabled; VNIs 16-31; anyone
 }
 
 #[test]
+fn marks_service_that_tools_use_by_default() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("devices soft0");
+    command.env("CXIDIAG_SERVICES", "job");
+    let output = finish(command);
+    assert_success(&output);
+    let text = stdout(&output);
+    assert!(
+        text.contains("\nService 1        : DISABLED; VNIs 1,10; anyone\n"),
+        "{text}"
+    );
+    let service = text.lines().find(|line| line.starts_with("Service 5 "));
+    let service = service.expect("a service");
+    assert!(service.ends_with("; used by default"), "{service}");
+}
+
+#[test]
 fn prints_one_row_for_each_nic() {
     let output = on_machine(&[], Fabric::new().command("devices"));
     assert_success(&output);
@@ -113,6 +130,7 @@ fn prints_a_document_with_services_and_a_link_that_is_down() {
         (&device["is_software"], json!(true)),
         (&device["nic"]["address"], json!(0x12)),
         (&device["nic"]["link_is_up"], json!(false)),
+        (&device["default_svc_id"], json!(1)),
         (&service(1)["vnis"], json!([1, 10])),
         (&service(2)["vni_range"], json!([16, 31])),
         (&service(3)["is_usable"], json!(false)),

@@ -11,10 +11,10 @@ use super::summary::line;
 use super::table::{self, Align};
 use crate::advice::Explain;
 use crate::backend::Found;
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, DeviceName};
 use crate::error::Failure;
 use crate::machine::{Machine, shown};
-use crate::service::Rights;
+use crate::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -53,6 +53,9 @@ struct Entry {
     numa_node: Option<u32>,
     /// CPUs of that node.
     numa_cpus: Vec<u32>,
+    /// Number of the service that tools use without --svc-id: that of the job, else 1, else the best
+    /// one for the user; null if there is none.
+    default_svc_id: Option<u32>,
     /// Services of the NIC.
     services: Vec<ServiceEntry>,
 }
@@ -180,17 +183,26 @@ fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
         mac_address: machine.mac_of_device(&name),
         numa_node,
         numa_cpus: numa_node.map_or(Vec::new(), |node| machine.cpus_of_node(node)),
+        default_svc_id: None,
         services: Vec::new(),
         name,
     };
-    let filled = found
-        .opened
-        .and_then(|device| fill(&mut entry, &device, &Rights::of_this_process()));
+    let rights = Rights::of_this_process();
+    let filled = found.opened.and_then(|device| {
+        entry.default_svc_id = default_svc_id(&device, found.name, &rights);
+        fill(&mut entry, &device, &rights)
+    });
     if let Err(failure) = filled {
         entry.error = Some(Problem::from(&failure));
         failed.push(failure);
     }
     entry
+}
+
+fn default_svc_id(device: &cxi::Device, name: DeviceName, rights: &Rights) -> Option<u32> {
+    let request = ServiceRequest::of_environment(ServiceOptions::default(), name).ok()?;
+    let service = request.find(device, name).ok()?.value;
+    rights.admit(&service).then_some(service.id)
 }
 
 fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), Failure> {
@@ -465,7 +477,11 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         line(out, "NUMA Node", format_args!("{node} ({cpus})"))?;
     }
     for service in &entry.services {
-        line(out, &format!("Service {}", service.id), summary(service))?;
+        let mut state = summary(service);
+        if entry.default_svc_id == Some(service.id) && service.id != DEFAULT_SVC_ID {
+            state += "; used by default";
+        }
+        line(out, &format!("Service {}", service.id), state)?;
         for (number, four) in resources(service).iter().enumerate() {
             line(out, if number == 0 { "  In Use/Limit" } else { "" }, four)?;
         }

@@ -9,6 +9,7 @@ use crate::device::FabricAddress;
 use crate::extensions::{self, Extensions};
 use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
+use crate::traffic_class::TrafficClass;
 
 #[test]
 fn compares_versions_like_legacy_tools() {
@@ -163,6 +164,35 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
     let later = "2.4.0 cxidiag/9 alone=quick:1,duration:500ms run=verify";
     let extensions = PeerFacts::read(later).extensions.unwrap();
     assert!(extensions.verify && extensions.duration.is_some());
+}
+
+#[test]
+fn compares_traffic_class_only_with_cxidiag_that_names_it() {
+    let refused = |version: &str| {
+        let plan = crate::bench::testing::plan("send-lat", &[]);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let facts = PeerFacts::read(version);
+        let same = facts.same_class(TrafficClass::BestEffort, plan.tool, &plan.run, peer);
+        same.err().map(|failure| failure.message())
+    };
+    let message = refused("2.4.0 cxidiag/9 vni=10 tc=LOW_LATENCY").unwrap();
+    assert!(
+        message.contains("BEST_EFFORT here, LOW_LATENCY at the peer (127.0.0.1:1)"),
+        "{message}"
+    );
+    for version in [
+        "2.4.0",
+        "2.4.0 cxidiag/0.1.0 vni=10",
+        "2.4.0 cxidiag/9 vni=10 tc=BEST_EFFORT",
+        "2.4.0 cxidiag/9 vni=10 tc=LATER_CLASS",
+    ] {
+        assert_eq!(refused(version), None, "{version}");
+    }
+    let plan = plan(&[]);
+    let us = Introduction::new(&plan, SERVER, 1, "here".into());
+    let announced = announcement(&us, plan.tool);
+    let class = PeerFacts::read(&announced).class;
+    assert_eq!(class, Some(TrafficClass::BestEffort));
 }
 
 fn vni(version: &str) -> Option<u32> {

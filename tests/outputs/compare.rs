@@ -355,8 +355,12 @@ fn names_differences_of_the_runs() {
     pair.new["status"] = "failed".into();
     pair.base["clock"]["name"] = "TSC".into();
     pair.new["clock"]["name"] = "CLOCK_MONOTONIC_RAW".into();
+    // An older document names no class.
+    pair.base["device"]["traffic_class"] = Value::Null;
+    pair.new["device"]["traffic_class"] = "LOW_LATENCY".into();
     let text = stdout(&pair.compare(&[]));
     for line in [
+        "Difference       : traffic class: BEST_EFFORT in base, LOW_LATENCY in new\n",
         "Difference       : clock: TSC in base, CLOCK_MONOTONIC_RAW in new\n",
         "Difference       : NIC: hardware in base, software in new\n",
         "Difference       : new is incomplete: failed\n",

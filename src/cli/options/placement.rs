@@ -39,9 +39,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         legacy: true,
         repeats: false,
         help: |_| {
-            format!(
-                "CXI service to work under (default: that of the job\nin SLINGSHOT_*, else {DEFAULT_SVC_ID})"
-            )
+            format!("CXI service to work under (default: that of the\njob, else {DEFAULT_SVC_ID})")
         },
         manual: |_| {
             "The CXI service to work under, which determines the VNIs, traffic classes and \
@@ -71,15 +69,14 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |_| {
             "VNI of the service; job: the one that the steps of\n\
-             this job share (default: that of the step in\nSLINGSHOT_*, else the service's first)"
+             this job share (default: that of the step, else the\nfirst of the service)"
                 .into()
         },
         manual: |_| {
             "The VNI to use: one that the service grants. Packets pass only between sides with the \
-             same VNI. With *job*, it is the VNI that all steps of a job share, if the launcher \
-             has granted one (the second one in SLINGSHOT_VNIS): server and client in two steps \
-             need it. The default is the VNI of the step (the first one in SLINGSHOT_VNIS), \
-             outside a job and with *--svc-id* the first one of the service."
+             same VNI. The VNI of a step of a job is the first one in SLINGSHOT_VNIS. With *job*, \
+             it is the second one there, which all steps of the job share if the launcher has \
+             granted it: server and client in two steps need it."
         },
         set: |typed, value| {
             typed.service.vni = Some(text(value)?.parse()?);
@@ -96,16 +93,16 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |_| {
             "Traffic class: dedicated-access, low-latency,\n\
-             bulk-data or best-effort (default: best-effort if\nthe job and the service grant it)"
+             bulk-data or best-effort (default: BEST_EFFORT, if\ngranted)"
                 .into()
         },
         manual: |_| {
             "The traffic class of this side's operations: one that the service grants and the QoS \
-             profile of the driver has. Case does not matter, and the name may begin with TC_. \
-             The default is BEST_EFFORT, as in the legacy tools, or the first class of a job or \
-             service without it. High Rate Puts exist in BEST_EFFORT only. The NIC limits the \
-             bandwidth of LOW_LATENCY to a few percent. A server uses its own class for the \
-             operations that it issues, so give both sides the same one."
+             profile of the driver has. Case does not matter, and the name may begin with TC_. A \
+             job or service without BEST_EFFORT gets the first of its classes by default. High \
+             Rate Puts exist in BEST_EFFORT only, and the NIC limits the bandwidth of LOW_LATENCY \
+             to a few percent. A server uses its own class for the operations that it issues, so \
+             give both sides the same one."
         },
         set: |typed, value| {
             typed.service.class = Some(text(value)?.parse()?);
