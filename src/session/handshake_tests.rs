@@ -7,6 +7,7 @@ use super::super::testing::plan;
 use super::*;
 use crate::device::FabricAddress;
 use crate::extensions::{self, Extensions};
+use crate::nic::counter_table::Preset;
 use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
 
@@ -152,6 +153,7 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
         ),
         (&["-D", "0.5", "-b"], Some("run=duration:500ms"), None),
         (&["-D", "1"], None, None),
+        (&["--counters=link"], None, Some("alone=counters:link")),
     ] {
         let plan = crate::bench::testing::plan("write-bw", options);
         let us = Introduction::new(&plan, local(), 1, "here".into());
@@ -171,6 +173,18 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
     let later = "2.4.0 cxidiag/9 alone=quick:1,duration:500ms run=verify";
     let extensions = PeerFacts::read(later).extensions.unwrap();
     assert!(extensions.verify && extensions.duration.is_some());
+}
+
+#[test]
+fn expects_counters_only_of_server_that_sends_them() {
+    let run = crate::bench::testing::plan("write-bw", &["--counters"]).run;
+    for (names, expected) in [("pairs,counters", Some(Preset::Quick)), ("pairs", None)] {
+        let server = PeerFacts::read(&format!("2.4.0 cxidiag/9 can={names}"));
+        let run = server.sending_counters(run);
+        assert_eq!(run.extensions.counters, expected, "{names}");
+    }
+    let run = PeerFacts::LEGACY.sending_counters(run);
+    assert_eq!(run.extensions, Extensions::NONE);
 }
 
 fn vni(version: &str) -> Option<u32> {
