@@ -6,14 +6,36 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::counter_names;
-use crate::fabric::{self, Directory, Settings};
+use crate::fabric::{self, Directory, Health, Settings};
 use crate::runner;
 
 /// Code words per second of a link that is up (health.md 1.7). They arrive whether packets do or
 /// not.
 const CODE_WORDS: u128 = 39_062_500;
 
+/// Cycles per second of the clock of the NIC (health.md 1.2).
+const CYCLES: f64 = 1e9;
+
+// Numbers of `c_cntr_type`, or the first of several.
 const GOOD_CODE_WORDS: u32 = 1668;
+const CORRECTED: u32 = 1666;
+const UNCORRECTED: u32 = 1667;
+const ERRORS_OF_LANE: u32 = 1669;
+const LANES: u32 = 8;
+const REPLAYS_OF_PEER: u32 = 1714;
+const LINK_NACKS_SENT: u32 = 1685;
+const RX_PAUSED: u32 = 1608;
+const TX_PAUSED: u32 = 1616;
+const NO_CONNECTION: u32 = 695;
+const NO_RESPONSE_STATE: u32 = 697;
+const WRITES: u32 = 1354;
+const WRITES_BLOCKED: u32 = 1356;
+const EVENTS: u32 = 800;
+const EVENTS_DROPPED: u32 = 812;
+/// Received requests: first packets, further ones, and those of restricted transport.
+const REQUESTS: [u32; 3] = [1175, 1177, 1178];
+/// Packets with a mark of congestion, and the counters of those without one.
+const MARKED: [(u32, u32, u32); 3] = [(1216, 1220, 4), (1224, 1232, 8), (1240, 1248, 8)];
 
 /// The counters of a NIC at one moment.
 pub struct NicCounters {
@@ -43,7 +65,38 @@ impl NicCounters {
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
         counters.add(GOOD_CODE_WORDS, code_words as u64);
+        counters.add_health(&settings.health, time_up);
         Ok(counters)
+    }
+
+    /// Adds what the faults of the NIC cause, whose link was up for this time.
+    fn add_health(&mut self, health: &Health, time_up: Duration) {
+        let in_time = |rate: f64| (rate * time_up.as_secs_f64()) as u64;
+        let of = |share: f64, number: u64| (share * number as f64) as u64;
+        let corrected = in_time(health.corrected);
+        self.add(CORRECTED, corrected);
+        for lane in 0..LANES {
+            let rest = u64::from(u64::from(lane) < corrected % u64::from(LANES));
+            self.add(ERRORS_OF_LANE + lane, corrected / u64::from(LANES) + rest);
+        }
+        for number in [UNCORRECTED, REPLAYS_OF_PEER, LINK_NACKS_SENT] {
+            self.add(number, in_time(health.uncorrected));
+        }
+        self.add(RX_PAUSED, in_time(health.rx_paused * CYCLES));
+        self.add(TX_PAUSED, in_time(health.tx_paused * CYCLES));
+        let requests: u64 = REQUESTS.iter().map(|&number| self.value(number)).sum();
+        for number in [NO_CONNECTION, NO_RESPONSE_STATE] {
+            self.add(number, of(health.full, requests));
+        }
+        self.add(WRITES_BLOCKED, self.value(WRITES) * health.slow_host);
+        self.add(EVENTS_DROPPED, of(health.lost_events, self.value(EVENTS)));
+        for (marked, unmarked, count) in MARKED {
+            for index in 0..count {
+                let packets = of(health.congestion, self.value(unmarked + index));
+                self.add(marked + index, packets);
+                self.subtract(unmarked + index, packets);
+            }
+        }
     }
 
     /// Returns the value of a counter, by its number; 0 for a number without a counter.
@@ -60,6 +113,12 @@ impl NicCounters {
     fn add(&mut self, number: u32, amount: u64) {
         if let Some(place) = counter_names::place(number) {
             self.values[place] += amount;
+        }
+    }
+
+    fn subtract(&mut self, number: u32, amount: u64) {
+        if let Some(place) = counter_names::place(number) {
+            self.values[place] -= amount;
         }
     }
 }

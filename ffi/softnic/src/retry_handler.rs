@@ -1,9 +1,12 @@
 //! The files of the retry handler of a NIC, below `/run/cxi/<device>` (health.md 1.6).
 
 use crate::counters::NicCounters;
+use crate::fabric::Health;
 use crate::sysfs::{Entries, Entry};
 
 const SPT_TIMEOUTS: u32 = 702;
+const ORDERED_REQUESTS: u32 = 674;
+const UNORDERED_REQUESTS: u32 = 675;
 
 /// Its counters, without the division of `spt_timeouts` by order.
 const COUNTERS: [&str; 32] = [
@@ -51,8 +54,12 @@ const LIMITS: [(&str, u32); 5] = [
 ];
 
 /// Returns the files, by their paths.
-pub fn files(counters: &NicCounters) -> Entries {
+pub fn files(counters: &NicCounters, health: &Health) -> Entries {
+    let requests = counters.value(ORDERED_REQUESTS) + counters.value(UNORDERED_REQUESTS);
+    let refused = (requests as f64 * health.full) as u64;
     let value = |name: &str| match name {
+        "nack_no_target_trs" | "nack_no_target_conn" => refused,
+        "nacks" => 2 * refused,
         "spt_timeouts" => counters.value(SPT_TIMEOUTS),
         _ => 0,
     };

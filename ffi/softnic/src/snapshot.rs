@@ -3,17 +3,21 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::NicCounters;
 use crate::environment::{Driver, Nics};
-use crate::fabric::{self, Directory, Place};
+use crate::fabric::{self, Directory, Place, Settings};
 use crate::fork;
 use crate::libcxi::{NAME, information};
 use crate::retry_handler;
-use crate::sysfs::{self, Entries};
+use crate::sysfs::{self, Entries, Entry};
+
+/// The number of restarts of the link that the driver shows (health.md 2.1).
+const MOST_RESTARTS: usize = 10;
 
 /// The files of a NIC at one moment, below a directory of their own in the fabric. Dropping it
 /// removes them.
@@ -51,19 +55,23 @@ impl Snapshot {
             }
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
-        let mut info = information(number, nid);
+        let health = &settings.health;
+        let mut info = information(number, nid, health);
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
-        sysfs::add(&mut class, &info, driver);
+        sysfs::add(&mut class, &info, driver, health);
+        let device = sysfs::device(&info);
+        for (name, content) in history(&settings, counters.age) {
+            class.insert(device.join(name), Entry::File(content));
+        }
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
-        write_telemetry(
-            &classes.join(sysfs::device(&info)).join("telemetry"),
-            &counters,
-        )?;
-        let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
-        sysfs::write(&service, &retry_handler::files(&counters))?;
+        write_telemetry(&classes.join(device).join("telemetry"), &counters)?;
+        if health.has_retry_handler {
+            let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
+            sysfs::write(&service, &retry_handler::files(&counters, health))?;
+        }
         Ok(snapshot)
     }
 
@@ -82,6 +90,40 @@ impl Drop for Snapshot {
             fork::release(lock);
         }
     }
+}
+
+/// Returns the files that count errors of PCIe and restarts of the link of a NIC of this age.
+fn history(settings: &Settings, age: Duration) -> Vec<(String, String)> {
+    let errors = (settings.health.pcie_errors * age.as_secs_f64()) as u64;
+    let mut files = vec![
+        ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
+        ("properties/pcie_uncorr_err".to_owned(), "0\n".to_owned()),
+    ];
+    for (kind, total, errors) in [
+        ("correctable", "COR", errors),
+        ("nonfatal", "NONFATAL", 0),
+        ("fatal", "FATAL", 0),
+    ] {
+        let content = format!("TOTAL_ERR_{total} {errors}\n");
+        files.push((format!("aer_dev_{kind}"), content));
+    }
+    let restarts = restarts(settings, age).chain(std::iter::repeat(0));
+    for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {
+        files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));
+    }
+    files
+}
+
+/// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
+/// and before the NIC started.
+fn restarts(settings: &Settings, age: Duration) -> impl Iterator<Item = u64> {
+    let now = clock_gettime(ClockId::Realtime);
+    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+    let started = now.saturating_sub(age);
+    let again = settings.faults.restart().filter(|at| *at <= age);
+    let again = again.map(move |at| (started + at).as_secs());
+    let before = (1..=settings.health.flaps).map(move |minutes| started.as_secs() - 60 * minutes);
+    again.into_iter().chain(before)
 }
 
 /// Writes the telemetry counters. Those that are 0, which is most of them, are links to one file.

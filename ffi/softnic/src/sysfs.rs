@@ -12,9 +12,10 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cxi_sys::cxil_devinfo;
+use cxi_sys::{C_NUM_RGIDS, cxil_devinfo};
 
 use crate::environment::{Driver, Nics, QosProfile};
+use crate::fabric::{self, Health};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -31,6 +32,9 @@ const INTERFACE: &str = if cfg!(feature = "library") {
 } else {
     "hsn-soft"
 };
+
+/// Speed of the link in Mb/s.
+const SPEED: u32 = 200_000;
 
 /// MTU in bytes of an Ethernet interface (health.md 2.2). The interface carries no packets.
 const ETHERNET_MTU: u32 = 9000;
@@ -55,10 +59,12 @@ pub type Entries = BTreeMap<PathBuf, Entry>;
 pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
     let driver = Driver::from_environment()?;
+    let health = fabric::settings()?.health;
     let mut directory = links(real);
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
-        add(&mut directory, &information(number, nid), driver);
+        let info = information(number, nid, &health);
+        add(&mut directory, &info, driver, &health);
     }
     Ok(directory)
 }
@@ -101,15 +107,17 @@ fn pci_address(info: &cxil_devinfo) -> String {
 
 /// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
 /// interface.
-pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver) {
+pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver, health: &Health) {
     let number = info.dev_id;
     let device = device(info);
-    let files = pci_files(info).into_iter().chain(class_files(driver.qos));
+    let files = pci_files(info, health)
+        .into_iter()
+        .chain(class_files(driver.qos));
     for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
     }
     let interface = format!("{INTERFACE}{number}");
-    for (file, content) in interface_files(info) {
+    for (file, content) in interface_files(info, health) {
         let path = device.join("net").join(&interface).join(file);
         directory.insert(path, Entry::File(content));
     }
@@ -161,7 +169,7 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
 }
 
 /// Returns the files of a PCI device that readers of Cassini NICs use.
-fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
+fn pci_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
@@ -181,11 +189,17 @@ fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
         // A NIC without a place in the machine.
         ("numa_node", "-1".into()),
         ("local_cpulist", cpus.trim_end().into()),
-        ("current_link_speed", "16.0 GT/s PCIe".into()),
+        (
+            "current_link_speed",
+            format!("{:.1} GT/s PCIe", health.pcie_speed),
+        ),
         ("max_link_speed", "16.0 GT/s PCIe".into()),
-        ("current_link_width", "16".into()),
+        ("current_link_width", health.pcie_width.to_string()),
         ("max_link_width", "16".into()),
         ("fru/description", "software NIC".into()),
+        ("fru/part_number", "".into()),
+        ("fru/serial_number", "".into()),
+        ("settings/ac_filter_disabled", "0".into()),
         ("uc/qspi_blob_version", "-".into()),
         ("port/link", link.into()),
         ("port/speed", "BS_200G".into()),
@@ -193,10 +207,15 @@ fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
         ("port/link_layer_retry", "on".into()),
         ("port/loopback", "off".into()),
         ("port/pause", "pfc/802.1qbb".into()),
+        ("properties/amo_remap_to_pcie_fadd", "-1".into()),
+        ("properties/ats_enabled", "0".into()),
         ("properties/cassini_version", "2.0".into()),
+        ("properties/current_esm_link_speed", "Disabled".into()),
         ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
+        ("properties/rgids_avail", (C_NUM_RGIDS - 1).to_string()),
+        ("properties/speed", SPEED.to_string()),
     ];
-    let numbers: [(&str, &dyn Display); 20] = [
+    let numbers: [(&str, &dyn Display); 21] = [
         ("properties/hpc_mtu", &info.link_mtu),
         ("properties/link", &info.link_state),
         ("properties/min_free_shift", &info.min_free_shift),
@@ -215,7 +234,11 @@ fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
         ("properties/platform", &info.device_platform),
         ("properties/rdzv_get_idx", &info.rdzv_get_idx),
         ("properties/rev", &info.device_rev),
-        ("properties/speed", &info.link_speed),
+        ("properties/proto", &info.device_proto),
+        (
+            "properties/system_type_identifier",
+            &info.system_type_identifier,
+        ),
         ("properties/uc_nic", &info.uc_nic),
     ];
     files.extend(numbers.map(|(file, number)| (file, number.to_string())));
@@ -225,24 +248,28 @@ fn pci_files(info: &cxil_devinfo) -> Vec<(String, String)> {
 }
 
 /// Returns the files of a network interface. Its MAC address is an algorithmic one, set by software:
-/// its low 20 bits are the NIC address (health.md 2.2).
-fn interface_files(info: &cxil_devinfo) -> Vec<(String, String)> {
+/// its low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the address of
+/// the hardware, here one that RFC 7042 reserves for documents.
+fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
     let [_, high, middle, low] = nid.to_be_bytes();
     let up = info.link_state == 1;
     let state = if up { "up" } else { "down" };
+    let (address, assigned) = if health.has_ama {
+        let address = format!("02:00:00:{high:02x}:{middle:02x}:{low:02x}");
+        (address, "3")
+    } else {
+        (format!("00:00:5e:00:53:{low:02x}"), "0")
+    };
     lines(vec![
-        (
-            "address",
-            format!("02:00:00:{high:02x}:{middle:02x}:{low:02x}"),
-        ),
-        ("addr_assign_type", "3".into()),
+        ("address", address),
+        ("addr_assign_type", assigned.into()),
         ("addr_len", "6".into()),
         ("carrier", u32::from(up).to_string()),
         ("mtu", ETHERNET_MTU.to_string()),
         ("operstate", state.into()),
-        ("speed", info.link_speed.to_string()),
+        ("speed", SPEED.to_string()),
         ("type", "1".into()),
     ])
 }

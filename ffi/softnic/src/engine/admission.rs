@@ -57,7 +57,9 @@ impl<W: Wire> Engine<W> {
         if is_managed_by_software && !matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
             return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
         }
-        let Some((list, at)) = matching::find(pte, packet) else {
+        let found = matching::find(pte, packet);
+        self.lists.searched(matching::attempts(pte, found), 1);
+        let Some((list, at)) = found else {
             let reason = if is_managed_by_software {
                 C_SC_FC_REQUEST_FULL
             } else {

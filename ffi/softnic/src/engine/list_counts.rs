@@ -121,6 +121,9 @@ impl Match {
 pub struct ListCounts {
     counts: [u64; (NUMBERS.end - NUMBERS.start) as usize],
     matches: [u64; MATCHES],
+    /// List entries that operations were compared with, and the most for one operation.
+    pub attempts: u64,
+    pub most_attempts: u64,
 }
 
 impl Default for ListCounts {
@@ -128,6 +131,8 @@ impl Default for ListCounts {
         Self {
             counts: [0; (NUMBERS.end - NUMBERS.start) as usize],
             matches: [0; MATCHES],
+            attempts: 0,
+            most_attempts: 0,
         }
     }
 }
@@ -142,6 +147,14 @@ impl ListCounts {
     #[inline]
     pub fn matched(&mut self, matching: Match, operations: u64) {
         self.matches[matching.index() % MATCHES] += operations;
+    }
+
+    /// Counts the list entries that each of these operations was compared with.
+    #[inline]
+    pub fn searched(&mut self, entries: usize, operations: u64) {
+        let entries = entries as u64;
+        self.attempts += entries * operations;
+        self.most_attempts = self.most_attempts.max(entries);
     }
 
     /// Returns the value of a counter, by its number in `NUMBERS`.

@@ -30,6 +30,18 @@ pub fn find(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
     })
 }
 
+/// Returns with how many entries an operation was compared that [`find`] found this entry for.
+#[inline]
+pub fn attempts(pte: &Pte, found: Option<(c_ptl_list, usize)>) -> usize {
+    let length = |list| pte.lists.get(list).len();
+    match found {
+        Some((C_PTL_LIST_OVERFLOW, at)) => length(C_PTL_LIST_PRIORITY) + at + 1,
+        Some((_, at)) => at + 1,
+        None if pte.state == C_PTLTE_SOFTWARE_MANAGED => length(C_PTL_LIST_REQUEST),
+        None => length(C_PTL_LIST_PRIORITY) + length(C_PTL_LIST_OVERFLOW),
+    }
+}
+
 /// Whether an operation matches an entry. On a list without matching every operation does, except
 /// one that would be truncated by an entry with `no_truncate`.
 #[inline]

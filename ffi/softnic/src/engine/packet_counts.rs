@@ -2,6 +2,9 @@
 
 use super::packet::{Kind, MTU, Packet};
 
+/// Bytes of a packet on the link in addition to its payload.
+const HEADER: u64 = 64;
+
 /// Sizes on the link: 64 bytes (a header without payload), up to 127, up to 255, and so on up to
 /// 4095.
 const SIZES: usize = 7;
@@ -21,11 +24,18 @@ const CONTINUATION: usize = 0;
 
 /// Packets sent or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacketCounts([[u64; SIZES]; ROWS]);
+pub struct PacketCounts {
+    packets: [[u64; SIZES]; ROWS],
+    /// The bytes of their payload.
+    payload: u64,
+}
 
 impl Default for PacketCounts {
     fn default() -> Self {
-        Self([[0; SIZES]; ROWS])
+        Self {
+            packets: [[0; SIZES]; ROWS],
+            payload: 0,
+        }
     }
 }
 
@@ -42,10 +52,11 @@ impl PacketCounts {
         let row = kind
             + usize::from(packet.restricted) * RESTRICTED
             + (usize::from(packet.class) << CLASS_SHIFT);
+        self.payload += u64::from(packet.length);
         if packet.length > MTU as u16 {
             return self.count_segment(row, packet.length);
         }
-        self.0[row % ROWS][size(packet.length) % SIZES] += 1;
+        self.packets[row % ROWS][size(packet.length) % SIZES] += 1;
     }
 
     /// Counts a packet that stands for several of the link.
@@ -58,15 +69,15 @@ impl PacketCounts {
         } else {
             row
         };
-        self.0[row % ROWS][FULL_PACKET] += 1;
-        self.0[next % ROWS][FULL_PACKET] += u64::from(full) - 1;
-        self.0[next % ROWS][size(length - full * MTU as u16) % SIZES] += 1;
+        self.packets[row % ROWS][FULL_PACKET] += 1;
+        self.packets[next % ROWS][FULL_PACKET] += u64::from(full) - 1;
+        self.packets[next % ROWS][size(length - full * MTU as u16) % SIZES] += 1;
     }
 
     /// Counts a response of class 0 without data, which is most responses.
     #[inline]
     pub fn count_response(&mut self) {
-        self.0[Kind::Response as usize][0] += 1;
+        self.packets[Kind::Response as usize][0] += 1;
     }
 
     /// Returns the number of all packets.
@@ -74,9 +85,14 @@ impl PacketCounts {
         self.sum(|_| true)
     }
 
+    /// Returns the bytes of all packets on the link.
+    pub fn octets(&self) -> u64 {
+        self.payload + HEADER * self.all()
+    }
+
     /// Returns the number of packets of a size, by its number from 0 on.
     pub fn of_size(&self, size: usize) -> u64 {
-        self.0.iter().map(|row| row[size]).sum()
+        self.packets.iter().map(|row| row[size]).sum()
     }
 
     /// Returns the number of packets with a priority on the link: twice the class, and one more for
@@ -121,7 +137,7 @@ impl PacketCounts {
     }
 
     fn sum(&self, is_wanted: impl Fn(usize) -> bool) -> u64 {
-        let rows = self.0.iter().enumerate();
+        let rows = self.packets.iter().enumerate();
         let wanted = rows.filter(|(row, _)| is_wanted(*row));
         wanted.flat_map(|(_, counts)| counts).sum()
     }
@@ -185,7 +201,8 @@ mod tests {
                         break;
                     }
                 }
-                assert_eq!(whole.0, cut.0, "{length} bytes");
+                assert_eq!(whole, cut, "{length} bytes");
+                assert_eq!(whole.octets(), u64::from(length) + 64 * whole.all());
                 assert_eq!(whole.put_messages(0), 1);
                 assert_eq!(whole.put_packets(0), whole.requests(restricted));
             }

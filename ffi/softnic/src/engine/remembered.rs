@@ -85,6 +85,8 @@ impl Remembered {
             cached: self.is_cached,
         };
         counts.matched(matching, self.puts);
+        // They match the first entry.
+        counts.searched(1, self.puts);
     }
 
     /// Returns the virtual address at which a put lands; `None` unless it is like the last one.

@@ -126,6 +126,16 @@ const RECEIVED_BY_PRIORITY: u32 = 1640;
 const PUT_MESSAGES_BY_CLASS: u32 = 1810;
 const GETS_BY_CLASS: u32 = 1820;
 const PUT_PACKETS_BY_CLASS: u32 = 1830;
+/// Received packets without a mark of congestion, requests and responses by priority.
+const UNMARKED_REQUESTS: u32 = 1232;
+const UNMARKED_RESPONSES: u32 = 1248;
+// Counters without a number on hardware (`counter_names`).
+const SENT_OCTETS: u32 = 2528;
+const SENT_OCTETS_OPTIMISED: u32 = 2529;
+const RECEIVED_OCTETS: u32 = 2534;
+const RECEIVED_OCTETS_OPTIMISED: u32 = 2535;
+const MATCH_ATTEMPTS: u32 = 2540;
+const MOST_MATCH_ATTEMPTS: u32 = 2548;
 
 impl Telemetry {
     /// Adds the counts of a transmit queue.
@@ -210,8 +220,17 @@ impl Telemetry {
             1175 => self.received.requests(false) - self.received.continuations(),
             1177 => self.received.continuations(),
             1178 => self.received.requests(true),
+            1220 => self.received.all(),
+            UNMARKED_REQUESTS..1240 if number.is_multiple_of(2) => {
+                self.received.of_priority(nth(UNMARKED_REQUESTS))
+            }
+            UNMARKED_RESPONSES..1256 if !number.is_multiple_of(2) => {
+                self.received.of_priority(nth(UNMARKED_RESPONSES))
+            }
             1305 => self.flushed,
             1326 => self.unresolved,
+            // Writes to the memory of the host.
+            1354 => self.received.all() + self.events.written.iter().sum::<u64>(),
             1537 => self.sent.all(),
             1556 => self.received.all(),
             SENT_BY_SIZE..1553 => self.sent.of_size(nth(SENT_BY_SIZE)),
@@ -221,6 +240,10 @@ impl Telemetry {
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),
+            SENT_OCTETS | SENT_OCTETS_OPTIMISED => self.sent.octets(),
+            RECEIVED_OCTETS | RECEIVED_OCTETS_OPTIMISED => self.received.octets(),
+            MATCH_ATTEMPTS => self.lists.attempts,
+            MOST_MATCH_ATTEMPTS => self.lists.most_attempts,
             number if list_counts::NUMBERS.contains(&number) => self.lists.value(number),
             _ => 0,
         }

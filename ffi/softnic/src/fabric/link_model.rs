@@ -9,6 +9,7 @@ use std::time::Duration;
 use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::health::Health;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Packet};
 use crate::engine::telemetry::LinkCounts;
@@ -29,6 +30,7 @@ pub struct Settings {
     /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
     pub faults: Faults,
+    pub health: Health,
 }
 
 /// Injected faults.
@@ -75,6 +77,12 @@ impl Faults {
         }
     }
 
+    /// Returns when the link comes up again after the opening.
+    pub fn restart(&self) -> Option<Duration> {
+        let (from, length) = self.down?;
+        Some(from.saturating_add(length?))
+    }
+
     /// Returns how much of this time after the opening the link was up.
     pub fn time_up(&self, age: Duration) -> Duration {
         let down = match self.down {
@@ -103,6 +111,7 @@ impl Default for Settings {
                 errors: Vec::new(),
                 down: None,
             },
+            health: Health::default(),
         }
     }
 }
@@ -128,9 +137,10 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// Makes the model for an open NIC; `None` for default settings. Each open device draws
-    /// different numbers.
-    pub fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
+    /// Makes the model for an open NIC; `None` for a link without latency, limit and faults. Each
+    /// open device draws different numbers.
+    pub fn new(mut settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
+        settings.health = Health::default();
         if settings == Settings::default() {
             return None;
         }

@@ -14,13 +14,78 @@
 //! | `error=PT_DISABLED@100` | the 100th operation fails with this return code, a name or a number |
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
+//! | the others | see [`Health`](super::health::Health) |
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::health::{MOST_FLAPS, MOST_PER_SECOND, PCIE_SPEEDS, PCIE_WIDTHS};
 use super::link_model::{InjectedError, Selection, Settings};
 use crate::engine::{ReturnCode, return_codes};
+
+/// The items of a variable, by name, with their forms.
+type Items = &'static [(&'static str, &'static str)];
+
+const LINK: Items = &[
+    (
+        "latency",
+        "latency=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "jitter",
+        "jitter=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "bandwidth",
+        "bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s",
+    ),
+];
+
+const FAULTS: Items = &[
+    ("seed", "seed=NUMBER"),
+    ("loss", "loss=PROBABILITY, a number from 0 to 1"),
+    (
+        "retry",
+        "retry=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "delay",
+        "delay=PROBABILITY:TIME, a number from 0 to 1 and one followed by ns, us, ms or s",
+    ),
+    ("corrupt", "corrupt=PROBABILITY, a number from 0 to 1"),
+    (
+        "error",
+        "error=CODE@NUMBER or error=CODE:PROBABILITY, CODE a return code like NO_SPACE or its number from 2 to 63",
+    ),
+    (
+        "down",
+        "down=TIME or down=TIME:TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "corrected",
+        "corrected=RATE, a number from 0 to 1000000000 per second",
+    ),
+    (
+        "uncorrected",
+        "uncorrected=RATE, a number from 0 to 1000000000 per second",
+    ),
+    ("tx-paused", "tx-paused=SHARE, a number from 0 to 1"),
+    ("rx-paused", "rx-paused=SHARE, a number from 0 to 1"),
+    ("congestion", "congestion=SHARE, a number from 0 to 1"),
+    ("full", "full=SHARE, a number from 0 to 1"),
+    ("slow-host", "slow-host=CYCLES, a number from 0 to 1000000"),
+    ("lost-events", "lost-events=SHARE, a number from 0 to 1"),
+    (
+        "pcie-errors",
+        "pcie-errors=RATE, a number from 0 to 1000000000 per second",
+    ),
+    ("pcie-width", "pcie-width=LANES: 1, 2, 4, 8 or 16"),
+    ("pcie-speed", "pcie-speed=SPEED: 2.5, 5, 8 or 16 GT/s"),
+    ("flaps", "flaps=NUMBER, from 0 to 10"),
+    ("retry-handler", "retry-handler=off"),
+    ("ama", "ama=off"),
+];
 
 /// Reads the settings from the environment.
 ///
@@ -35,19 +100,14 @@ pub fn from_environment() -> Result<Settings, String> {
 
 fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
     let mut settings = Settings::default();
-    for (variable, value, allowed, apply) in [
+    for (variable, value, items, apply) in [
         (
             "CXIDIAG_LINK",
             link,
-            "latency=TIME, jitter=TIME, bandwidth=NUMBER followed by MB/s or GB/s; TIME is a number followed by ns, us, ms or s",
+            LINK,
             link_item as fn(&mut Settings, &str, &str) -> Option<()>,
         ),
-        (
-            "CXIDIAG_FAULTS",
-            faults,
-            "seed=NUMBER, loss=PROBABILITY, retry=TIME, delay=PROBABILITY:TIME, corrupt=PROBABILITY, error=CODE@NUMBER, error=CODE:PROBABILITY, down=TIME or down=TIME:TIME; TIME is a number followed by ns, us, ms or s, CODE a return code like NO_SPACE or its number",
-            fault_item,
-        ),
+        ("CXIDIAG_FAULTS", faults, FAULTS, fault_item),
     ] {
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             continue;
@@ -56,14 +116,30 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
         let mut names = HashSet::new();
         for item in value.split(',') {
             let (name, value) = item.split_once('=').unwrap_or((item, ""));
-            apply(&mut settings, name, value)
-                .ok_or_else(|| format!("{variable}: '{item}': expected {allowed}"))?;
+            apply(&mut settings, name, value).ok_or_else(|| {
+                format!("{variable}: '{item}': expected {}", allowed(items, name))
+            })?;
             if !names.insert(name) && name != "error" {
                 return Err(format!("{variable}: '{item}': {name} is given twice"));
             }
         }
     }
     Ok(settings)
+}
+
+/// Returns the forms of the item with this name; the names of all items if there is none.
+fn allowed(items: Items, name: &str) -> String {
+    let forms = items.iter().find(|(of, _)| *of == name);
+    forms.map_or_else(
+        || {
+            let names: Vec<&str> = items.iter().map(|(name, _)| *name).collect();
+            format!(
+                "an item NAME=VALUE with one of the names {}",
+                names.join(", ")
+            )
+        },
+        |(_, forms)| (*forms).to_owned(),
+    )
 }
 
 fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
@@ -78,7 +154,26 @@ fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
 
 fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
     let faults = &mut settings.faults;
+    let health = &mut settings.health;
     match name {
+        "corrected" => health.corrected = rate(value)?,
+        "uncorrected" => health.uncorrected = rate(value)?,
+        "tx-paused" => health.tx_paused = probability(value)?,
+        "rx-paused" => health.rx_paused = probability(value)?,
+        "congestion" => health.congestion = probability(value)?,
+        "full" => health.full = probability(value)?,
+        "slow-host" => health.slow_host = whole(value).filter(|&cycles| cycles <= 1_000_000)?,
+        "lost-events" => health.lost_events = probability(value)?,
+        "pcie-errors" => health.pcie_errors = rate(value)?,
+        "pcie-width" => {
+            health.pcie_width = whole(value).filter(|width| PCIE_WIDTHS.contains(width))?;
+        }
+        "pcie-speed" => {
+            health.pcie_speed = number(value).filter(|speed| PCIE_SPEEDS.contains(speed))?;
+        }
+        "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
+        "retry-handler" => health.has_retry_handler = off(value)?,
+        "ama" => health.has_ama = off(value)?,
         "seed" => faults.seed = whole(value)?,
         "loss" => faults.loss = probability(value)?,
         "retry" => faults.retry = time(value)?,
@@ -130,6 +225,16 @@ fn number(text: &str) -> Option<f64> {
         && parts.next().is_none_or(digits)
         && parts.next().is_none();
     valid.then(|| text.parse().ok()).flatten()
+}
+
+/// Parses `off`, the only value of items that take something away.
+fn off(text: &str) -> Option<bool> {
+    (text == "off").then_some(false)
+}
+
+/// Parses a number per second.
+fn rate(text: &str) -> Option<f64> {
+    number(text).filter(|rate| *rate <= MOST_PER_SECOND)
 }
 
 fn probability(text: &str) -> Option<f64> {

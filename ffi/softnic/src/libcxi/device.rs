@@ -13,6 +13,7 @@ use super::boundary::{Handle, answer, from_c, hand_out};
 use super::list;
 use crate::engine::PID_BITS;
 use crate::environment::Nics;
+use crate::fabric::{self, Health};
 use crate::nic::Nic;
 use crate::runner;
 
@@ -64,7 +65,7 @@ unsafe impl Handle for cxil_dev {
 ///
 /// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
 /// UINT32 with HRP). `device_platform` states that this is not hardware.
-pub fn information(id: u32, nid: u32) -> cxil_devinfo {
+pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
     let mut info = cxil_devinfo {
         dev_id: id,
         __bindgen_anon_1: cxil_devinfo__bindgen_ty_1 { nid },
@@ -96,8 +97,12 @@ pub fn information(id: u32, nid: u32) -> cxil_devinfo {
         link_speed: LINK_SPEED,
         link_state: 1,
         uc_nic: 0,
-        // Any event queue number except 0, which would mean that lost packets are not retried.
-        pct_eq: C_NUM_EQS - 1,
+        // Any event queue number except 0, which means that lost packets are not retried.
+        pct_eq: if health.has_retry_handler {
+            C_NUM_EQS - 1
+        } else {
+            0
+        },
         cassini_version: CASSINI_2_0,
         fru_description: Default::default(),
         is_vf: false,
@@ -123,8 +128,9 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
     answer(|| {
         let place = from_c!(output(dev_list))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let health = fabric::settings().map_err(|_| Errno::INVAL)?.health;
         let devices: Option<Vec<cxil_devinfo>> = (0..nics.listed)
-            .map(|id| Some(information(id, nics.address(id)?)))
+            .map(|id| Some(information(id, nics.address(id)?, &health)))
             .collect();
         let devices = devices.ok_or(Errno::INVAL)?;
         *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
@@ -147,8 +153,11 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
         let nic = Arc::new(Nic::open(nid)?);
-        let mut info = information(dev_id, nid);
-        info.link_state = nic.with(|engine| Ok(engine.wire.is_up().into()))?;
+        let info = nic.with(|engine| {
+            let mut info = information(dev_id, nid, &engine.wire.settings.health);
+            info.link_state = engine.wire.is_up().into();
+            Ok(info)
+        })?;
         runner::add(nic.clone());
         *place = hand_out(Device {
             public: cxil_dev { info },
