@@ -159,7 +159,7 @@ fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
         return None;
     }
     above_zero(format!(
-        "link errors: {} lost, and their data sent again over the link",
+        "link errors: {} lost, and repaired by link-level retry",
         were(count, "code word")
     ))
 }
@@ -193,8 +193,8 @@ fn link_replays(of: &Evidence) -> Option<Found> {
         return None;
     }
     above_zero(format!(
-        "the link repeated data {sent} times to the switch and {received} times from it: latency \
-         outliers of microseconds, no loss"
+        "link-level retry sent data again {sent} times to the switch and {received} times from \
+         it: latency outliers of microseconds, no loss"
     ))
 }
 
