@@ -275,6 +275,16 @@ fn finds_traffic_of_others() {
 }
 
 #[test]
+fn page_has_each_rule_in_order() {
+    let page = include_str!("../../docs/counters.md");
+    let places = RULES.iter().map(|rule| {
+        page.find(&format!("\n| `{}` |", rule.code))
+            .expect(rule.code)
+    });
+    assert!(places.is_sorted());
+}
+
+#[test]
 fn reports_most_important_finding_first() {
     let all = [
         ("rmu_ptl_no_ptlte_cntr", 1),
