@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::super::counter_table::{Preset, Row};
-use super::super::counters::NicFacts;
+use super::super::counters::{Changes, NicFacts};
 use super::*;
 
 /// Changes in `seconds` of a NIC of Cassini 1 at 200 Gb/s. Other counters are 0.

@@ -7,7 +7,8 @@ use super::table::{self, Align};
 use crate::nic::counter::Change;
 use crate::nic::counter_table::{Preset, Row};
 use crate::nic::counters::Changes;
-use crate::nic::findings::{Evidence, Finding, findings};
+use crate::nic::evidence::Evidence;
+use crate::nic::findings::{Finding, findings};
 use crate::run_options;
 
 /// The counters of a run.

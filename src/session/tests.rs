@@ -13,8 +13,8 @@ use super::testing::{
 use super::wire::{encode_address, message, string};
 use super::*;
 use crate::nic::counter::Change;
-use crate::nic::counter_table::Row;
-use crate::nic::counters::NicFacts;
+use crate::nic::counter_table::{Preset, Row};
+use crate::nic::counters::{Changes, NicFacts};
 
 /// A server in a thread, and its port. The thread returns the log of refusals as well.
 fn noting_server(
