@@ -301,6 +301,12 @@ fn runs_examples_of_page_for_slow_runs() {
 }
 
 #[test]
+fn runs_examples_of_page_about_counters() {
+    let (ran, compared) = run("docs/counters.md");
+    assert!(ran >= 1 && compared == 0, "{ran} {compared}");
+}
+
+#[test]
 fn runs_examples_of_page_for_batch_jobs() {
     let (ran, compared) = run("docs/batch.md");
     assert!(ran >= 4 && compared == 0, "{ran} {compared}");

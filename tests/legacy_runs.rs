@@ -413,3 +413,13 @@ fn fails_if_the_peer_deviates_in_a_run() {
         );
     });
 }
+
+/// Only cxidiag sends the counters of its NIC.
+#[test]
+fn counters_of_legacy_server_are_not_available() {
+    let ended = Fabric::new().against_server("write-lat", "-n 3 --counters", None);
+    assert_both_succeed(&ended);
+    let text = stdout(&ended.cxidiag);
+    let line = "\nCounters of the server's NIC: not available (the server has not sent them)\n";
+    assert!(text.contains(line), "{text}");
+}

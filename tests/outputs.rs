@@ -16,6 +16,8 @@ use harness::{
 mod clock;
 #[path = "outputs/compare.rs"]
 mod compare;
+#[path = "outputs/counters.rs"]
+mod counters;
 #[path = "outputs/expect.rs"]
 mod expect;
 #[path = "outputs/hdr_log.rs"]

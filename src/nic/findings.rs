@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::counter::Change;
-use super::counters::Changes;
+use super::evidence::Evidence;
 use super::link_speed::LinkSpeed;
 
 /// A rule that holds.
@@ -17,15 +17,6 @@ pub struct Finding {
     pub limit: String,
     /// Where the limit comes from.
     pub source: &'static str,
-}
-
-/// What is known about one NIC.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// What its counters did during the run.
-    pub changes: &'a Changes,
-    /// Packets with data that the run sent or received, about; `None` if unknown.
-    pub packets: Option<u64>,
 }
 
 /// One rule.
@@ -140,7 +131,7 @@ fn packets_resent(of: &Evidence) -> Option<Found> {
 }
 
 fn link_errors(of: &Evidence) -> Option<Found> {
-    let (speed, rate) = (of.speed()?, of.uncorrected_per_s()?);
+    let (speed, rate) = (of.speed()?, uncorrected_per_s(of)?);
     let limit = max_uncorrected(&speed);
     (rate > limit).then(|| Found {
         text: format!(
@@ -159,7 +150,7 @@ fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
         return None;
     }
     above_zero(format!(
-        "link errors: {} lost, and their data sent again over the link",
+        "link errors: {} lost, and repaired by link-level retry",
         were(count, "code word")
     ))
 }
@@ -193,8 +184,8 @@ fn link_replays(of: &Evidence) -> Option<Found> {
         return None;
     }
     above_zero(format!(
-        "the link repeated data {sent} times to the switch and {received} times from it: latency \
-         outliers of microseconds, no loss"
+        "link-level retry sent data again {sent} times to the switch and {received} times from \
+         it: latency outliers of microseconds, no loss"
     ))
 }
 
@@ -427,6 +418,12 @@ fn were(count: u64, what: &str) -> String {
     }
 }
 
+/// Returns the uncorrected code words per second, in intervals of the driver's check.
+fn uncorrected_per_s(of: &Evidence) -> Option<f64> {
+    let count = of.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
+    Some(count / CODE_WORD_CHECK.as_secs_f64())
+}
+
 /// Returns the uncorrected code words per second above which the driver takes a link for failed: a
 /// bit error rate of 1e-10.
 fn max_uncorrected(speed: &LinkSpeed) -> f64 {
@@ -447,64 +444,6 @@ fn lanes_in_limit(speed: &LinkSpeed) -> f64 {
         "cd100g" => 4.0,
         "cd50g" => 2.0,
         _ => 8.0,
-    }
-}
-
-impl Evidence<'_> {
-    fn count(&self, name: &str) -> Option<u64> {
-        self.changes.count(name)
-    }
-
-    /// Returns a count, 0 for a counter that is not available: it supports no finding.
-    fn or_0(&self, name: &str) -> u64 {
-        self.count(name).unwrap_or(0)
-    }
-
-    fn per_second(&self, name: &str) -> Option<f64> {
-        self.changes.of(name)?.per_second()
-    }
-
-    /// Returns the counts in each `interval`; a shorter run counts as one.
-    fn count_in(&self, name: &str, interval: Duration) -> Option<f64> {
-        let change = self.changes.of(name)?;
-        let within = change.within()?.max(interval);
-        Some(change.count()? as f64 * interval.as_secs_f64() / within.as_secs_f64())
-    }
-
-    fn uncorrected_per_s(&self) -> Option<f64> {
-        let count = self.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
-        Some(count / CODE_WORD_CHECK.as_secs_f64())
-    }
-
-    /// Returns the share of the time of the counter of cycles that has counted most, of those whose
-    /// names are `prefix` and a number. A cycle is 1 ns.
-    fn longest_share(&self, prefix: &str) -> Option<f64> {
-        let rates = self.changes.numbered(prefix);
-        let rates = rates.filter_map(|(_, change)| change.per_second());
-        rates.reduce(f64::max).map(|rate| rate / 1e9)
-    }
-
-    /// Returns the ratio of two counters.
-    fn ratio(&self, of: &str, to: &str) -> Option<f64> {
-        let (of, to) = (self.count(of)?, self.count(to)?);
-        (to > 0).then(|| of as f64 / to as f64)
-    }
-
-    fn speed(&self) -> Option<LinkSpeed> {
-        LinkSpeed::of(self.changes.nic.link_speed.as_deref()?)
-    }
-
-    fn speed_name(&self) -> &str {
-        self.changes.nic.link_speed.as_deref().unwrap_or_default()
-    }
-
-    /// Returns what to do about a bad link; a software NIC has no cable.
-    fn about_cable(&self) -> &'static str {
-        if self.changes.nic.is_software {
-            ""
-        } else {
-            ": reseat or replace the cable"
-        }
     }
 }
 

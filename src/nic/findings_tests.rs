@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::super::counter_table::{Preset, Row};
-use super::super::counters::NicFacts;
+use super::super::counters::{Changes, NicFacts};
 use super::*;
 
 /// Changes in `seconds` of a NIC of Cassini 1 at 200 Gb/s. Other counters are 0.
@@ -272,6 +272,16 @@ fn finds_traffic_of_others() {
         packets: None,
     });
     assert_eq!(unknown, []);
+}
+
+#[test]
+fn page_has_each_rule_in_order() {
+    let page = include_str!("../../docs/counters.md");
+    let places = RULES.iter().map(|rule| {
+        page.find(&format!("\n| `{}` |", rule.code))
+            .expect(rule.code)
+    });
+    assert!(places.is_sorted());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! * `counter`: a reading of one counter, and the difference of two.
 //! * `counter_table`: the counters that are read beside a result, and their presets.
 //! * `counters`: the counters of one NIC, read before and after a run.
-//! * `findings`: what these counters explain.
+//! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `link_speed`: the modes of a link, with the rates and limits of its code words.
 //! * `health`: what the files show of the health of a NIC.
 //!
@@ -15,6 +15,7 @@
 pub mod counter;
 pub mod counter_table;
 pub mod counters;
+pub mod evidence;
 pub mod files;
 pub mod findings;
 pub mod health;

@@ -7,7 +7,8 @@ use super::table::{self, Align};
 use crate::nic::counter::Change;
 use crate::nic::counter_table::{Preset, Row};
 use crate::nic::counters::Changes;
-use crate::nic::findings::{Evidence, Finding, findings};
+use crate::nic::evidence::Evidence;
+use crate::nic::findings::{Finding, findings};
 use crate::run_options;
 
 /// The counters of a run.
@@ -230,5 +231,120 @@ fn cell(counter: Option<&Counter>) -> String {
         Some(counter) if counter.was_reset => "reset".into(),
         Some(counter) => counter.change.map_or("-".into(), |by| by.to_string()),
         None => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::nic::counters::NicFacts;
+
+    fn counted(by: u64) -> Change {
+        Change::Counted {
+            by,
+            within: Some(Duration::from_secs(2)),
+        }
+    }
+
+    /// The counters of a NIC that has only those of the list.
+    fn changes(device: &str, counters: &[(&str, Change)]) -> Changes {
+        let nic = NicFacts {
+            device: device.into(),
+            is_software: device.starts_with("soft"),
+            ..NicFacts::default()
+        };
+        let by_name = counters
+            .iter()
+            .map(|(name, change)| ((*name).to_owned(), *change));
+        Changes::new(nic, by_name.collect())
+    }
+
+    fn run(preset: Preset, own: Changes, peer: PeerCounters) -> RunCounters {
+        RunCounters {
+            preset,
+            side: run_options::Side::Client,
+            own,
+            peer,
+            packets: None,
+        }
+    }
+
+    fn text(run: &RunCounters) -> String {
+        let mut out = Vec::new();
+        write(&mut out, run.side, &run.into()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_both_nics_and_what_they_explain() {
+        let own = changes(
+            "cxi0",
+            &[
+                ("hni_tx_ok_opt", counted(1_234_567)),
+                ("hni_pcs_good_cw", counted(78_125_000)),
+                ("hni_pcs_corrected_cw", Change::Reset),
+                ("hni_rx_paused_3", counted(0)),
+            ],
+        );
+        let peer = changes(
+            "cxi0",
+            &[
+                ("hni_tx_ok_opt", counted(8)),
+                ("pct_spt_timeouts", counted(1)),
+            ],
+        );
+        let run = run(Preset::Quick, own, PeerCounters::Received(peer));
+        let expected = "\
+Counter               cxi0 (client)  cxi0 (server)  Unit       Meaning
+hni_tx_ok_opt               1234567              8  packets    sent in HPC format
+hni_pcs_corrected_cw          reset              -  codewords  corrected; harmless until many
+pct_spt_timeouts                  -              1  packets    not answered in time
+---------------------------------------------------------------------------------------------
+Counters of cxi0 (client): 168 of 172 not available
+Counters of cxi0 (server): 170 of 172 not available
+cxi0 (server): 1 packet was not answered in time, 0 packets were sent again: each timeout costs at least 1.07 s (limit: 0; source: Open MPI)
+";
+        assert_eq!(text(&run), expected);
+        let document = Counters::from(&run);
+        assert_eq!(document.findings[0].side, Side::Server);
+        let good = document.own.find("hni_pcs_good_cw").unwrap();
+        assert_eq!((good.change, good.seconds), (Some(78_125_000), Some(2.0)));
+        let reset = document.own.find("hni_pcs_corrected_cw").unwrap();
+        assert_eq!((reset.change, reset.was_reset), (None, true));
+        let missing = document.own.find("pct_spt_timeouts").unwrap();
+        assert_eq!((missing.change, missing.was_reset), (None, false));
+    }
+
+    #[test]
+    fn says_what_is_not_available() {
+        let nothing = changes("soft0", &[]);
+        let run = run(Preset::Quick, nothing, PeerCounters::NotAvailable);
+        let expected = "\
+Counters of software NIC soft0 (client): not available
+Counters of the server's NIC: not available (the server has not sent them)
+";
+        assert_eq!(text(&run), expected);
+        let of_server = RunCounters {
+            side: run_options::Side::Server,
+            ..run
+        };
+        let expected = "Counters of software NIC soft0 (server): not available\n";
+        assert_eq!(text(&of_server), expected);
+    }
+
+    #[test]
+    fn one_nic_has_one_column_and_all_counters() {
+        let own = changes("soft0", &[("hni_pcs_good_cw", counted(5))]);
+        let run = run(Preset::All, own, PeerCounters::OneNic);
+        let expected = "\
+Counter          soft0  Unit       Meaning
+hni_pcs_good_cw      5  codewords  received without error
+---------------------------------------------------------
+Counters of software NIC soft0: 697 of 698 not available
+Counters: nothing unusual
+";
+        assert_eq!(text(&run), expected);
     }
 }

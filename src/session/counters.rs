@@ -1,4 +1,4 @@
-//! The counters of a server's NIC as messages: bytes <-> changes. Each message is a string of items
+//! The exchange of the counters of a server's NIC, and its messages: bytes <-> changes. Each message is a string of items
 //! with commas between them: facts about the NIC, `link=BS_200G`, and counters,
 //! `hni_tx_ok_opt:37:1200345`, with their increase and its time in microseconds.
 
@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::wire::{self, MAX_PAYLOAD};
+use super::{ANSWER_LIMIT, Session};
 use crate::device::DeviceName;
+use crate::error::Failure;
 use crate::nic::counter::Change;
 use crate::nic::counter_table::{Preset, Row};
 use crate::nic::counters::{Changes, NicFacts};
 use crate::number::decimal;
 
 /// Messages that a client accepts. All counters take half of them.
-pub const MAX_MESSAGES: usize = 64;
+const MAX_MESSAGES: usize = 64;
 
 /// Longest name of the mode of a link.
 const MAX_LINK_SPEED: usize = 20;
@@ -21,8 +23,50 @@ const MAX_LINK_SPEED: usize = 20;
 /// Stands for the increase of a counter that was reset.
 const RESET: &str = "reset";
 
+impl Session {
+    /// Sends the counters of `preset` to a client that receives them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::results`].
+    pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
+        for message in encode(changes, preset) {
+            self.exchange_counters(&message, 0)?;
+        }
+        self.exchange_counters(&[], 0).map(drop)
+    }
+
+    /// Receives the counters of `preset` from a server that sends them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::results`].
+    pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
+        let invalid = |what: &str| {
+            let peer = self.peer();
+            Failure::peer(format!("the peer ({peer}) sent {what} of counters"))
+        };
+        let mut received = Received::none_of(preset);
+        for _ in 0..=MAX_MESSAGES {
+            let payload = self.exchange_counters(&[], MAX_PAYLOAD)?;
+            if payload.is_empty() {
+                return Ok(received.changes());
+            }
+            let added = received.add(&payload);
+            added.ok_or_else(|| invalid("an invalid message"))?;
+        }
+        Err(invalid("too many messages"))
+    }
+
+    fn exchange_counters(&self, own: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
+        let exchanged = self.connection.exchange(own, most, ANSWER_LIMIT);
+        let doing = "during the exchange of counters";
+        exchanged.map_err(|error| error.into_failure(self.peer(), doing))
+    }
+}
+
 /// Returns the messages with the counters of `preset`.
-pub fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
+fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     let NicFacts {
         device,
         is_software,

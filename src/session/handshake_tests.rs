@@ -7,6 +7,7 @@ use super::super::testing::{SERVER, plan};
 use super::*;
 use crate::device::FabricAddress;
 use crate::extensions::{self, Extensions};
+use crate::nic::counter_table::Preset;
 use crate::run_options::SyncPoint;
 use crate::tools::TOOLS;
 use crate::traffic_class::TrafficClass;
@@ -145,6 +146,7 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
         ),
         (&["-D", "0.5", "-b"], Some("run=duration:500ms"), None),
         (&["-D", "1"], None, None),
+        (&["--counters=link"], None, Some("alone=counters:link")),
     ] {
         let plan = crate::bench::testing::plan("write-bw", options);
         let us = Introduction::new(&plan, local(), 1, "here".into());
@@ -193,6 +195,18 @@ fn compares_traffic_class_only_with_cxidiag_that_names_it() {
     let announced = announcement(&us, plan.tool);
     let class = PeerFacts::read(&announced).class;
     assert_eq!(class, Some(TrafficClass::BestEffort));
+}
+
+#[test]
+fn expects_counters_only_of_server_that_sends_them() {
+    let run = crate::bench::testing::plan("write-bw", &["--counters"]).run;
+    for (names, expected) in [("pairs,counters", Some(Preset::Quick)), ("pairs", None)] {
+        let server = PeerFacts::read(&format!("2.4.0 cxidiag/9 can={names}"));
+        let run = server.sending_counters(run);
+        assert_eq!(run.extensions.counters, expected, "{names}");
+    }
+    let run = PeerFacts::LEGACY.sending_counters(run);
+    assert_eq!(run.extensions, Extensions::NONE);
 }
 
 fn vni(version: &str) -> Option<u32> {

@@ -57,8 +57,6 @@ use crate::error::{Context, Failure, Kind, cause};
 use crate::gpu::OnGpus;
 use crate::interrupt;
 use crate::measure::{SideResult, SideView};
-use crate::nic::counter_table::Preset;
-use crate::nic::counters::Changes;
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::run_options::RunOptions;
@@ -380,46 +378,6 @@ impl Session {
                 mine.len()
             ))),
         }
-    }
-
-    /// Sends the counters of `preset` to a client that receives them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::results`].
-    pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
-        for message in counters::encode(changes, preset) {
-            self.exchange_counters(&message, 0)?;
-        }
-        self.exchange_counters(&[], 0).map(drop)
-    }
-
-    /// Receives the counters of `preset` from a server that sends them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::results`].
-    pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
-        let invalid = |what: &str| {
-            let peer = self.peer();
-            Failure::peer(format!("the peer ({peer}) sent {what} of counters"))
-        };
-        let mut received = counters::Received::none_of(preset);
-        for _ in 0..=counters::MAX_MESSAGES {
-            let payload = self.exchange_counters(&[], MAX_PAYLOAD)?;
-            if payload.is_empty() {
-                return Ok(received.changes());
-            }
-            let added = received.add(&payload);
-            added.ok_or_else(|| invalid("an invalid message"))?;
-        }
-        Err(invalid("too many messages"))
-    }
-
-    fn exchange_counters(&self, own: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
-        let exchanged = self.connection.exchange(own, most, ANSWER_LIMIT);
-        let doing = "during the exchange of counters";
-        exchanged.map_err(|error| error.into_failure(self.peer(), doing))
     }
 
     /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not
