@@ -39,20 +39,8 @@ fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Running {
     let args = format!("-d soft1 -n 1 --latency-gap=1000000000000 {args}");
     let client = fabric.client_command("write-lat", server, &args).spawn();
     let client = Running(client.expect("cxidiag starts"));
-    wait_for(server, ": begins\n");
+    server.wait_for(": begins\n");
     client
-}
-
-/// Waits for a line of the server that ends like this.
-#[track_caller]
-fn wait_for(server: &mut Server, end: &str) -> String {
-    loop {
-        let line = server.next_line();
-        assert!(!line.is_empty(), "no line ends with {end:?}");
-        if line.ends_with(end) {
-            return line;
-        }
-    }
 }
 
 /// Returns the next line that a client prints on standard error.
@@ -76,18 +64,15 @@ fn status(fabric: &Fabric, server: &Server) -> String {
 #[test]
 fn serves_all_tools_one_after_another() {
     let fabric = Fabric::new();
-    let server = serve(&fabric, "");
+    let mut server = serve(&fabric, "");
     for tool in tools() {
         let client = fabric.client(tool, &server, "-d soft1 -n 3 --json --quiet");
         assert_success(&client);
         let document: serde_json::Value = serde_json::from_slice(&client.stdout).expect("JSON");
         assert_eq!(document["peer"]["device"], "soft0", "{tool}");
+        server.wait_for(&format!(" {tool} on soft0: done after "));
     }
-    let log = stop(server);
-    for tool in tools() {
-        let done = format!(" {tool} on soft0: done after ");
-        assert_eq!(log.matches(&done).count(), 1, "{log}");
-    }
+    stop(server);
     fabric.assert_nothing_left();
 }
 
@@ -98,12 +83,12 @@ fn serves_a_legacy_client() {
     let first = measuring(&fabric, &mut server, "");
     let legacy = fabric.legacy_client("write-lat", &server.port).spawn();
     let legacy = legacy.expect("python starts");
-    wait_for(&mut server, ": waits, place 1\n");
+    server.wait_for(": waits, place 1\n");
     drop(first);
     let output = finish_or_kill(legacy);
     assert!(output.status.success(), "{}", stderr(&output));
-    let log = stop(server);
-    assert!(log.contains(" write-lat on soft0: done after "), "{log}");
+    server.wait_for(" write-lat on soft0: done after ");
+    stop(server);
 }
 
 #[test]
@@ -115,7 +100,7 @@ fn clients_of_a_nic_wait_for_their_turn() {
     // Another NIC is free.
     let other = fabric.client("send-bw", &server, "-d soft5 -n 3 --peer-device=auto");
     assert_success(&other);
-    wait_for(&mut server, " send-bw on soft5: begins\n");
+    server.wait_for(" send-bw on soft5: begins\n");
 
     let waiting = |place: u32, args: &str| {
         let args = format!("-d soft2 -n 3 {args}");
@@ -131,10 +116,10 @@ fn clients_of_a_nic_wait_for_their_turn() {
     };
     let second = waiting(1, "");
     let mut third = waiting(2, "");
-    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=100ms");
+    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=300ms");
     let error = assert_status(&in_time, 1);
     assert!(
-        error.ends_with("no turn within 100ms, place 3\n"),
+        error.ends_with("no turn within 300ms, place 3\n"),
         "{error}"
     );
     let state = status(&fabric, &server);
@@ -164,9 +149,11 @@ fn process_that_is_killed_ends_its_run_alone() {
     let children = format!("/proc/{0}/task/{0}/children", server.id());
     let process = std::fs::read_to_string(children).expect("a server");
     signal(process.trim().parse().expect("one process"), "KILL");
-    let line = server.next_line();
-    assert!(line.contains(": failed after "), "{line}");
-    assert!(line.ends_with(": signal 9 ended its process\n"), "{line}");
+    let line = server.wait_for(": signal 9 ended its process\n");
+    assert!(
+        line.contains(" write-lat on soft0: failed after "),
+        "{line}"
+    );
     drop(client);
     assert_success(&fabric.client("write-bw", &server, "-d soft1 -n 3"));
     stop(server);
@@ -191,7 +178,7 @@ fn refusals_reach_client_and_log() {
         "cannot run: the run takes 3s; --max-run of the server is 2s",
     );
     refused(
-        &format!("{token} --buf-sz=32M"),
+        &format!("{token} -s 65536 -l 512"),
         "cannot run: the run needs buffers of 33554432 bytes here; --max-buffers is 20971520",
     );
     refused(
@@ -204,7 +191,7 @@ fn refusals_reach_client_and_log() {
     let reason = "cannot run: the server has 1 clients already (--max-clients)";
     assert!(error.contains(reason), "{error}");
     // A run that takes longer than it may is ended.
-    let ended = wait_for(&mut server, "interrupted by SIGTERM; at 8 bytes\n");
+    let ended = server.wait_for("interrupted by SIGTERM\n");
     assert!(
         ended.contains(" write-lat on soft0: failed after "),
         "{ended}"
@@ -253,9 +240,14 @@ fn held(process: u32) -> [usize; 3] {
 #[test]
 fn unrelated_connections_leave_nothing() {
     let fabric = Fabric::new();
-    let server = serve(&fabric, "");
-    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
-    let before = held(server.id());
+    let mut server = serve(&fabric, "");
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut serve_one = || {
+        assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+        server.wait_for(": done after ");
+        held(server.id())
+    };
+    let before = serve_one();
     let bytes: [&[u8]; 5] = [
         b"",
         b"GET / HTTP/1.1\r\n\r\n",
@@ -264,14 +256,13 @@ fn unrelated_connections_leave_nothing() {
         b"\x0e\0\0\0cxi_write_lat\0\x04\0\0\x009.9\0",
     ];
     for bytes in bytes.iter().cycle().take(100) {
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).expect("a port");
+        let mut stream = TcpStream::connect(&address).expect("a server");
         // The server may have closed the connection before everything was sent.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
-    assert_eq!(held(server.id()), before);
+    assert_eq!(serve_one(), before);
     stop(server);
     fabric.assert_nothing_left();
 }
