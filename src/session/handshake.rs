@@ -80,8 +80,8 @@ pub struct Introduction {
     pub serving: Option<Serving>,
     /// The NIC of the server: in a server its own, in a client the one that it asks for.
     pub device: Option<DeviceName>,
-    /// Whether this side knows of queues (`turn`): a client, and a server that has some.
-    pub queues: bool,
+    /// Whether this side tells clients when it is their turn (`turn`).
+    pub gives_turns: bool,
 }
 
 impl Introduction {
@@ -115,14 +115,14 @@ impl Introduction {
                 Role::Server => Some(plan.device),
                 _ => plan.peer_device,
             },
-            queues: plan.role != Role::Server,
+            gives_turns: false,
         }
     }
 
     /// Returns the introduction of a server whose clients wait for their turn.
     pub fn of_queue(self) -> Self {
         Self {
-            queues: true,
+            gives_turns: true,
             ..self
         }
     }
@@ -359,7 +359,10 @@ impl<'a> Handshake<'a> {
             peer_gpus: self.peer_gpus,
             is_cxidiag: self.about.is_cxidiag,
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
-            queues: self.us.queues && self.about.queues,
+            queues: match self.us.run {
+                Some(_) => self.about.gives_turns,
+                None => self.us.gives_turns && self.about.queues,
+            },
             peer_name: self.about.host_name.take(),
         })
     }

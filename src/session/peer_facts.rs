@@ -30,7 +30,11 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
     let device = us
         .device
         .map_or(String::new(), |device| format!(" device={device}"));
-    let queue = if us.queues { " queue" } else { "" };
+    let queue = match (us.run, us.gives_turns) {
+        (Some(_), _) => " queue",
+        (None, true) => " turn",
+        (None, false) => "",
+    };
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
         greeting(tool, &us.credentials),
@@ -101,8 +105,10 @@ pub struct PeerFacts {
     pub announced: Announced,
     /// The NIC of the server: the server's own, or the one that a client asks for.
     pub device: Option<DeviceName>,
-    /// It knows of queues.
+    /// It is a client that waits for its turn if the server gives turns.
     pub queues: bool,
+    /// It is a server that gives turns.
+    pub gives_turns: bool,
 }
 
 impl PeerFacts {
@@ -120,6 +126,7 @@ impl PeerFacts {
         announced: Announced::NOTHING,
         device: None,
         queues: false,
+        gives_turns: false,
     };
 
     /// Reads the words behind the version of a peer.
@@ -153,6 +160,7 @@ impl PeerFacts {
                 None => {
                     facts.software |= word == "software";
                     facts.queues |= word == "queue";
+                    facts.gives_turns |= word == "turn";
                 }
             }
         }

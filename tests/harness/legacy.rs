@@ -323,6 +323,11 @@ impl Fabric {
         self.bounded(script, &args)
     }
 
+    /// A client of the legacy tool on soft1 against the server at `port`, not started.
+    pub fn legacy_client(&self, tool: &str, port: &str) -> Command {
+        self.python(tool, 1, "", Some(port.parse().expect("a port")))
+    }
+
     /// Runs one side of cxidiag against the other side of the legacy tool. The client has the options:
     /// typed, or as fields of its option block. The peer deviates at one of its messages.
     pub fn against_legacy(

@@ -273,6 +273,18 @@ impl Server {
         }
     }
 
+    /// Waits for a line that contains `words`, and returns it.
+    #[track_caller]
+    pub fn wait_for(&mut self, words: &str) -> String {
+        loop {
+            let line = self.next_line();
+            assert!(!line.is_empty(), "no line contains {words:?}");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -29,6 +29,10 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 /// Time that a process has to release its NIC after SIGTERM, before SIGKILL.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
+/// Time after which a waiting client is told its place: the process of the client before it may be
+/// about to end.
+const PLACE_AFTER: Duration = Duration::from_millis(100);
+
 /// Interval at which the end of a process is looked up that has closed its standard output.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -198,9 +202,17 @@ impl Client {
         self.order(&Order::Begin);
     }
 
-    /// Sends the client its place, if it has changed. Returns whether it has.
+    /// Returns when the client is told its place, if it waits and has not been told it.
+    fn place_due(&self) -> Option<Instant> {
+        let is_untold = self.stage == Stage::Waiting && self.place.is_none();
+        is_untold.then(|| self.since + PLACE_AFTER)
+    }
+
+    /// Sends the client its place, if it has changed and the client has waited for a while. Returns
+    /// whether it was sent.
     pub fn set_place(&mut self, place: u32) -> bool {
-        let has_changed = self.place != Some(place);
+        let is_early = self.place_due().is_some_and(|due| Instant::now() < due);
+        let has_changed = !is_early && self.place != Some(place);
         if has_changed {
             self.place = Some(place);
             self.order(&Order::Place(place));
@@ -228,7 +240,8 @@ impl Client {
     /// Returns when [`Self::advance`] has something to do, if it has.
     pub fn due(&self) -> Option<Instant> {
         let reap = self.has_closed.then(|| Instant::now() + REAP_INTERVAL);
-        self.due.map(|(due, _)| due).into_iter().chain(reap).min()
+        let due = self.due.map(|(due, _)| due);
+        [due, reap, self.place_due()].into_iter().flatten().min()
     }
 
     /// Signals the process when its time is over. Returns its exit status when it has ended.
@@ -255,17 +268,11 @@ impl Client {
             self.read_messages();
         }
         let took = self.since.elapsed().as_secs_f64();
-        let begun = if self.stage == Stage::Running {
-            format!(" after {took:.3} s")
-        } else {
-            String::new()
-        };
         let document: Value = serde_json::from_slice(self.line.rest()).unwrap_or_default();
         if status.success() {
-            let text = format!("done{begun}{}", sizes(&document));
             return Ending {
                 is_success: true,
-                text,
+                text: format!("done after {took:.3} s{}", measured(&document)),
             };
         }
         let messages = String::from_utf8_lossy(&self.messages);
@@ -274,22 +281,33 @@ impl Client {
             (_, Some(signal)) => format!("signal {signal} ended its process"),
             _ => messages.lines().next_back().unwrap_or("no message").into(),
         };
+        let text = match self.stage {
+            Stage::Arriving => format!("did not begin: {reason}"),
+            Stage::Waiting => format!("left the queue after {took:.3} s: {reason}"),
+            Stage::Running => format!("failed after {took:.3} s: {reason}"),
+        };
         Ending {
             is_success: false,
-            text: format!("failed{begun}: {reason}"),
+            text,
         }
     }
 }
 
-/// Returns the sizes that were measured, for the log.
-fn sizes(document: &Value) -> String {
-    let size = |result: Option<&Value>| result?["size_bytes"].as_u64();
-    let results = document["results"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    match (size(results.first()), size(results.last())) {
-        (Some(first), Some(last)) if first < last => format!(": {first} to {last} bytes"),
-        (Some(only), _) => format!(": {only} bytes"),
-        _ => String::new(),
+/// Returns the sizes that were measured, and the bandwidth of the last one, for the log. The client
+/// has the latencies.
+fn measured(document: &Value) -> String {
+    let results = document["results"].as_array();
+    let results = results.map_or(&[][..], Vec::as_slice);
+    let size = |result: &Value| result["size_bytes"].as_u64();
+    let (Some(first), Some(result)) = (results.first().and_then(size), results.last()) else {
+        return String::new();
+    };
+    let sizes = match size(result) {
+        Some(last) if first < last => format!(": {first} to {last} bytes"),
+        _ => format!(": {first} bytes"),
+    };
+    match result["bandwidth"]["bandwidth_bytes_per_s"].as_f64() {
+        Some(bandwidth) => format!("{sizes}, {:.2} MB/s", bandwidth / 1e6),
+        None => sizes,
     }
 }

@@ -194,8 +194,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Removes the clients that have ended, and begins the runs of those whose turn it is.
-    fn advance(&mut self) {
+    /// Removes the clients that have ended.
+    fn reap(&mut self) {
         let mut index = 0;
         while index < self.clients.len() {
             let Some(status) = self.clients[index].advance() else {
@@ -214,6 +214,11 @@ impl<'a> Supervisor<'a> {
             };
             self.log.line(priority, &format!("{name}: {}", ending.text));
         }
+    }
+
+    /// Removes the clients that have ended, and begins the runs of those whose turn it is.
+    fn advance(&mut self) {
+        self.reap();
         let entries = || self.clients.iter().map(Client::entry).collect::<Vec<_>>();
         let begin = turns(&entries(), self.limits.buffers);
         for index in begin {
@@ -260,15 +265,7 @@ impl<'a> Supervisor<'a> {
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
         self.clients.iter_mut().for_each(Client::stop);
         while !self.clients.is_empty() {
-            let log = self.log;
-            self.clients.retain_mut(|client| {
-                let has_ended = client.advance().is_some();
-                if has_ended {
-                    let line = format!("{}: ended with the server", client.name());
-                    log.line(Priority::Warning, &line);
-                }
-                !has_ended
-            });
+            self.reap();
             thread::sleep(INTERVAL);
         }
     }
