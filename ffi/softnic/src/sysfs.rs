@@ -203,7 +203,7 @@ fn pci_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
         ("uc/qspi_blob_version", "-".into()),
         ("port/link", link.into()),
         ("port/speed", "BS_200G".into()),
-        ("port/media", "unknown".into()),
+        ("port/media", "electrical".into()),
         ("port/link_layer_retry", "on".into()),
         ("port/loopback", "off".into()),
         ("port/pause", "pfc/802.1qbb".into()),

@@ -166,12 +166,13 @@ impl Directory {
         })
     }
 
-    /// Removes ports whose owners are gone, and incomplete files of services. Other files stay,
-    /// whatever their names, as do those of other users in a directory that protects them (sticky).
+    /// Removes ports and snapshots whose owners are gone, and incomplete files of services. Other
+    /// files stay, whatever their names, as do those of other users in a directory that protects them (sticky).
     pub fn sweep(&self) -> Result<(), Errno> {
         let remove = |name: &Path| match remove(&self.path.join(name)) {
-            Err(Errno::PERM | Errno::ACCESS) => Ok(()),
-            result => result,
+            Ok(()) => Ok(true),
+            Err(Errno::PERM | Errno::ACCESS) => Ok(false),
+            Err(error) => Err(error),
         };
         for name in self.entries()? {
             if is_unfinished(&name) {
@@ -183,8 +184,10 @@ impl Directory {
                 && port::is_port(&file)
                 && !is_owned(&file)
             {
-                self.count_closed(nid, port::read_counts(&file));
-                remove(&name)?;
+                let counts = port::read_counts(&file);
+                if remove(&name)? {
+                    self.count_closed(nid, counts);
+                }
             }
         }
         for name in self.entries()? {

@@ -265,6 +265,7 @@ mod tests {
     use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
     use proptest::prelude::*;
 
+    use super::super::health::Health;
     use super::*;
 
     fn settings(link: &str, faults: &str) -> Result<Settings, String> {
@@ -275,7 +276,7 @@ mod tests {
     fn reads_every_item() {
         let found = settings(
             "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-            "seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
+            "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
         )
         .unwrap();
         assert_eq!(found.latency, Duration::from_micros(2));
@@ -297,6 +298,23 @@ mod tests {
         ];
         let errors = errors.map(|(code, selection)| InjectedError { code, selection });
         assert_eq!(faults.errors, errors);
+        let health = Health {
+            corrected: 7.5,
+            uncorrected: 8.0,
+            tx_paused: 0.1,
+            rx_paused: 0.2,
+            congestion: 0.3,
+            full: 0.4,
+            slow_host: 5,
+            lost_events: 0.6,
+            pcie_errors: 9.0,
+            pcie_width: 4,
+            pcie_speed: 8.0,
+            flaps: 10,
+            has_retry_handler: false,
+            has_ama: false,
+        };
+        assert_eq!(found.health, health);
         assert_eq!(read(None, None), Ok(Settings::default()));
         assert_eq!(settings("", ""), Ok(Settings::default()));
     }
@@ -350,11 +368,42 @@ mod tests {
             "down=",
             "down=1",
             "down=1s:",
+            "corrected=-1",
+            "corrected=1e3",
+            "uncorrected=1000000001",
+            "tx-paused=1.1",
+            "rx-paused=50%",
+            "congestion=",
+            "full=2",
+            "slow-host=0.5",
+            "slow-host=1000001",
+            "lost-events=x",
+            "pcie-errors=many",
+            "pcie-width=3",
+            "pcie-width=32",
+            "pcie-speed=32",
+            "flaps=11",
+            "flaps=-1",
+            "retry-handler=on",
+            "retry-handler",
+            "ama=",
             "latency=1ns",
         ] {
             let message = settings("", item).unwrap_err();
             assert!(message.starts_with(&format!("CXIDIAG_FAULTS: '{item}': expected ")));
         }
+    }
+
+    #[test]
+    fn names_what_is_allowed() {
+        assert_eq!(
+            settings("", "loss=2").unwrap_err(),
+            "CXIDIAG_FAULTS: 'loss=2': expected loss=PROBABILITY, a number from 0 to 1"
+        );
+        assert_eq!(
+            settings("speed=1", "").unwrap_err(),
+            "CXIDIAG_LINK: 'speed=1': expected an item NAME=VALUE with one of the names latency, jitter, bandwidth"
+        );
     }
 
     #[test]

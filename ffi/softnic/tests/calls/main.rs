@@ -12,6 +12,7 @@ mod huge_pages;
 mod memory;
 mod objects;
 mod on_demand;
+mod snapshots;
 mod telemetry;
 mod traffic_counters;
 mod wait_objects;

@@ -156,6 +156,8 @@ const TX_COMMANDS: u32 = 480;
 const TARGET_COMMANDS: u32 = 481;
 const EVENT_ACK: u32 = 913;
 const CODE_WORDS: u32 = 1668;
+/// Received packets, and events.
+const WRITES: u32 = 1354;
 
 /// An impossible time.
 const NEVER: timespec = timespec {
@@ -246,7 +248,7 @@ fn counts_commands_events_and_packets() {
     // SETSTATE and APPEND, and their events STATE_CHANGE and LINK.
     let commands = [(TARGET_COMMANDS, 2), (540, 2), (1092, 1), (1100, 1)];
     let successes = [(1096, 1), (1104, 1)];
-    let events = [(800, 2), (915, 1), (917, 1)];
+    let events = [(800, 2), (915, 1), (917, 1), (WRITES, 2)];
     assert_eq!(news(&rig), sorted(&[&commands, &successes, &events]));
     // Found by the cache of persistent entries, in the PRIORITY list.
     let matched = [997, 992, 1047, 1064, 1068, 1080].map(|number| (number, 1));
@@ -257,11 +259,12 @@ fn counts_commands_events_and_packets() {
     let commands = [(TX_COMMANDS, 1), (528, 1), (544 + C_CMD_PUT, 1)];
     let events = [(800, 2), (904, 1), (EVENT_ACK, 1)];
     let sent = [(1537, 3), (1546, 1), (1547, 1), (1552, 1)];
-    let received = [(1556, 3), (1573, 1), (1574, 1), (1579, 1)];
+    let received = [(1556, 3), (1573, 1), (1574, 1), (1579, 1), (WRITES, 5)];
     // Unrestricted requests and a response, of which the second request continues the first.
     let requests = [(674, 2), (1808, 2), (1632, 2), (1810, 1), (1830, 2)];
-    let arrived = [(1175, 1), (1177, 1), (1640, 2)];
-    let response = [679, 1633, 680, 1180, 1641].map(|number| (number, 1));
+    // None of them has a mark of congestion: by pool, and by priority.
+    let arrived = [(1175, 1), (1177, 1), (1640, 2), (1220, 3), (1232, 2)];
+    let response = [679, 1633, 680, 1180, 1641, 1249].map(|number| (number, 1));
     assert_eq!(
         news(&rig),
         sorted(&[
@@ -279,9 +282,9 @@ fn counts_commands_events_and_packets() {
     let commands = [(TX_COMMANDS, 4), (524, 4), (592, 1), (604, 1)];
     let events = [(800, 2), (904, 1), (EVENT_ACK, 1)];
     let sent = [(1537, 2), (1546, 1), (1547, 1)];
-    let received = [(1556, 2), (1573, 1), (1574, 1)];
+    let received = [(1556, 2), (1573, 1), (1574, 1), (WRITES, 4)];
     let requests = [675, 1809, 1632, 1810, 1830].map(|number| (number, 1));
-    let arrived = [(1178, 1), (1640, 1)];
+    let arrived = [(1178, 1), (1640, 1), (1220, 2), (1232, 1)];
     assert_eq!(
         news(&rig),
         sorted(&[
@@ -359,6 +362,7 @@ fn counts_triggers_resizes_and_drops() {
         (832, 1),
         (922, triggers),
         (934, 1),
+        (WRITES, triggers + 1),
     ];
     assert_eq!(changes(&last, &all(rig.dev)), sorted(&[&commands, &events]));
 }

@@ -3,6 +3,7 @@
 #[path = "../driver/mod.rs"]
 mod driver;
 
+mod counters;
 mod foreign;
 mod forks;
 mod link;

@@ -1,0 +1,351 @@
+//! The files of a NIC, written on request (health.md 2, 3).
+
+use std::fs;
+use std::path::PathBuf;
+
+use softnic::Snapshot;
+
+use crate::driver::prelude::*;
+
+/// The files of the first NIC, with these faults.
+struct Files(Snapshot);
+
+impl Files {
+    fn with(faults: &str) -> Self {
+        set("CXIDIAG_FAULTS", faults);
+        Self(Snapshot::new(0).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.root().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.path(name));
+        let text = text.unwrap_or_else(|error| panic!("{name}: {error}"));
+        text.strip_suffix('\n').expect("a whole line").to_owned()
+    }
+
+    /// A file of the PCI device.
+    fn of_device(&self, name: &str) -> String {
+        self.text(&format!("sys/class/cxi/soft0/device/{name}"))
+    }
+
+    /// A counter, and when it was read, in seconds.
+    fn stamped(&self, name: &str) -> (u64, f64) {
+        let line = self.of_device(&format!("telemetry/{name}"));
+        let (value, stamp) = line.split_once('@').expect("a stamp");
+        let (_, nanoseconds) = stamp.split_once('.').expect("nanoseconds");
+        assert_eq!(nanoseconds.len(), 9, "{line}");
+        (value.parse().unwrap(), stamp.parse().unwrap())
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        self.stamped(name).0
+    }
+}
+
+#[test]
+fn shows_files_of_a_healthy_nic() {
+    alone!();
+    let files = Files::with("");
+    for (name, content) in [
+        ("properties/nid", "0x12"),
+        ("properties/link", "1"),
+        ("properties/speed", "200000"),
+        ("properties/hpc_mtu", "2112"),
+        ("properties/pct_eq", "2047"),
+        ("properties/pcie_corr_err", "0"),
+        ("port/link", "up"),
+        ("port/speed", "BS_200G"),
+        ("port/media", "electrical"),
+        ("link_restarts/time_0", "0"),
+        ("link_restarts/time_9", "0"),
+        ("traffic_classes/active_qos_profile", "LL_BE_BD_ET"),
+        ("traffic_classes/low_latency/ceiling_bw", "5"),
+        ("traffic_classes/best_effort/assured_bw", "10"),
+        ("current_link_speed", "16.0 GT/s PCIe"),
+        ("current_link_width", "16"),
+        ("aer_dev_correctable", "TOTAL_ERR_COR 0"),
+    ] {
+        assert_eq!(files.of_device(name), content, "{name}");
+    }
+    for (name, content) in [
+        ("sys/class/net/hsn-soft0/address", "02:00:00:00:00:12"),
+        ("sys/class/net/hsn-soft0/addr_assign_type", "3"),
+        ("sys/class/net/hsn-soft0/operstate", "up"),
+        ("sys/class/net/hsn-soft0/device/port/link", "up"),
+        ("run/cxi/soft0/spt_timeouts", "0"),
+        ("run/cxi/soft0/config/max_spt_retries", "4"),
+    ] {
+        assert_eq!(files.text(name), content, "{name}");
+    }
+    assert!(
+        files
+            .path("sys/class/net/hsn-soft0/device/cxi/soft0")
+            .is_dir()
+    );
+    let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry")).unwrap();
+    assert!(telemetry.count() > 1500);
+}
+
+/// Counters that rise by themselves, and nothing else.
+#[test]
+fn counts_code_words_by_the_time() {
+    alone!();
+    let before = Files::with("");
+    let (first, began) = before.stamped("hni_pcs_good_cw");
+    let (last, ended, after) = wait_for("a hundredth of a second", || {
+        let after = Files::with("");
+        let (last, ended) = after.stamped("hni_pcs_good_cw");
+        (ended - began > 0.01).then_some((last, ended, after))
+    });
+    let rate = (last - first) as f64 / (ended - began);
+    assert!((30e6..50e6).contains(&rate), "{rate}");
+    assert_eq!(after.counter("hni_pcs_corrected_cw"), 0);
+    // Zero has the time of its reading, too.
+    assert!(after.stamped("hni_pfc_fifo_oflw_cntr_0").1 > began);
+}
+
+#[test]
+fn shows_state_of_an_unhealthy_nic() {
+    alone!();
+    let device = "sys/class/cxi/soft0/device";
+    let interface = "sys/class/net/hsn-soft0";
+    for (faults, file, content) in [
+        ("down=0ns", format!("{device}/port/link"), "down"),
+        ("down=0ns", format!("{device}/properties/link"), "0"),
+        ("down=0ns", format!("{interface}/operstate"), "down"),
+        ("pcie-width=8", format!("{device}/current_link_width"), "8"),
+        ("pcie-width=8", format!("{device}/max_link_width"), "16"),
+        (
+            "pcie-speed=2.5",
+            format!("{device}/current_link_speed"),
+            "2.5 GT/s PCIe",
+        ),
+        (
+            "retry-handler=off",
+            format!("{device}/properties/pct_eq"),
+            "0",
+        ),
+        ("ama=off", format!("{interface}/addr_assign_type"), "0"),
+        (
+            "ama=off",
+            format!("{interface}/address"),
+            "00:00:5e:00:53:12",
+        ),
+    ] {
+        assert_eq!(Files::with(faults).text(&file), content, "{faults}: {file}");
+    }
+    let files = Files::with("flaps=2");
+    let restart = |number| -> u64 {
+        let file = format!("link_restarts/time_{number}");
+        files.of_device(&file).parse().unwrap()
+    };
+    assert_eq!(restart(0), restart(1) + 60);
+    assert_eq!(restart(2), 0);
+    let files = Files::with("down=0ns:1ns");
+    assert!(
+        files
+            .of_device("link_restarts/time_0")
+            .parse::<u64>()
+            .unwrap()
+            > 0
+    );
+    assert_eq!(files.of_device("port/link"), "up");
+    // The information about the device agrees.
+    set("CXIDIAG_FAULTS", "retry-handler=off,down=0ns");
+    let dev = open(0);
+    assert_eq!((info(dev).pct_eq, info(dev).link_state), (0, 0));
+    close(dev);
+    assert!(!Files::with("retry-handler=off").path("run/cxi").exists());
+}
+
+#[test]
+fn faults_move_their_counters() {
+    alone!();
+    for (faults, counters) in [
+        (
+            "corrected=1000000",
+            &["hni_pcs_corrected_cw", "hni_pcs_fecl_errors_7"][..],
+        ),
+        (
+            "uncorrected=1000000",
+            &["hni_pcs_uncorrected_cw", "hni_llr_rx_replay_event"],
+        ),
+        ("tx-paused=0.5", &["hni_tx_paused_0"]),
+        ("rx-paused=0.5", &["hni_rx_paused_0"]),
+        (
+            "congestion=0.5",
+            &[
+                "ixe_tc_req_ecn_pkts_0",
+                "ixe_tc_rsp_ecn_pkts_1",
+                "ixe_pool_ecn_pkts_0",
+            ],
+        ),
+        ("full=0.5", &["pct_no_trs_nacks", "pct_no_tct_nacks"]),
+        ("slow-host=9", &["parbs_tarb_pi_posted_blocked_cnt"]),
+        ("lost-events=0.5", &["ee_events_dropped_ordinary_cntr_0"]),
+    ] {
+        set("CXIDIAG_FAULTS", faults);
+        let (mut rig, source, _) = Rig::with_target();
+        let put = rig.dma_put(&source, 0, 8, |_| {});
+        for _ in 0..10 {
+            assert_eq!(rig.code(&put), C_RC_OK);
+        }
+        let healthy = Files::with("");
+        // Those that follow the time may need some of it.
+        wait_for(faults, || {
+            let files = Files::with(faults);
+            let moved = counters.iter().all(|name| files.counter(name) > 0);
+            moved.then_some(())
+        });
+        for name in counters {
+            assert_eq!(healthy.counter(name), 0, "{name}");
+        }
+    }
+}
+
+/// The exact numbers of faults that are a share of what the NIC counts.
+#[test]
+fn shares_of_packets_are_exact() {
+    alone!();
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 1000, |_| {});
+    for _ in 0..20 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    }
+    let files = Files::with("congestion=0.25,full=0.5,slow-host=3,lost-events=0.1");
+    for (name, value) in [
+        ("hni_tx_ok_opt", 40),
+        ("hni_sts_tx_ok_octets", 20 * (1064 + 64)),
+        ("hni_sts_rx_ok_octets_opt", 20 * (1064 + 64)),
+        ("lpe_net_match_requests_0", 20),
+        ("lpe_sts_net_match_attempts_0", 20),
+        ("lpe_sts_net_max_attempts_max_0", 1),
+        ("ixe_tc_req_ecn_pkts_0", 5),
+        ("ixe_tc_req_no_ecn_pkts_0", 15),
+        ("ixe_tc_rsp_ecn_pkts_1", 5),
+        ("ixe_pool_ecn_pkts_0", 10),
+        ("ixe_pool_no_ecn_pkts_0", 30),
+        ("pct_no_trs_nacks", 10),
+        ("pct_no_tct_nacks", 10),
+    ] {
+        assert_eq!(files.counter(name), value, "{name}");
+    }
+    let writes = files.counter("parbs_tarb_pi_posted_pkts");
+    let events = files.counter("ee_events_enqueued_cntr_0");
+    assert_eq!(writes, 40 + events);
+    assert_eq!(
+        files.counter("parbs_tarb_pi_posted_blocked_cnt"),
+        3 * writes
+    );
+    assert_eq!(
+        files.counter("ee_events_dropped_ordinary_cntr_0"),
+        events / 10
+    );
+    assert_eq!(files.text("run/cxi/soft0/nack_no_target_trs"), "10");
+    assert_eq!(files.text("run/cxi/soft0/nacks"), "20");
+}
+
+#[test]
+fn lost_packets_count_as_timeouts_of_the_retry_handler() {
+    alone!();
+    set("CXIDIAG_FAULTS", "loss=0.5,retry=1us");
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    for _ in 0..50 {
+        rig.run(&put);
+    }
+    let files = Files::with("");
+    let timeouts = files.counter("pct_spt_timeouts");
+    assert!(timeouts > 0 && files.counter("pct_retry_srb_requests") > 0);
+    assert_eq!(
+        files.text("run/cxi/soft0/spt_timeouts"),
+        timeouts.to_string()
+    );
+}
+
+/// The counter of bad words is a rate; the file of PCIe errors, too.
+#[test]
+fn counts_pcie_errors_by_the_time() {
+    alone!();
+    let _counting = Files::with("");
+    wait_for("PCIe errors", || {
+        let files = Files::with("pcie-errors=100000");
+        let errors: u64 = files.of_device("properties/pcie_corr_err").parse().unwrap();
+        let aer = files.of_device("aer_dev_correctable");
+        assert_eq!(aer, format!("TOTAL_ERR_COR {errors}"));
+        (errors > 0).then_some(())
+    });
+}
+
+#[test]
+fn counters_continue_while_a_snapshot_exists() {
+    alone!();
+    let put = || {
+        let (mut rig, source, _) = Rig::with_target();
+        let put = rig.dma_put(&source, 0, 8, |_| {});
+        assert_eq!(rig.code(&put), C_RC_OK);
+    };
+    put();
+    assert!(!fabric().exists());
+    let first = Files::with("");
+    assert_eq!(first.counter("hni_tx_ok_opt"), 0, "restarted");
+    put();
+    let second = Files::with("");
+    assert_eq!(second.counter("hni_tx_ok_opt"), 2);
+    drop(first);
+    put();
+    assert_eq!(Files::with("").counter("hni_tx_ok_opt"), 4);
+    drop(second);
+    assert!(!fabric().exists());
+}
+
+#[test]
+fn survives_what_others_left_in_the_directory() {
+    alone!();
+    fs::create_dir(fabric()).unwrap();
+    let counters = fabric().join("counters-12");
+    fs::write(&counters, "no counters").unwrap();
+    // A snapshot whose owner was killed, and a file of the user's with such a name.
+    fs::create_dir_all(fabric().join("files-12.0/sys")).unwrap();
+    let theirs = fabric().join("files-12.1");
+    fs::write(&theirs, "notes").unwrap();
+    let dev = open(0);
+    assert!(!fabric().join("files-12.0").exists());
+    let files = Files::with("");
+    assert!(files.0.root().ends_with("files-12.0"));
+    let next = Files::with("");
+    assert!(next.0.root().ends_with("files-12.2"));
+    assert_eq!(next.counter("hni_tx_ok_opt"), 0);
+    drop((files, next));
+    close(dev);
+    assert_eq!(ports(), ["files-12.1"]);
+    fs::remove_file(theirs).unwrap();
+    fs::create_dir(&counters).unwrap();
+    // Devices work without counters; who reads them gets an error.
+    let dev = open(0);
+    assert!(Snapshot::new(0).is_err());
+    assert_eq!(
+        call!(cxil_read_cntr(dev, 1556, &mut 0, null_mut())),
+        -libc::EISDIR
+    );
+    close(dev);
+    fs::remove_dir(counters).unwrap();
+    fs::remove_dir(fabric()).unwrap();
+}
+
+#[test]
+fn refuses_unknown_nics_and_invalid_faults() {
+    alone!();
+    let error = |number| {
+        Snapshot::new(number)
+            .err()
+            .and_then(|error| error.raw_os_error())
+    };
+    assert_eq!(error(100), Some(ENOENT));
+    set("CXIDIAG_FAULTS", "flaps=11");
+    assert_eq!(error(0), Some(EINVAL));
+    assert!(!fabric().exists());
+}
