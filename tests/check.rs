@@ -273,7 +273,7 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
             "FAIL fec-uncorrected soft0: uncorrected errors BER ",
         ),
         (
-            "corrected=100000000",
+            "corrected=30000000",
             "--no-traffic",
             "FAIL fec-corrected soft0: corrected errors BER ",
         ),
