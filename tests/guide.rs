@@ -312,6 +312,12 @@ fn runs_examples_of_page_for_batch_jobs() {
     assert!(ran >= 4 && compared == 0, "{ran} {compared}");
 }
 
+#[test]
+fn runs_examples_of_page_about_health() {
+    let (ran, compared) = run("docs/check.md");
+    assert!(ran >= 4 && compared == 0, "{ran} {compared}");
+}
+
 /// The examples of faults end with the exit status that the page states.
 #[test]
 fn runs_examples_of_page_about_software_nic() {

@@ -59,6 +59,14 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
             writeln!(out, "{line}")?;
         }
     }
+    for item in items
+        .iter()
+        .filter(|item| item.verdict_kind == Verdict::Bad)
+    {
+        if let Some(note) = &item.note {
+            writeln!(out, "{}: {note}", item.name)?;
+        }
+    }
     let mut notes: Vec<Option<&str>> = Vec::new();
     for item in &without {
         if !notes.contains(&item.note.as_deref()) {
@@ -98,9 +106,10 @@ fn row(item: &ItemResult) -> Vec<String> {
         kind @ (Verdict::Suspect | Verdict::Bad) => format!("{} {}", kind.text(), item.code),
         kind => kind.text().to_owned(),
     };
+    let failed = (item.verdict_kind == Verdict::Bad).then_some("failed");
     vec![
         item.name.to_owned(),
-        or_dash(item.value.as_deref().or(item.note.as_deref())),
+        or_dash(item.value.as_deref().or(failed)),
         or_dash(item.limit.as_deref()),
         or_dash(item.source),
         verdict,
@@ -167,8 +176,26 @@ governor host: latencies vary with the frequency: set the governor 'performance'
     }
 
     #[test]
+    fn shows_what_a_run_reported_behind_the_table() {
+        let failed = Finding {
+            verdict: Verdict::Bad,
+            ..Finding::untested(&traffic::READ, "the NIC reported PT_DISABLED")
+        };
+        let text = text(&check(vec![failed], vec![], None));
+        let expected = "\
+FAIL loopback-read cxi0: the NIC reported PT_DISABLED
+
+cxi0
+Item          Value   Limit  Source  Verdict
+read latency  failed  -      -       BAD loopback-read
+read latency: the NIC reported PT_DISABLED
+";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
     fn wraps_long_lines() {
-        let words = vec!["abcdefghi"; 11].join(" ");
+        let words = ["abcdefghi"; 11].join(" ");
         let lines = wrapped(&words);
         assert_eq!(lines.len(), 2);
         assert_eq!((lines[0].len(), lines[1].as_str()), (99, "  abcdefghi"));

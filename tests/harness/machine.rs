@@ -12,13 +12,41 @@ pub struct MadeUp(tempfile::TempDir);
 impl MadeUp {
     /// Writes these files, named without the leading slash.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let machine = Self(tempfile::tempdir().expect("a temporary directory"));
         for (path, text) in files {
-            let path = directory.path().join(super::named(path));
-            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-            fs::write(path, text).expect("a file");
+            machine.write(path, text);
         }
-        Self(directory)
+        machine
+    }
+
+    /// A machine with the files of a text such as `tests/fixtures/nics/cassini1`.
+    pub fn described_by(text: &str) -> Self {
+        let machine = Self::new(&[]);
+        let mut directory = "";
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some(named) = line.strip_prefix('[') {
+                directory = named.trim_end_matches(']');
+            } else {
+                let (name, content) = line.split_once(": ").expect("a name and a content");
+                machine.write(
+                    &format!("{directory}/{name}"),
+                    &content.replace("\\n", "\n"),
+                );
+            }
+        }
+        machine
+    }
+
+    /// Writes a file, named without the leading slash.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(super::named(path));
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// Returns the content of a file, named without the leading slash.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.0.path().join(path)).expect("a file")
     }
 
     /// A machine with this number of free huge pages of 2M and of 1G.

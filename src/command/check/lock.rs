@@ -40,8 +40,12 @@ pub struct Lock {
 ///
 /// Another check that does not end, a file that cannot be opened, and an interruption.
 pub fn take(machine: &Machine) -> Result<Lock, Failure> {
+    take_within(LIMIT, machine)
+}
+
+fn take_within(limit: Duration, machine: &Machine) -> Result<Lock, Failure> {
     let file = open(machine)?;
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + limit;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
@@ -132,13 +136,14 @@ mod tests {
         let path = machine.root().join("run/cxidiag-check.lock");
         let number = fs::read_to_string(&path).unwrap();
         assert_eq!(number.trim(), process::id().to_string());
-        let second = File::open(&path).unwrap();
-        let locked = flock(&second, FlockOperation::NonBlockingLockExclusive);
-        assert_eq!(locked, Err(Errno::WOULDBLOCK));
-        let failure = still_running(&second);
-        assert!(failure.message().contains(&process::id().to_string()));
+        let refused = take_within(Duration::ZERO, &machine).unwrap_err();
+        let message = format!(
+            "another cxidiag check (process {}) has not ended within 15s",
+            process::id()
+        );
+        assert_eq!(refused.message(), message);
         drop(lock);
-        assert!(flock(&second, FlockOperation::NonBlockingLockExclusive).is_ok());
+        take_within(Duration::ZERO, &machine).unwrap();
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Findin
     }
     let speed = link::speed_text(files).and_then(|text| LinkSpeed::of(&text));
     vec![
-        flow(Rate::between(before.good, after.good), speed),
+        flow(before, after, speed),
         uncorrected(
             files,
             Rate::between(before.uncorrected, after.uncorrected),
@@ -187,16 +187,23 @@ pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Findin
     ]
 }
 
-fn flow(good: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
-    let Some(good) = good else {
+/// All code words, good or not.
+fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
+    let Some(good) = Rate::between(before.good, after.good) else {
         return Finding::absent(&FLOW);
     };
-    let value = format!("{:.3e}/s", good.per_second());
+    let with_errors = [
+        Rate::between(before.corrected, after.corrected),
+        Rate::between(before.uncorrected, after.uncorrected),
+    ];
+    let with_errors: f64 = with_errors.iter().flatten().map(Rate::per_second).sum();
+    let per_second = good.per_second() + with_errors;
+    let value = format!("{per_second:.3e}/s");
     match speed.and_then(|speed| speed.code_words_per_s) {
         None => Finding::shown(&FLOW, value),
         Some(expected) => {
             let limit = expected * FLOW_LIMIT;
-            let verdict = unless_good(good.per_second() < limit, Verdict::Bad);
+            let verdict = unless_good(per_second < limit, Verdict::Bad);
             Finding::judged(&FLOW, value, format!(">{limit:.3e}/s"), verdict)
         }
     }
