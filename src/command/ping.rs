@@ -13,15 +13,18 @@ use crate::backend;
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::cli::values::place;
+use crate::cli::{self, Request};
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::{Failure, Kind, Step, invalid};
 use crate::interrupt;
 use crate::machine::{Machine, host_name};
 use crate::number::{time, time_text, within};
-use crate::plan::DEFAULT_PORT;
 use crate::plan::outputs::Place;
+use crate::plan::{DEFAULT_PORT, Plan};
 use crate::report::outcome::Problem;
 use crate::report::ping::{self, Answer, OPERATIONS, Operation, Pair, Ping};
+use crate::tool::PROGRAM;
+use crate::tools::TOOLS;
 
 /// Default of `--interval`.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -82,17 +85,41 @@ pub fn usage() -> Usage {
             ),
             option(
                 None,
+                "peer-device",
+                Some(Value::new("DEV|auto", Completion::Devices)),
+                "NIC of the server; auto: in the same position\n(default: that of the server)"
+                    .into(),
+                "The NIC of the server: a name, or *auto* for the one in the same position as the NIC \
+                 of this machine. By default the server chooses.",
+            ),
+            option(
+                None,
                 "all-nics",
                 None,
-                "Use each NIC of this machine, with the peer's NIC in\nthe same position".into(),
-                "Use each NIC of this machine in turn, with the NIC of the peer in the same position.",
+                "Use each NIC of this machine, with --peer-device=auto".into(),
+                "Use each NIC of this machine in turn, with the NIC of the server in the same \
+                 position.",
             ),
             option(
                 Some('v'),
                 "svc-id",
-                number("ID"),
-                "CXI service ID (default: as the tools)".into(),
+                number("SVC_ID"),
+                "CXI service (default: as for the tools)".into(),
                 "The CXI service of this side, as for the tools.",
+            ),
+            option(
+                None,
+                "vni",
+                Some(Value::new("VNI|job", Completion::Nothing)),
+                "VNI of the service (default: as for the tools)".into(),
+                "The VNI of this side, as for the tools.",
+            ),
+            option(
+                None,
+                "traffic-class",
+                number("CLASS"),
+                "Traffic class (default: as for the tools)".into(),
+                "The traffic class of this side, as for the tools.",
             ),
             option(
                 None,
@@ -292,6 +319,9 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         valued("interval").short('i'),
         valued("device").short('d'),
         valued("svc-id").short('v'),
+        valued("vni"),
+        valued("traffic-class"),
+        valued("peer-device"),
         valued("port").short('p'),
         valued("timeout"),
         switch("all-nics"),
@@ -315,20 +345,20 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         }
         _ => {}
     }
-    if matches.get_flag("all-nics") && matches.contains_id("device") {
-        return Err(Failure::usage("--all-nics and --device exclude each other"));
+    for other in ["device", "peer-device"] {
+        if matches.get_flag("all-nics") && matches.contains_id(other) {
+            let message = format!("--all-nics and --{other} exclude each other");
+            return Err(Failure::usage(message));
+        }
     }
     let mut passed_on: Vec<OsString> = ["--iters=10", "--warmup=2", "--latency-gap=0"]
         .map(OsString::from)
         .into();
-    let numbers = [
-        ("svc-id", 1..=u64::from(u32::MAX >> 1)),
-        ("port", 1..=u16::MAX.into()),
-    ];
-    for (name, range) in numbers {
-        let number = value(&matches, name, |typed| within(typed, range))?;
-        passed_on.extend(number.map(|number| format!("--{name}={number}").into()));
+    for name in ["svc-id", "vni", "traffic-class", "port", "peer-device"] {
+        let typed = matches.get_one::<String>(name);
+        passed_on.extend(typed.map(|typed| format!("--{name}={typed}").into()));
     }
+    check(&passed_on, &hosts)?;
     let times = |name: &'static str, shortest, default| {
         let typed = value(&matches, name, |typed| time(typed, shortest..=LONGEST))?;
         Ok::<_, Failure>(typed.unwrap_or(default))
@@ -354,6 +384,22 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         timeout: times("timeout", Duration::from_millis(1), TIMEOUT)?,
         json,
     }))
+}
+
+/// Checks the arguments of the runs by the rules of the tools.
+fn check(passed_on: &[OsString], hosts: &[String]) -> Result<(), Failure> {
+    let tool = &TOOLS[0];
+    let typed = |place: OsString| {
+        let arguments = passed_on.iter().cloned().chain([place]).collect();
+        match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
+            Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(|_| ()),
+            _ => Ok(()),
+        }
+    };
+    match hosts {
+        [] => typed("--loopback".into()),
+        hosts => hosts.iter().try_for_each(|host| typed(host.into())),
+    }
 }
 
 /// Returns the value of an option, if it is given.

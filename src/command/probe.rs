@@ -53,8 +53,7 @@ impl Probe {
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // The document has the failure.
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .environment(what())?;
         let document = Ended(child).output(self.tool, self.limit)?;
@@ -82,15 +81,29 @@ impl Ended {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if !interrupt::wait(&pipe, PollFlags::IN, left)? {
                 let limit = time_text(limit.unwrap_or_default());
-                return Err(Failure::environment(format!(
-                    "{tool} did not end within {limit}"
-                )));
+                let what = format!("{tool} did not end within {limit}");
+                return Err(Failure::environment(match self.last_note() {
+                    Some(note) => format!("{what}: {note}"),
+                    None => what,
+                }));
             }
             match pipe.read(&mut part).environment("cannot read the result")? {
                 0 => return Ok(output),
                 length => output.extend(&part[..length]),
             }
         }
+    }
+}
+
+impl Ended {
+    /// Kills the process, and returns the last line on its standard error without the name of the
+    /// program: what it waits for.
+    fn last_note(&mut self) -> Option<String> {
+        self.0.kill().ok()?;
+        let mut notes = String::new();
+        self.0.stderr.take()?.read_to_string(&mut notes).ok()?;
+        let (_, note) = notes.lines().last()?.split_once(": ")?;
+        Some(note.to_owned())
     }
 }
 

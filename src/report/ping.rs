@@ -53,8 +53,9 @@ pub struct Latencies {
     min_ns: u64,
     median_ns: u64,
     max_ns: u64,
-    /// The NIC that answered.
+    /// Address and name of the NIC that answered.
     peer_nic: Option<u32>,
+    peer_device: Option<String>,
 }
 
 /// Returns the answer in the outcome of a run.
@@ -70,6 +71,7 @@ pub fn answer(outcome: Outcome) -> Answer {
             median_ns: median.value_ns,
             max_ns: of.max_ns,
             peer_nic: outcome.addresses.as_ref().map(|of| of.remote.nic),
+            peer_device: outcome.peer.as_ref().and_then(|of| of.device.clone()),
         })
     });
     found.ok_or_else(|| Problem::from(&Failure::environment("the run has no result")))
@@ -107,6 +109,8 @@ pub struct Pair {
     is_software: bool,
     /// Address of the NIC that answers; null if none has answered.
     peer_nic: Option<u32>,
+    /// Its name; null if none has answered, or the server does not send it.
+    peer_device: Option<String>,
     /// Each kind of operation.
     operations: Vec<OperationResult>,
     /// The different failures.
@@ -167,6 +171,7 @@ impl Pair {
             device,
             is_software: device.kind == DeviceKind::Software,
             peer_nic: None,
+            peer_device: None,
             operations: OPERATIONS
                 .map(|operation| OperationResult {
                     name: operation.name,
@@ -191,6 +196,9 @@ impl Pair {
             match answer {
                 Ok(latencies) => {
                     self.peer_nic = latencies.peer_nic.or(self.peer_nic);
+                    if latencies.peer_device.is_some() {
+                        self.peer_device.clone_from(&latencies.peer_device);
+                    }
                     result.add(latencies);
                 }
                 Err(problem) => {
@@ -200,6 +208,13 @@ impl Pair {
             }
         }
         self.last = answers;
+    }
+
+    /// Returns the NIC that answers: by its name, or else by its address.
+    fn peer(&self) -> String {
+        let address = || self.peer_nic.map(|nic| format!("{nic:#x}"));
+        let name = self.peer_device.clone().or_else(address);
+        name.unwrap_or_else(|| "?".into())
     }
 
     fn sent(&self) -> u64 {
@@ -316,9 +331,7 @@ pub fn line(report: &Ping, index: usize) -> String {
     let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
     let host = width(|pair| pair.host.len());
     let device = width(|pair| pair.device.to_string().len());
-    let peer = pair
-        .peer_nic
-        .map_or("?".to_owned(), |nic| format!("{nic:#x}"));
+    let peer = pair.peer();
     let mut line = format!(
         "{:host$}  {:device$} -> {peer:7}",
         pair.host,
@@ -374,11 +387,10 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     for pair in &report.pairs {
         for of in pair.operations.iter().filter(|of| of.sent > 0) {
             let time = |ns: Option<u64>| ns.map_or("-".into(), us);
-            let peer = pair.peer_nic.map_or("?".into(), |nic| format!("{nic:#x}"));
             rows.push(vec![
                 pair.host.clone(),
                 pair.device.to_string(),
-                peer,
+                pair.peer(),
                 of.name.into(),
                 of.sent.to_string(),
                 of.lost.to_string(),
@@ -424,6 +436,7 @@ mod tests {
             median_ns,
             max_ns,
             peer_nic: Some(0x13),
+            peer_device: None,
         })
     }
 
