@@ -98,7 +98,7 @@ impl ServiceRequest {
             Launcher::Absent => return,
             Launcher::Incomplete(missing) => {
                 let plural = if missing.len() == 1 { "is" } else { "are" };
-                let missing = missing.join(", ");
+                let missing = missing.join(" and ");
                 self.unused = Some(format!("{missing} {plural} missing or empty"));
                 return;
             }
@@ -171,16 +171,21 @@ impl ServiceRequest {
         self.vni(service).is_ok() && self.class(service).is_ok()
     }
 
-    /// Adds to a failure of the service why the launcher has not chosen another one.
+    /// Adds to a failure of the service what the launcher of the job has to do with it.
     fn located(&self, failure: Failure) -> Failure {
-        let failure = match &self.unused {
-            Some(why) => failure.context(why),
-            None => failure,
-        };
-        if self.is_one_node_step && self.svc_id.is_none() {
-            failure.with_hint(advice::hint(Situation::OneNodeStep))
-        } else {
-            failure
+        match self.svc_id.map(|chosen| chosen.source) {
+            Some(Source::Slingshot) => failure
+                .context("the service of SLINGSHOT_*")
+                .with_hint(advice::hint(Situation::GrantUnusable)),
+            Some(_) => failure,
+            None => {
+                let failure = match &self.unused {
+                    Some(why) => failure.context(why),
+                    None => failure,
+                };
+                let hint = || advice::hint(Situation::OneNodeStep);
+                failure.with_hint_if(self.is_one_node_step.then(hint))
+            }
         }
     }
 
@@ -233,7 +238,7 @@ impl ServiceRequest {
             "service {} does not grant VNI {vni}; it grants {granted}",
             service.id
         );
-        Err(advice::found(Situation::VniNotGranted, message))
+        Err(misfit(Situation::VniNotGranted, chosen.source, message))
     }
 
     fn class(&self, service: &Service) -> Result<Chosen<TrafficClass>, Failure> {
@@ -260,9 +265,19 @@ impl ServiceRequest {
                     "service {} does not grant {class}; it grants {granted}",
                     service.id
                 );
-                Err(advice::found(Situation::ClassNotGranted, message))
+                let source = chosen.map_or(Source::Default, |chosen| chosen.source);
+                Err(misfit(Situation::ClassNotGranted, source, message))
             }
         }
+    }
+}
+
+/// Returns the failure for a value from `source` that the service does not grant.
+fn misfit(situation: Situation, source: Source, message: String) -> Failure {
+    if source == Source::Slingshot {
+        advice::found(Situation::GrantUnusable, message).context("SLINGSHOT_*")
+    } else {
+        advice::found(situation, message)
     }
 }
 
