@@ -58,17 +58,14 @@ impl ServiceRequest {
         device: DeviceName,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let option = |value| Chosen::new(value, Source::Option);
         let mut request = Self {
-            svc_id: options.svc_id.map(|id| Chosen::new(id, Source::Option)),
-            class: options
-                .class
-                .map(|class| Chosen::new(class, Source::Option)),
+            svc_id: options.svc_id.map(Chosen::by_option),
+            class: options.class.map(Chosen::by_option),
             is_one_node_step: slingshot::is_one_node_step(&value),
             ..Self::default()
         };
         if let Some(VniOption::Number(vni)) = options.vni {
-            request.vni = Some(option(vni));
+            request.vni = Some(Chosen::by_option(vni));
         }
         let is_of_job = options.vni == Some(VniOption::OfJob);
         if request.svc_id.is_some() && !is_of_job {
@@ -84,7 +81,7 @@ impl ServiceRequest {
                 "--vni=job: the launcher has granted no VNI of the job, which would be the second \
                  one in SLINGSHOT_VNIS (Slurm: --network=job_vni)",
             )?;
-            request.vni = Some(option(vni));
+            request.vni = Some(Chosen::by_option(vni));
         }
         if request.svc_id.is_none() {
             request.use_grant(&launcher, device);
@@ -106,7 +103,7 @@ impl ServiceRequest {
         };
         let nic = grant.on(&device.to_string());
         let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
-            // A launcher that does not list a software NIC has only those of hardware in mind.
+            // Launchers list hardware only, so that a software NIC is listed by the user or not at all.
             if nic.is_some() || device.kind == DeviceKind::Hardware {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
