@@ -47,6 +47,8 @@ pub enum Situation {
     VniNotGranted,
     /// The service does not grant the traffic class.
     ClassNotGranted,
+    /// The service that the variables of the job name cannot be used.
+    GrantUnusable,
     /// A step of a job on one node has no VNI, and there is no other service.
     OneNodeStep,
     /// The retry handler of the NIC does not run.
@@ -124,6 +126,7 @@ impl fmt::Display for Situation {
             ServiceWithoutVni => "the service has no VNI",
             VniNotGranted => "the service does not grant the VNI",
             ClassNotGranted => "the service does not grant the traffic class",
+            GrantUnusable => "the service of SLINGSHOT_* cannot be used",
             OneNodeStep => "a step on one node has no service",
             NoRetryHandler => "the retry handler is not running",
             NoAnswer => "no answer to an operation",
@@ -507,6 +510,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         Found(ClassNotGranted),
         "a service can be limited to some traffic classes",
         "choose one of its classes with --traffic-class, or another service with --svc-id (Slurm: --network=tcs=CLASS at the allocation of the job)",
+    ),
+    row(
+        Found(GrantUnusable),
+        "the variables are those of a step that has ended, or of another node or user",
+        "start the tool with the launcher (srun, mpiexec, flux run), or choose a service with --svc-id",
     ),
     row(
         Found(OneNodeStep),

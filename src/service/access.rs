@@ -55,6 +55,11 @@ impl<T> Chosen<T> {
     pub fn new(value: T, source: Source) -> Self {
         Self { value, source }
     }
+
+    /// Returns a value that an option has.
+    pub fn by_option(value: T) -> Self {
+        Self::new(value, Source::Option)
+    }
 }
 
 /// The service, VNI and traffic class that a process uses.
@@ -87,31 +92,27 @@ impl Access {
         if is_usual {
             return None;
         }
-        let mut note = match &self.unused {
-            Some(why) => format!("{why}; "),
-            None => String::new(),
-        };
-        let mut source = self.svc_id.source;
-        note += &format!("using service {}", self.svc_id.value);
-        let mut add = |item: String, from| {
-            if from == source {
-                note += &format!(", {item}");
-            } else {
-                note += &format!(" ({source}); {item}");
-                source = from;
-            }
-        };
-        match self.vni {
+        let vni_source = match self.vni.source {
             // It follows from the service.
-            Chosen {
-                value,
-                source: Source::Default,
-            } => add(format!("VNI {value}"), self.svc_id.source),
-            Chosen { value, source } => add(format!("VNI {value}"), source),
-        }
+            Source::Default => self.svc_id.source,
+            source => source,
+        };
+        let mut items = vec![
+            (format!("service {}", self.svc_id.value), self.svc_id.source),
+            (format!("VNI {}", self.vni.value), vni_source),
+        ];
         if self.class != USUAL_CLASS {
-            add(self.class.value.to_string(), self.class.source);
+            items.push((self.class.value.to_string(), self.class.source));
         }
-        Some(format!("{note} ({source})"))
+        let groups = items.chunk_by(|(_, source), (_, next)| source == next);
+        let groups = groups.map(|group| {
+            let names: Vec<&str> = group.iter().map(|(name, _)| name.as_str()).collect();
+            format!("{} ({})", names.join(", "), group[0].1)
+        });
+        let used = groups.collect::<Vec<_>>().join("; ");
+        Some(match &self.unused {
+            Some(why) => format!("{why}; using {used}"),
+            None => format!("using {used}"),
+        })
     }
 }

@@ -58,17 +58,14 @@ impl ServiceRequest {
         device: DeviceName,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let option = |value| Chosen::new(value, Source::Option);
         let mut request = Self {
-            svc_id: options.svc_id.map(|id| Chosen::new(id, Source::Option)),
-            class: options
-                .class
-                .map(|class| Chosen::new(class, Source::Option)),
+            svc_id: options.svc_id.map(Chosen::by_option),
+            class: options.class.map(Chosen::by_option),
             is_one_node_step: slingshot::is_one_node_step(&value),
             ..Self::default()
         };
         if let Some(VniOption::Number(vni)) = options.vni {
-            request.vni = Some(option(vni));
+            request.vni = Some(Chosen::by_option(vni));
         }
         let is_of_job = options.vni == Some(VniOption::OfJob);
         if request.svc_id.is_some() && !is_of_job {
@@ -84,7 +81,7 @@ impl ServiceRequest {
                 "--vni=job: the launcher has granted no VNI of the job, which would be the second \
                  one in SLINGSHOT_VNIS (Slurm: --network=job_vni)",
             )?;
-            request.vni = Some(option(vni));
+            request.vni = Some(Chosen::by_option(vni));
         }
         if request.svc_id.is_none() {
             request.use_grant(&launcher, device);
@@ -98,7 +95,7 @@ impl ServiceRequest {
             Launcher::Absent => return,
             Launcher::Incomplete(missing) => {
                 let plural = if missing.len() == 1 { "is" } else { "are" };
-                let missing = missing.join(", ");
+                let missing = missing.join(" and ");
                 self.unused = Some(format!("{missing} {plural} missing or empty"));
                 return;
             }
@@ -106,7 +103,7 @@ impl ServiceRequest {
         };
         let nic = grant.on(&device.to_string());
         let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
-            // A launcher that does not list a software NIC has only those of hardware in mind.
+            // Launchers list hardware only, so that a software NIC is listed by the user or not at all.
             if nic.is_some() || device.kind == DeviceKind::Hardware {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
@@ -171,16 +168,21 @@ impl ServiceRequest {
         self.vni(service).is_ok() && self.class(service).is_ok()
     }
 
-    /// Adds to a failure of the service why the launcher has not chosen another one.
+    /// Adds to a failure of the service what the launcher of the job has to do with it.
     fn located(&self, failure: Failure) -> Failure {
-        let failure = match &self.unused {
-            Some(why) => failure.context(why),
-            None => failure,
-        };
-        if self.is_one_node_step && self.svc_id.is_none() {
-            failure.with_hint(advice::hint(Situation::OneNodeStep))
-        } else {
-            failure
+        match self.svc_id.map(|chosen| chosen.source) {
+            Some(Source::Slingshot) => failure
+                .context("the service of SLINGSHOT_*")
+                .with_hint(advice::hint(Situation::GrantUnusable)),
+            Some(_) => failure,
+            None => {
+                let failure = match &self.unused {
+                    Some(why) => failure.context(why),
+                    None => failure,
+                };
+                let hint = || advice::hint(Situation::OneNodeStep);
+                failure.with_hint_if(self.is_one_node_step.then(hint))
+            }
         }
     }
 
@@ -233,7 +235,7 @@ impl ServiceRequest {
             "service {} does not grant VNI {vni}; it grants {granted}",
             service.id
         );
-        Err(advice::found(Situation::VniNotGranted, message))
+        Err(misfit(Situation::VniNotGranted, chosen.source, message))
     }
 
     fn class(&self, service: &Service) -> Result<Chosen<TrafficClass>, Failure> {
@@ -260,9 +262,19 @@ impl ServiceRequest {
                     "service {} does not grant {class}; it grants {granted}",
                     service.id
                 );
-                Err(advice::found(Situation::ClassNotGranted, message))
+                let source = chosen.map_or(Source::Default, |chosen| chosen.source);
+                Err(misfit(Situation::ClassNotGranted, source, message))
             }
         }
+    }
+}
+
+/// Returns the failure for a value from `source` that the service does not grant.
+fn misfit(situation: Situation, source: Source, message: String) -> Failure {
+    if source == Source::Slingshot {
+        advice::found(Situation::GrantUnusable, message).context("SLINGSHOT_*")
+    } else {
+        advice::found(situation, message)
     }
 }
 

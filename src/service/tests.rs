@@ -72,7 +72,7 @@ fn gives_reason_for_not_using_service_of_job() {
         Some("SLINGSHOT_VNIS is missing or empty")
     );
     assert_eq!(unused("cxi0", [""; 4]), None);
-    // The launcher does not know of software NICs.
+    // Launchers list hardware only.
     assert_eq!(unused("soft0", TWO_NICS), None);
 }
 

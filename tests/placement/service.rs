@@ -170,6 +170,36 @@ fn refuses_invalid_variables_and_options_before_device_is_opened() {
 
 /// jobs.md 1.5
 #[test]
+fn explains_variables_of_a_step_that_has_ended() {
+    let fabric = Fabric::new();
+    let [_, devices, _, vnis, _] = STEP;
+    for (svc_ids, message) in [
+        (
+            "9,9",
+            "the service of SLINGSHOT_*: cannot use service 9 of soft0: ",
+        ),
+        (
+            "3,3",
+            "the service of SLINGSHOT_*: service 3 of soft0 is disabled",
+        ),
+        (
+            "1,1",
+            "soft0: SLINGSHOT_*: service 1 does not grant VNI 1358; it grants 1, 10",
+        ),
+    ] {
+        let variables = [devices, ("SLINGSHOT_SVC_IDS", svc_ids), vnis];
+        let output = finish(run_with(&fabric, &variables, "write-lat -d soft0"));
+        let error = assert_status(&output, 1);
+        assert!(error.contains(&named(message)), "{error}");
+        assert!(
+            error.contains("\nhint: the variables are those of a step that has ended"),
+            "{error}"
+        );
+    }
+}
+
+/// jobs.md 1.5
+#[test]
 fn explains_step_on_one_node_without_service() {
     let fabric = Fabric::new();
     let disabled = ("CXIDIAG_SERVICES", "disabled");
