@@ -142,6 +142,7 @@ fn states_default_of_each_value() {
         "rate",
         "interval",
         "percentiles",
+        "counters",
         "json",
         "jsonl",
         "csv",

@@ -58,12 +58,7 @@ impl NicCounters {
 
     /// Adds the operations of a size, those of the warm-up included.
     pub fn add(&mut self, run: &RunOptions, size: u64, issued: &[Issued]) {
-        let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
-        let of_pair = |of: &Issued| of.own.saturating_add(of.peer.unwrap_or(0));
-        let iterations: u64 = issued.iter().map(of_pair).fold(0, u64::saturating_add);
-        let operations = iterations.saturating_mul(list_size);
-        let packets = operations.saturating_mul(size.div_ceil(PACKET));
-        self.packets = self.packets.saturating_add(packets);
+        self.packets = self.packets.saturating_add(packets(run, size, issued));
     }
 
     /// Reads the counters after the last size, and exchanges them with the peer. Returns those to
@@ -140,5 +135,33 @@ impl NicCounters {
         let files = backend::files(self.device, &Machine::this()).ok()?;
         let readings = Readings::read(&files, preset, self.started.elapsed());
         Some((files, readings))
+    }
+}
+
+/// Returns the packets with data of the operations of a size.
+fn packets(run: &RunOptions, size: u64, issued: &[Issued]) -> u64 {
+    let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
+    let of_pair = |of: &Issued| of.own.saturating_add(of.peer.unwrap_or(0));
+    let iterations = issued.iter().map(of_pair).fold(0, u64::saturating_add);
+    iterations
+        .saturating_mul(list_size)
+        .saturating_mul(size.div_ceil(PACKET))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::plan;
+
+    #[test]
+    fn counts_packets_of_both_sides_and_all_pairs() {
+        let latency = plan("write-lat", &[]).run;
+        let lists = plan("send-bw", &["-l", "4"]).run;
+        let issued = |own, peer| Issued { own, peer };
+        assert_eq!(packets(&latency, 8, &[issued(110, None)]), 110);
+        assert_eq!(packets(&latency, 2049, &[issued(10, Some(5))]), 30);
+        let pairs = [issued(3, Some(0)), issued(2, Some(1))];
+        assert_eq!(packets(&lists, 65536, &pairs), 6 * 4 * 32);
+        assert_eq!(packets(&lists, 65536, &[issued(u64::MAX, None)]), u64::MAX);
     }
 }

@@ -176,7 +176,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         repeats: false,
         help: |_| {
             "Show what the counters of both NICs did during the\n\
-             run: quick (default), link or all"
+             run; SET is quick (as without SET), link or all"
                 .into()
         },
         manual: |_| {
