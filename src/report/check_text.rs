@@ -195,7 +195,7 @@ read latency: the NIC reported PT_DISABLED
 
     #[test]
     fn wraps_long_lines() {
-        let words = vec!["abcdefghi"; 11].join(" ");
+        let words = ["abcdefghi"; 11].join(" ");
         let lines = wrapped(&words);
         assert_eq!(lines.len(), 2);
         assert_eq!((lines[0].len(), lines[1].as_str()), (99, "  abcdefghi"));
