@@ -95,10 +95,8 @@ fn finds_healthy_nics_of_each_generation_good() {
         };
         assert_eq!(value("generation"), generation);
         for code in absent.iter().chain(&["service", "loopback-write"]) {
-            assert!(
-                ["", "not_available"].contains(&verdict(&document, code)),
-                "{generation} {code}"
-            );
+            let verdict = verdict(&document, code);
+            assert_eq!(verdict, "not_available", "{generation} {code}");
         }
         for code in ["link-down", "link-speed", "mtu", "retry-handler"] {
             assert_eq!(verdict(&document, code), "good", "{generation} {code}");
@@ -227,6 +225,11 @@ fn writes_and_reads_through_a_software_nic() {
     let document = document(&stdout(&output));
     assert_eq!(document["summary"], "OK soft0");
     assert_eq!(document["devices"][0]["is_software"], json!(true));
+    // All items, in the order of importance.
+    let of_nic = document["devices"][0]["items"].as_array().expect("items");
+    let of_host = document["host"].as_array().expect("items");
+    let codes = of_nic.iter().chain(of_host).map(|item| &item["code"]);
+    assert!(codes.eq(ITEMS.iter().map(|item| item.code)), "{document:#}");
     let measured = [
         "loopback-write",
         "loopback-read",

@@ -4,143 +4,120 @@ use super::check::{Check, ItemResult};
 use super::openmetrics::{Family, Kind, Sample};
 use crate::nic::health::{Verdict, identity};
 
-/// The numbers of items: code, the family that it belongs to, and a label that distinguishes it
-/// there.
-const NUMBERS: [(&str, &str, Option<(&str, &str)>); 16] = [
-    (
-        "link-speed",
-        "cxidiag_nic_link_speed_bytes_per_second",
-        None,
-    ),
-    ("link-flaps", "cxidiag_nic_link_flaps", None),
-    (
-        "fec-uncorrected",
-        "cxidiag_nic_uncorrected_bit_error_ratio",
-        None,
-    ),
-    (
-        "fec-corrected",
-        "cxidiag_nic_corrected_bit_error_ratio",
-        None,
-    ),
-    ("pcie-width", "cxidiag_nic_pcie_lanes", None),
-    ("pcie-speed", "cxidiag_nic_pcie_transfers_per_second", None),
-    (
-        "aer-fatal",
-        "cxidiag_nic_aer_errors",
-        Some(("severity", "fatal")),
-    ),
-    (
-        "aer-nonfatal",
-        "cxidiag_nic_aer_errors",
-        Some(("severity", "nonfatal")),
-    ),
-    (
-        "aer-correctable",
-        "cxidiag_nic_aer_errors",
-        Some(("severity", "correctable")),
-    ),
-    (
-        "pcie-uncorrected",
-        "cxidiag_nic_pcie_errors",
-        Some(("kind", "uncorrected")),
-    ),
-    (
-        "pcie-corrected",
-        "cxidiag_nic_pcie_errors",
-        Some(("kind", "corrected")),
-    ),
-    ("memory-errors", "cxidiag_nic_memory_errors", None),
-    (
-        "loopback-write",
-        "cxidiag_median_latency_seconds",
-        Some(("tool", "write-lat")),
-    ),
-    (
-        "loopback-read",
-        "cxidiag_median_latency_seconds",
-        Some(("tool", "read-lat")),
-    ),
-    (
-        "write-bandwidth",
-        "cxidiag_bandwidth_bytes_per_second",
-        Some(("tool", "write-bw")),
-    ),
-    (
-        "read-bandwidth",
-        "cxidiag_bandwidth_bytes_per_second",
-        Some(("tool", "read-bw")),
-    ),
-];
+/// A family of numbers.
+struct Numbers {
+    name: &'static str,
+    kind: Kind,
+    unit: &'static str,
+    help: &'static str,
+    /// The label that distinguishes its items; empty if there is one item.
+    label: &'static str,
+    /// The codes of its items, each with the value of the label.
+    items: &'static [(&'static str, &'static str)],
+}
 
-/// The families of numbers: name, kind, unit, help.
-const FAMILIES: [(&str, Kind, &str, &str); 11] = [
-    (
-        "cxidiag_nic_link_speed_bytes_per_second",
-        Kind::Gauge,
-        "bytes_per_second",
-        "Speed of the link for data.",
-    ),
-    (
-        "cxidiag_nic_link_flaps",
-        Kind::Gauge,
-        "",
-        "Restarts of the link in the last 10 hours, at most 10.",
-    ),
-    (
-        "cxidiag_nic_uncorrected_bit_error_ratio",
-        Kind::Gauge,
-        "ratio",
-        "Uncorrected code words per bit during the check.",
-    ),
-    (
-        "cxidiag_nic_corrected_bit_error_ratio",
-        Kind::Gauge,
-        "ratio",
-        "Corrected code words per bit during the check.",
-    ),
-    (
-        "cxidiag_nic_pcie_lanes",
-        Kind::Gauge,
-        "",
-        "Lanes of PCIe in use.",
-    ),
-    (
-        "cxidiag_nic_pcie_transfers_per_second",
-        Kind::Gauge,
-        "",
-        "Speed of each lane of PCIe.",
-    ),
-    (
-        "cxidiag_nic_aer_errors",
-        Kind::Counter,
-        "",
-        "Errors of PCIe since the last boot, as the kernel counts them.",
-    ),
-    (
-        "cxidiag_nic_pcie_errors",
-        Kind::Counter,
-        "",
-        "Errors of PCIe since the driver was loaded, as the driver counts them.",
-    ),
-    (
-        "cxidiag_nic_memory_errors",
-        Kind::Counter,
-        "",
-        "Uncorrectable errors of memories of the chip since the driver was loaded.",
-    ),
-    (
-        "cxidiag_median_latency_seconds",
-        Kind::Gauge,
-        "seconds",
-        "Median latency through the NIC from this host to itself.",
-    ),
-    (
-        "cxidiag_bandwidth_bytes_per_second",
-        Kind::Gauge,
-        "bytes_per_second",
-        "Bandwidth through the NIC from this host to itself.",
-    ),
+const NUMBERS: [Numbers; 11] = [
+    Numbers {
+        name: "cxidiag_nic_link_speed_bytes_per_second",
+        kind: Kind::Gauge,
+        unit: "bytes_per_second",
+        help: "Speed of the link for data.",
+        label: "",
+        items: &[("link-speed", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_link_flaps",
+        kind: Kind::Gauge,
+        unit: "",
+        help: "Restarts of the link in the last 10 hours, at most 10.",
+        label: "",
+        items: &[("link-flaps", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_uncorrected_bit_error_ratio",
+        kind: Kind::Gauge,
+        unit: "ratio",
+        help: "Uncorrected code words per bit during the check.",
+        label: "",
+        items: &[("fec-uncorrected", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_corrected_bit_error_ratio",
+        kind: Kind::Gauge,
+        unit: "ratio",
+        help: "Corrected code words per bit during the check.",
+        label: "",
+        items: &[("fec-corrected", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_pcie_lanes",
+        kind: Kind::Gauge,
+        unit: "",
+        help: "Lanes of PCIe in use.",
+        label: "",
+        items: &[("pcie-width", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_pcie_transfers_per_second",
+        kind: Kind::Gauge,
+        unit: "",
+        help: "Speed of each lane of PCIe.",
+        label: "",
+        items: &[("pcie-speed", "")],
+    },
+    Numbers {
+        name: "cxidiag_nic_aer_errors",
+        kind: Kind::Counter,
+        unit: "",
+        help: "Errors of PCIe since the last boot, as the kernel counts them.",
+        label: "severity",
+        items: &[
+            ("aer-fatal", "fatal"),
+            ("aer-nonfatal", "nonfatal"),
+            ("aer-correctable", "correctable"),
+        ],
+    },
+    Numbers {
+        name: "cxidiag_nic_pcie_errors",
+        kind: Kind::Counter,
+        unit: "",
+        help: "Errors of PCIe since the driver was loaded, as the driver counts them.",
+        label: "kind",
+        items: &[
+            ("pcie-uncorrected", "uncorrected"),
+            ("pcie-corrected", "corrected"),
+        ],
+    },
+    Numbers {
+        name: "cxidiag_nic_memory_errors",
+        kind: Kind::Counter,
+        unit: "",
+        help: "Uncorrectable errors of memories of the chip since the driver was loaded.",
+        label: "",
+        items: &[("memory-errors", "")],
+    },
+    Numbers {
+        name: "cxidiag_median_latency_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        help: "Median latency through the NIC from this host to itself.",
+        label: "tool",
+        items: &[
+            ("loopback-write", "write-lat"),
+            ("loopback-read", "read-lat"),
+        ],
+    },
+    Numbers {
+        name: "cxidiag_bandwidth_bytes_per_second",
+        kind: Kind::Gauge,
+        unit: "bytes_per_second",
+        help: "Bandwidth through the NIC from this host to itself.",
+        label: "tool",
+        items: &[
+            ("write-bandwidth", "write-bw"),
+            ("read-bandwidth", "read-bw"),
+        ],
+    },
 ];
 
 /// Returns the metrics of a check.
@@ -199,12 +176,12 @@ pub fn families(check: &Check) -> Vec<Family> {
         ),
         nic_info(check),
     ];
-    families.extend(FAMILIES.map(|(name, kind, unit, help)| Family {
-        name,
-        kind,
-        unit,
-        help,
-        samples: numbers(check, name),
+    families.extend(NUMBERS.map(|of| Family {
+        samples: numbers(check, &of),
+        name: of.name,
+        kind: of.kind,
+        unit: of.unit,
+        help: of.help,
     }));
     families
 }
@@ -267,20 +244,17 @@ fn nic_info(check: &Check) -> Family {
 }
 
 /// Returns the samples of a family of numbers.
-fn numbers(check: &Check, family: &str) -> Vec<Sample> {
+fn numbers(check: &Check, family: &Numbers) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (device, items) in check.blocks() {
         for item in items {
-            let of_item = NUMBERS
-                .iter()
-                .find(|(code, of, _)| *code == item.code && *of == family);
-            if let (Some((_, _, label)), Some(value)) = (of_item, item.number) {
-                let device = [("device", device.to_owned())].into_iter();
-                let label = label.map(|(name, text)| (name, text.to_owned()));
-                samples.push(Sample {
-                    labels: device.chain(label).collect(),
-                    value,
-                });
+            let member = family.items.iter().find(|(code, _)| *code == item.code);
+            if let (Some((_, text)), Some(value)) = (member, item.number) {
+                let mut labels = vec![("device", device.to_owned())];
+                if !family.label.is_empty() {
+                    labels.push((family.label, (*text).to_owned()));
+                }
+                samples.push(Sample { labels, value });
             }
         }
     }
@@ -295,13 +269,9 @@ mod tests {
     use crate::nic::health::ITEMS;
 
     #[test]
-    fn numbers_name_items_and_families() {
-        for (code, family, _) in NUMBERS {
-            assert!(ITEMS.iter().any(|item| item.code == code), "{code}");
-            assert!(
-                FAMILIES.iter().any(|(name, ..)| *name == family),
-                "{family}"
-            );
+    fn numbers_are_those_of_items() {
+        for (code, _) in NUMBERS.iter().flat_map(|of| of.items) {
+            assert!(ITEMS.iter().any(|item| item.code == *code), "{code}");
         }
     }
 

@@ -71,7 +71,11 @@ impl Examination {
             first,
             services,
             is_busy,
-            traffic: Vec::new(),
+            traffic: traffic::left_out(if asked.is_quick {
+                "--quick"
+            } else {
+                "--no-traffic"
+            }),
             failure: None,
         }
     }
@@ -132,9 +136,11 @@ impl Examination {
         // A software NIC is of no generation, whatever it says to programs that ask.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = of_link(&files, generation, asked);
-        if asked.has_window() {
-            findings.extend(code_words::judge(&files, &first.code_words, &after));
-        }
+        findings.extend(if asked.has_window() {
+            code_words::judge(&files, &first.code_words, &after)
+        } else {
+            code_words::left_out("--quick")
+        });
         findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
         findings.extend(pcie::aer(&files));
         findings.extend(Monitor::read(&files).judge(first.monitor, &files));

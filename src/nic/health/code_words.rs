@@ -161,13 +161,17 @@ fn of_driver(files: &Files, name: &str) -> Option<f64> {
     (limit > 0.0).then_some(limit)
 }
 
+/// Returns the items without values, and why.
+pub fn left_out(why: &str) -> Vec<Finding> {
+    [&FLOW, &UNCORRECTED, &CORRECTED, &LANES, &REPLAYS]
+        .map(|item| Finding::untested(item, why))
+        .to_vec()
+}
+
 /// Judges what the counters did between two readings.
 pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Finding> {
-    let items = [&FLOW, &UNCORRECTED, &CORRECTED, &LANES, &REPLAYS];
     if link::is_up(files) == Some(false) {
-        return items
-            .map(|item| Finding::untested(item, "the link is down"))
-            .to_vec();
+        return left_out("the link is down");
     }
     let speed = link::speed_text(files).and_then(|text| LinkSpeed::of(&text));
     vec![

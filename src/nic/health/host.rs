@@ -88,7 +88,7 @@ pub fn locality(files: &Files, allowed: &[u32]) -> Finding {
         None => format!("none (CPUs {cpus})"),
     };
     let is_far = !allowed.is_empty() && !allowed.iter().any(|cpu| local.contains(cpu));
-    let limit = format!("of CPUs {}", shown(allowed));
+    let limit = format!("allowed: {}", shown(allowed));
     Finding::judged(
         &LOCALITY,
         value,
