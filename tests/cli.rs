@@ -198,7 +198,7 @@ fn rejects_misplaced_arguments() {
 
 #[test]
 fn commands_reject_arguments_as_tools_do() {
-    for command in ["devices", "compare", "calibrate"] {
+    for command in ["devices", "compare", "calibrate", "serve"] {
         for (args, line) in [
             ("--foo", "unknown option '--foo' (see --help)"),
             (
