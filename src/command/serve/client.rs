@@ -171,7 +171,7 @@ impl Client {
         if self.stage != Stage::Arriving {
             return None;
         }
-        let ready: Ready = self.line.next()?;
+        let ready: Ready = self.line.message()?;
         self.bytes = ready.buffer_bytes;
         self.enter(Stage::Waiting, None);
         Some(ready)
