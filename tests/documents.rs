@@ -338,6 +338,8 @@ fn runs_examples_for_one_machine() {
     let commands: BTreeSet<String> = lines
         .filter_map(|line| line.strip_prefix("$ cxidiag "))
         .map(|command| command.replace("\\-", "-"))
+        // This command does not end by itself.
+        .filter(|command| !command.starts_with("serve "))
         .collect();
     assert!(commands.len() >= 5, "{commands:?}");
     for command in commands {

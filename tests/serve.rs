@@ -191,7 +191,7 @@ fn refusals_reach_client_and_log() {
     let reason = "cannot run: the server has 1 clients already (--max-clients)";
     assert!(error.contains(reason), "{error}");
     // A run that takes longer than it may is ended.
-    let ended = server.wait_for("interrupted by SIGTERM\n");
+    let ended = server.wait_for(": longer than --max-run (interrupted by SIGTERM)\n");
     assert!(
         ended.contains(" write-lat on soft0: failed after "),
         "{ended}"

@@ -76,7 +76,7 @@ impl ControlLine {
     }
 
     /// Returns the next message if it has arrived and is one.
-    pub fn next<M: DeserializeOwned>(&mut self) -> Option<M> {
+    pub fn message<M: DeserializeOwned>(&mut self) -> Option<M> {
         let end = self.received.iter().position(|byte| *byte == b'\n')? + 1;
         let message = serde_json::from_slice(&self.received[..end]).ok()?;
         self.received.drain(..end);
@@ -111,8 +111,8 @@ mod tests {
         process.socket.write_all(b"{\n  \"tool\": 1\n}\n").unwrap();
         drop(process);
         while server.read().unwrap() {}
-        assert_eq!(server.next(), Some(ready));
-        assert_eq!(server.next::<Ready>(), None);
+        assert_eq!(server.message(), Some(ready));
+        assert_eq!(server.message::<Ready>(), None);
         assert_eq!(server.rest(), b"{\n  \"tool\": 1\n}\n");
     }
 }

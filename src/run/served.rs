@@ -82,7 +82,7 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
 /// Waits for the next order.
 fn next(line: &mut ControlLine) -> Result<Order, Failure> {
     loop {
-        if let Some(order) = line.next() {
+        if let Some(order) = line.message() {
             return Ok(order);
         }
         if !line.read().environment("cannot read from cxidiag serve")? {

@@ -217,28 +217,36 @@ impl Caller {
         self.since + ANSWER_LIMIT
     }
 
-    /// Reads what has arrived and answers it.
-    fn advance(mut self, is_ready: bool, rules: &Rules) -> Result<Progress, Refusal> {
-        while is_ready {
+    /// Returns the next message, if it has arrived.
+    fn receive(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        loop {
             let received = match self.stream.read(self.incoming.room()) {
                 Ok(0) => return Err(self.refusal("it closed the connection")),
                 Ok(received) => received,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.refusal(&cause(&error))),
             };
             let payload = self.incoming.advance(received);
             let payload =
                 payload.map_err(|TooLong(_)| self.refusal("it speaks another protocol"))?;
-            let Some(payload) = payload else {
-                continue;
-            };
-            match self.tool {
-                Some(tool) => return self.arrive(tool, &payload, rules),
-                None if is_status(&payload) && is_of_this_machine(&self.stream) => {
-                    return Ok(Progress::Arrived(Arrival::Status(self.stream)));
+            if payload.is_some() {
+                return Ok(payload);
+            }
+        }
+    }
+
+    /// Answers what has arrived.
+    fn advance(mut self, is_ready: bool, rules: &Rules) -> Result<Progress, Refusal> {
+        if is_ready {
+            while let Some(payload) = self.receive()? {
+                match self.tool {
+                    Some(tool) => return self.arrive(tool, &payload, rules),
+                    None if is_status(&payload) && is_of_this_machine(&self.stream) => {
+                        return Ok(Progress::Arrived(Arrival::Status(self.stream)));
+                    }
+                    None => self.accept_name(&payload, rules)?,
                 }
-                None => self.accept_name(&payload, rules)?,
             }
         }
         if Instant::now() < self.due() {
@@ -301,7 +309,7 @@ impl Caller {
     /// afterwards.
     fn refusal(&self, reason: &str) -> Refusal {
         match self.tool {
-            None => Refusal::Unrelated(format!("{reason} without sending the name of a tool")),
+            None => Refusal::Unrelated(reason.to_owned()),
             Some(_) => {
                 let peer = self.peer;
                 let failure = format!("the client ({peer}) failed during the handshake: {reason}");

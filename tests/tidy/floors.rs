@@ -71,6 +71,7 @@ const WRAPPER: House = House {
             "encode",
             "error",
             "fence",
+            "inherited",
             "ring",
             "standard_output",
         ],

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::queue::{Entry, Stage};
 use crate::device::DeviceName;
+use crate::number::time_text;
 use crate::plan::Plan;
 use crate::run::control_line::{ControlLine, Order, Ready};
 use crate::run::served::MARK;
@@ -52,6 +53,10 @@ pub struct Client {
     since: Instant,
     /// When the process is to be signalled, and the signal.
     due: Option<(Instant, Signal)>,
+    /// What the process has exceeded, if it was signalled for it.
+    exceeded: Option<String>,
+    /// The server ends.
+    is_stopped: bool,
     process: Child,
     line: ControlLine,
     /// The process has closed its end of the line: it ends.
@@ -121,6 +126,8 @@ impl Client {
             place: None,
             since: now,
             due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
+            exceeded: None,
+            is_stopped: false,
             stderr: process.stderr.take(),
             process,
             line,
@@ -171,7 +178,7 @@ impl Client {
         if self.stage != Stage::Arriving {
             return None;
         }
-        let ready: Ready = self.line.next()?;
+        let ready: Ready = self.line.message()?;
         self.bytes = ready.buffer_bytes;
         self.enter(Stage::Waiting, None);
         Some(ready)
@@ -235,6 +242,17 @@ impl Client {
     /// Ends the process: SIGTERM, and SIGKILL if it does not release its NIC.
     pub fn stop(&mut self) {
         self.due = Some((Instant::now(), Signal::TERM));
+        self.is_stopped = true;
+    }
+
+    /// Returns the time limit of the current stage, for messages, unless the server ends the process.
+    fn limit(&self) -> Option<String> {
+        match self.stage {
+            _ if self.is_stopped => None,
+            Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
+            Stage::Waiting => None,
+            Stage::Running => Some("longer than --max-run".into()),
+        }
     }
 
     /// Returns when [`Self::advance`] has something to do, if it has.
@@ -249,6 +267,9 @@ impl Client {
         if let Some((due, signal)) = self.due
             && Instant::now() >= due
         {
+            if signal == Signal::TERM {
+                self.exceeded = self.limit();
+            }
             if let Some(process) = Pid::from_raw(self.process.id() as i32) {
                 // It is not reaped yet, so the number is its own.
                 let _ = kill_process(process, signal);
@@ -280,6 +301,10 @@ impl Client {
             (Value::String(message), _) => message.clone(),
             (_, Some(signal)) => format!("signal {signal} ended its process"),
             _ => messages.lines().next_back().unwrap_or("no message").into(),
+        };
+        let reason = match &self.exceeded {
+            Some(limit) => format!("{limit} ({reason})"),
+            None => reason,
         };
         let text = match self.stage {
             Stage::Arriving => format!("did not begin: {reason}"),

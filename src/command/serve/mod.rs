@@ -344,3 +344,64 @@ fn others(placed: &Plan) -> Result<Vec<u32>, Failure> {
     cpus.retain(|cpu| !placed.placement.cpus.contains(cpu));
     Ok(cpus)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: &[&str]) -> Result<Asked, Failure> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        parse(&arguments).map(|asked| asked.expect("options of a server"))
+    }
+
+    fn refusal(arguments: &[&str]) -> String {
+        asked(arguments).err().expect("a refusal").message()
+    }
+
+    #[test]
+    fn takes_options_of_tools_and_its_own() {
+        let asked = asked(&["-d", "soft3", "-p", "0", "--any-job", "--max-run=10m"]).unwrap();
+        assert_eq!(asked.plan.role, Role::Server);
+        assert_eq!(asked.plan.device.to_string(), "soft3");
+        assert_eq!((asked.plan.port, asked.plan.admission.any_job), (0, true));
+        assert_eq!(asked.limits.run, Duration::from_secs(600));
+        assert_eq!(asked.limits.clients, MAX_CLIENTS);
+    }
+
+    #[test]
+    fn refuses_invalid_limits_and_options_of_clients() {
+        for (arguments, message) in [
+            (["--max-clients=0"], "invalid value '0' for --max-clients: "),
+            (["--max-run=0"], "invalid value '0' for --max-run: "),
+            (["--max-buffers=1"], "invalid value '1' for --max-buffers: "),
+            (["--allow="], "invalid value '' for --allow: "),
+            (["--device=eth0"], "invalid value 'eth0' for --device: "),
+            (["--persist"], "unknown option '--persist'"),
+        ] {
+            let refusal = refusal(&arguments);
+            assert!(refusal.starts_with(message), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn reads_networks_and_addresses() {
+        let allowed = networks("10.1.0.0/16,192.168.1.7,fd00::/8").unwrap();
+        let contains = |address: &str| {
+            let address: IpAddr = address.parse().unwrap();
+            allowed.iter().any(|network| network.contains(&address))
+        };
+        for (address, expected) in [
+            ("10.1.255.1", true),
+            ("10.2.0.1", false),
+            ("192.168.1.7", true),
+            ("192.168.1.8", false),
+            ("fd12::1", true),
+            ("::1", false),
+        ] {
+            assert_eq!(contains(address), expected, "{address}");
+        }
+        for text in ["10.1", "10.1.0.0/33", "node1", "10.1.0.0/16,"] {
+            assert!(networks(text).is_err(), "{text}");
+        }
+    }
+}
