@@ -70,7 +70,6 @@ impl NicCounters {
     pub fn end(self, session: &Session) -> Result<Option<RunCounters>, Failure> {
         let own = self.changes();
         let peer = match (self.side, self.sent) {
-            _ if self.is_one_nic => PeerCounters::OneNic,
             (Side::Client, Some(preset)) => {
                 PeerCounters::Received(session.receive_counters(preset)?)
             }
@@ -78,20 +77,22 @@ impl NicCounters {
                 session.send_counters(&own, preset)?;
                 PeerCounters::NotAvailable
             }
-            (_, None) => PeerCounters::NotAvailable,
+            (_, None) => self.not_received(),
         };
         Ok(self.shown(own, peer))
     }
 
     /// Reads the counters after a run that has failed, without the peer's.
     pub fn end_alone(self) -> Option<RunCounters> {
-        let own = self.changes();
-        let peer = if self.is_one_nic {
+        self.shown(self.changes(), self.not_received())
+    }
+
+    fn not_received(&self) -> PeerCounters {
+        if self.is_one_nic {
             PeerCounters::OneNic
         } else {
             PeerCounters::NotAvailable
-        };
-        self.shown(own, peer)
+        }
     }
 
     fn shown(&self, own: Changes, peer: PeerCounters) -> Option<RunCounters> {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::counter_names;
 use crate::fabric::{self, Directory, Health, Settings};
@@ -43,6 +44,8 @@ pub struct NicCounters {
     values: Vec<u64>,
     /// The time since the NIC started.
     pub age: Duration,
+    /// When they were read, since 1970.
+    pub at: Duration,
 }
 
 impl NicCounters {
@@ -58,9 +61,11 @@ impl NicCounters {
     ) -> Result<Self, Errno> {
         let totals = fabric::nic_counts(lock, nid, || runner::publish_counts(nid))?;
         let age = Duration::from_nanos(fabric::now().saturating_sub(totals.started));
+        let at = clock_gettime(ClockId::Realtime);
         let mut counters = Self {
             values: totals.values,
             age,
+            at: Duration::new(at.tv_sec as u64, at.tv_nsec as u32),
         };
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
