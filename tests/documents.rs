@@ -144,6 +144,7 @@ fn states_default_of_each_value() {
         "percentiles",
         "json",
         "jsonl",
+        "openmetrics",
         "csv",
         "label",
         "samples",
