@@ -3,10 +3,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use rustix::fs::{AtFlags, linkat};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::NicCounters;
 use crate::environment::{Driver, Nics};
@@ -62,7 +61,7 @@ impl Snapshot {
         let mut class = Entries::new();
         sysfs::add(&mut class, &info, driver, health);
         let device = sysfs::device(&info);
-        for (name, content) in history(&settings, counters.age) {
+        for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content));
         }
         let classes = snapshot.root.join("sys/class");
@@ -92,9 +91,9 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count errors of PCIe and restarts of the link of a NIC of this age.
-fn history(settings: &Settings, age: Duration) -> Vec<(String, String)> {
-    let errors = (settings.health.pcie_errors * age.as_secs_f64()) as u64;
+/// Returns the files that count errors of PCIe and restarts of the link.
+fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)> {
+    let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
         ("properties/pcie_uncorr_err".to_owned(), "0\n".to_owned()),
@@ -107,7 +106,7 @@ fn history(settings: &Settings, age: Duration) -> Vec<(String, String)> {
         let content = format!("TOTAL_ERR_{total} {errors}\n");
         files.push((format!("aer_dev_{kind}"), content));
     }
-    let restarts = restarts(settings, age).chain(std::iter::repeat(0));
+    let restarts = restarts(settings, counters).chain(std::iter::repeat(0));
     for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {
         files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));
     }
@@ -116,10 +115,8 @@ fn history(settings: &Settings, age: Duration) -> Vec<(String, String)> {
 
 /// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
 /// and before the NIC started.
-fn restarts(settings: &Settings, age: Duration) -> impl Iterator<Item = u64> {
-    let now = clock_gettime(ClockId::Realtime);
-    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    let started = now.saturating_sub(age);
+fn restarts(settings: &Settings, counters: &NicCounters) -> impl Iterator<Item = u64> {
+    let (age, started) = (counters.age, counters.at.saturating_sub(counters.age));
     let again = settings.faults.restart().filter(|at| *at <= age);
     let again = again.map(move |at| (started + at).as_secs());
     let before = (1..=settings.health.flaps).map(move |minutes| started.as_secs() - 60 * minutes);
@@ -129,17 +126,18 @@ fn restarts(settings: &Settings, age: Duration) -> impl Iterator<Item = u64> {
 /// Writes the telemetry counters. Those that are 0, which is most of them, are links to one file.
 fn write_telemetry(directory: &Path, counters: &NicCounters) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let now = clock_gettime(ClockId::Realtime);
-    let line = |value: u64| format!("{value}@{}.{:09}\n", now.tv_sec, now.tv_nsec);
-    let mut zero: Option<PathBuf> = None;
+    let opened = File::open(directory)?;
+    let (seconds, nanoseconds) = (counters.at.as_secs(), counters.at.subsec_nanos());
+    let line = |value: u64| format!("{value}@{seconds}.{nanoseconds:09}\n");
+    let mut zero = None;
     for (name, value) in counters.iter() {
-        let path = directory.join(name);
-        match &zero {
-            Some(zero) if value == 0 => fs::hard_link(zero, &path)?,
-            _ => fs::write(&path, line(value))?,
+        match zero {
+            // By name in the directory: a path takes the kernel longer.
+            Some(zero) if value == 0 => linkat(&opened, zero, &opened, name, AtFlags::empty())?,
+            _ => fs::write(directory.join(name), line(value))?,
         }
         if value == 0 {
-            zero.get_or_insert(path);
+            zero.get_or_insert(name);
         }
     }
     Ok(())

@@ -328,6 +328,10 @@ mod tests {
     #[test]
     fn default_settings_have_no_model() {
         assert!(LinkModel::new(Settings::default(), 1, 0).is_none());
+        // Nor does what only files show.
+        let mut shown = Settings::default();
+        shown.health.tx_paused = 0.5;
+        assert!(LinkModel::new(shown, 1, 0).is_none());
     }
 
     #[test]

@@ -395,6 +395,17 @@ mod tests {
     }
 
     #[test]
+    fn documents_every_item() {
+        for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1"] {
+            let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap().replace("\\-", "-");
+            for (name, _) in LINK.iter().chain(FAULTS) {
+                assert!(text.contains(&format!("{name}=")), "{page}: {name}");
+            }
+        }
+    }
+
+    #[test]
     fn names_what_is_allowed() {
         assert_eq!(
             settings("", "loss=2").unwrap_err(),

@@ -72,3 +72,59 @@ impl Totals {
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> usize {
+        let counters = counter_names::all();
+        counters
+            .iter()
+            .position(|counter| counter.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn adds_counts_and_keeps_the_highest_maximum() {
+        let (packets, depth) = (
+            place("hni_tx_ok_opt"),
+            place("lpe_sts_net_max_attempts_max_0"),
+        );
+        let mut totals = Totals::start();
+        for (sent, deepest) in [(3, 5), (4, 2)] {
+            let mut counts = vec![0; totals.values.len()];
+            (counts[packets], counts[depth]) = (sent, deepest);
+            totals.add(&counts);
+        }
+        assert_eq!((totals.values[packets], totals.values[depth]), (7, 5));
+        assert_eq!(totals.values.iter().sum::<u64>(), 12);
+    }
+
+    #[test]
+    fn reads_what_it_wrote_and_nothing_else() {
+        let fd = rustix::fs::memfd_create("totals", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(fd);
+        let read = || {
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
+            Totals::read(&file)
+        };
+        assert_eq!(read(), None, "empty");
+        let mut totals = Totals::start();
+        totals.values[7] = 7;
+        totals.write(&file).unwrap();
+        assert_eq!(read().as_ref(), Some(&totals));
+        let at_reboot = Totals {
+            started: u64::MAX,
+            ..totals.clone()
+        };
+        at_reboot.write(&file).unwrap();
+        assert_eq!(read(), None);
+        totals.write(&file).unwrap();
+        file.write_all_at(b"x", 0).unwrap();
+        assert_eq!(read(), None, "another version");
+        totals.write(&file).unwrap();
+        file.set_len(8 * totals.values.len() as u64).unwrap();
+        assert_eq!(read(), None, "incomplete");
+    }
+}

@@ -1,6 +1,7 @@
 //! Telemetry counters of messages, lists and the link (health.md 1.5, 3).
 
 use crate::driver::prelude::*;
+use crate::snapshots::counter as file_counter;
 use crate::telemetry::counter;
 
 const FLUSHES: u32 = 1305;
@@ -127,6 +128,9 @@ fn counts_results_of_matching() {
         let rose = rises(&mut rig, numbers, |rig| assert_eq!(rig.code(&put), code));
         assert_eq!(rose, expected, "{bits}");
     }
+    // One, two, and with the list entry of bits 2 used up, two at each of the others.
+    assert_eq!(file_counter("lpe_sts_net_match_attempts_0"), 7);
+    assert_eq!(file_counter("lpe_sts_net_max_attempts_max_0"), 2);
     // A rendezvous put needs space for its eager part only, here for none.
     let put = rig.dma_put(&source, 0, 300, |put| {
         put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)

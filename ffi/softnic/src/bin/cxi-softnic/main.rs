@@ -35,7 +35,8 @@ Environment:
   CXIDIAG_NICS             number of NICs, 1 to 100
   CXIDIAG_NIDS             addresses of the NICs, separated by commas [0x12]
   CXIDIAG_LINK             latency=TIME, jitter=TIME, bandwidth=NUMBER with MB/s or GB/s
-  CXIDIAG_FAULTS           loss=, retry=, delay=, corrupt=, error=, down=, seed=
+  CXIDIAG_FAULTS           loss=, retry=, delay=, corrupt=, error=, down=, seed=, and what files and
+                           counters show (cxi-softnic(1))
   CXIDIAG_SERVICES         enabled or disabled: service 1 alone, in this state
   CXIDIAG_QOS              HPC, LL_BE_BD_ET or LL_BE_BD_ET1_ET2
   CXIDIAG_RDZV_GET         0: software issues the gets of rendezvous puts
