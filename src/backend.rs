@@ -42,7 +42,9 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
 }
 
-/// Returns the files that the driver of `device` shows, as they are now.
+/// Returns the files that the driver of `device` shows. Those of a software NIC are of this moment:
+/// they do not change, and are removed with the last clone of the result. Its counters continue
+/// while a device of the fabric is open or such files exist.
 ///
 /// # Errors
 ///
@@ -186,4 +188,26 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
 /// Returns whether the driver shows no NICs.
 fn hardware_is_missing() -> bool {
     !Path::new(SYSFS).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_software_nic_exist_while_they_are_used() {
+        let device = DeviceName {
+            kind: DeviceKind::Software,
+            index: 77,
+        };
+        let files = files(device, &Machine::new(None)).unwrap();
+        assert_eq!(files.text("port/link").as_deref(), Some("up"));
+        assert_eq!(files.of_retry_handler("spt_timeouts").as_deref(), Some("0"));
+        assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
+        let (path, others) = (files.path("port/link"), files.clone());
+        drop(files);
+        assert!(path.exists());
+        drop(others);
+        assert!(!path.exists());
+    }
 }

@@ -145,6 +145,7 @@ fn states_default_of_each_value() {
         "counters",
         "json",
         "jsonl",
+        "openmetrics",
         "csv",
         "label",
         "samples",

@@ -104,7 +104,7 @@ pub fn usage() -> Usage {
                 short: None,
                 long: "openmetrics-format",
                 value: Some(Value::new("FORMAT", Completion::Words(formats))),
-                help: format!("Form of this file: {}", formats().join(", ")),
+                help: format!("Form of this file: {}\n(default: by its name)", formats().join(", ")),
                 manual: "The form of this file, whatever its name: node-exporter or openmetrics.",
             },
             super::libcxi_entry(),

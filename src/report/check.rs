@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::outcome::Problem;
-use crate::device::{DeviceKind, DeviceName};
+use crate::device::DeviceName;
 use crate::error::Failure;
 use crate::machine::host_name;
 use crate::nic::health::{Finding, Item, Verdict};
@@ -127,6 +127,8 @@ impl ItemResult {
 pub struct Examined {
     /// The NIC.
     pub device: DeviceName,
+    /// Whether it is a software NIC.
+    pub is_software: bool,
     /// The items.
     pub findings: Vec<Finding>,
     /// Why the NIC, or a part of it, could not be checked.
@@ -145,7 +147,7 @@ impl Check {
         let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
         let devices = examined.into_iter().map(|of| DeviceResult {
             name: of.device.to_string(),
-            is_software: of.device.kind == DeviceKind::Software,
+            is_software: of.is_software,
             error: of.failure.as_ref().map(Problem::from),
             items: of.findings.into_iter().map(ItemResult::from).collect(),
         });
@@ -270,6 +272,7 @@ pub mod testing {
     pub fn check(of_nic: Vec<Finding>, of_host: Vec<Finding>, failure: Option<Failure>) -> Check {
         let examined = Examined {
             device: "cxi0".parse().unwrap(),
+            is_software: false,
             findings: of_nic,
             failure,
         };

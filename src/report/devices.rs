@@ -279,6 +279,8 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
 /// Who may use a NIC, and who does.
 #[derive(Debug)]
 pub struct Uses {
+    /// Whether it is a software NIC, also behind a library that shows it as hardware.
+    pub is_software: bool,
     /// Numbers of the services that this process may use.
     pub usable: Vec<u32>,
     /// Whether users of a service that the driver has not made hold resources; `None` from a libcxi
@@ -294,6 +296,7 @@ pub struct Uses {
 pub fn uses(device: &cxi::Device) -> Result<Uses, Failure> {
     let rights = Rights::of_this_process();
     let mut found = Uses {
+        is_software: device.info().is_simulated(),
         usable: Vec::new(),
         is_in_use: None,
     };

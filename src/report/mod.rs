@@ -42,7 +42,7 @@ pub mod intervals;
 pub mod json;
 mod json_lines;
 mod measured_bandwidth;
-mod noise;
+pub mod noise;
 pub mod openmetrics;
 pub mod outcome;
 mod percentiles;

@@ -42,7 +42,7 @@ const MARKED: [(u32, u32, u32); 3] = [(1216, 1220, 4), (1224, 1232, 8), (1240, 1
 pub struct NicCounters {
     /// In the order of [`counter_names::all`].
     values: Vec<u64>,
-    /// The time since the NIC started.
+    /// The time since the NIC started, by which rates count.
     pub age: Duration,
     /// When they were read, since 1970.
     pub at: Duration,
@@ -89,11 +89,13 @@ impl NicCounters {
         }
         self.add(RX_PAUSED, in_time(health.rx_paused * CYCLES));
         self.add(TX_PAUSED, in_time(health.tx_paused * CYCLES));
-        let requests: u64 = REQUESTS.iter().map(|&number| self.value(number)).sum();
+        let requests = REQUESTS.map(|number| self.value(number));
+        let requests = requests.into_iter().fold(0, u64::saturating_add);
         for number in [NO_CONNECTION, NO_RESPONSE_STATE] {
             self.add(number, of(health.full, requests));
         }
-        self.add(WRITES_BLOCKED, self.value(WRITES) * health.slow_host);
+        let blocked = self.value(WRITES).saturating_mul(health.slow_host);
+        self.add(WRITES_BLOCKED, blocked);
         self.add(EVENTS_DROPPED, of(health.lost_events, self.value(EVENTS)));
         for (marked, unmarked, count) in MARKED {
             for index in 0..count {
@@ -117,13 +119,13 @@ impl NicCounters {
 
     fn add(&mut self, number: u32, amount: u64) {
         if let Some(place) = counter_names::place(number) {
-            self.values[place] += amount;
+            self.values[place] = self.values[place].saturating_add(amount);
         }
     }
 
     fn subtract(&mut self, number: u32, amount: u64) {
         if let Some(place) = counter_names::place(number) {
-            self.values[place] -= amount;
+            self.values[place] = self.values[place].saturating_sub(amount);
         }
     }
 }

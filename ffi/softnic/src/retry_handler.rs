@@ -55,11 +55,12 @@ const LIMITS: [(&str, u32); 5] = [
 
 /// Returns the files, by their paths.
 pub fn files(counters: &NicCounters, health: &Health) -> Entries {
-    let requests = counters.value(ORDERED_REQUESTS) + counters.value(UNORDERED_REQUESTS);
+    let requests = [ORDERED_REQUESTS, UNORDERED_REQUESTS].map(|number| counters.value(number));
+    let requests = requests.into_iter().fold(0, u64::saturating_add);
     let refused = (requests as f64 * health.full) as u64;
     let value = |name: &str| match name {
         "nack_no_target_trs" | "nack_no_target_conn" => refused,
-        "nacks" => 2 * refused,
+        "nacks" => refused.saturating_mul(2),
         "spt_timeouts" => counters.value(SPT_TIMEOUTS),
         _ => 0,
     };

@@ -26,6 +26,7 @@ pub struct Examination {
     device: DeviceName,
     /// The files, or why there are none.
     first: Result<First, Failure>,
+    is_software: bool,
     services: Finding,
     /// Whether other processes use the NIC; `None` if that is unknown.
     is_busy: Option<bool>,
@@ -49,14 +50,16 @@ impl Examination {
             files,
         });
         let mut is_busy = None;
+        let mut is_software = device.kind == DeviceKind::Software;
         let services = match &first {
             Err(_) => Finding::absent(&services::USABLE),
             Ok(first) => {
                 let opened = backend::open(device, asked.libcxi.as_ref());
-                let found = opened.and_then(|device| devices::uses(&device));
+                let found = opened.and_then(|opened| devices::uses(&opened));
                 match found {
                     Err(failure) => Finding::untested(&services::USABLE, failure.message()),
                     Ok(uses) => {
+                        is_software |= uses.is_software;
                         is_busy = uses.is_in_use.or_else(|| {
                             let free = first.files.number("properties/rgids_avail")?;
                             Some(free < IDLE_GROUPS)
@@ -69,6 +72,7 @@ impl Examination {
         Self {
             device,
             first,
+            is_software,
             services,
             is_busy,
             traffic: traffic::left_out(if asked.is_quick {
@@ -108,19 +112,21 @@ impl Examination {
             return Ok(());
         }
         let speed = link::speed_text(&first.files).and_then(|text| LinkSpeed::of(&text));
-        let measured = traffic::measure(self.device, speed, asked.libcxi.as_ref())?;
+        let measured =
+            traffic::measure(self.device, self.is_software, speed, asked.libcxi.as_ref())?;
         (self.traffic, self.failure) = measured;
         Ok(())
     }
 
     /// Reads the files again and returns what was found.
     pub fn end(self, asked: &Asked, machine: &Machine) -> Examined {
-        let device = self.device;
+        let (device, is_software) = (self.device, self.is_software);
         let first = match self.first {
             Ok(first) => first,
             Err(failure) => {
                 return Examined {
                     device,
+                    is_software,
                     findings: Vec::new(),
                     failure: Some(failure),
                 };
@@ -132,7 +138,6 @@ impl Examination {
             None | Some(Err(_)) => first.files,
         };
         let after = CodeWords::read(&files);
-        let is_software = device.kind == DeviceKind::Software;
         // A software NIC is of no generation, whatever it says to programs that ask.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = of_link(&files, generation, asked);
@@ -163,6 +168,7 @@ impl Examination {
         findings.extend(self.traffic);
         Examined {
             device,
+            is_software,
             findings,
             failure: self.failure,
         }

@@ -5,9 +5,9 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, Instant};
 
@@ -91,12 +91,12 @@ fn open(machine: &Machine) -> Result<File, Failure> {
         directory.join(format!("{NAME}-{user}.lock"))
     };
     let (path, opened) = match create(&of_system) {
-        Err(error) if error.kind() != ErrorKind::StorageFull => {
+        Ok(file) => (of_system, Ok(file)),
+        Err(_) => {
             let path = of_user();
             let opened = create(&path);
             (path, opened)
         }
-        opened => (of_system, opened),
     };
     let what = || format!("cannot lock {}", path.display());
     let file = opened.environment(what())?;
@@ -111,7 +111,7 @@ fn open(machine: &Machine) -> Result<File, Failure> {
 }
 
 /// Creates the file, or opens it if it exists; a symbolic link is refused.
-fn create(path: &PathBuf) -> io::Result<File> {
+fn create(path: &Path) -> io::Result<File> {
     let nofollow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     fs::OpenOptions::new()
         .read(true)

@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::super::probe::Probe;
-use crate::device::{DeviceKind, DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::{Failure, Kind};
 use crate::measure::Percentile;
 use crate::nic::health::{Finding, Item, Verdict, traffic};
 use crate::nic::link_speed::LinkSpeed;
 use crate::plan::expect::Metric;
 use crate::report::Outcome;
+use crate::report::noise::is_disturbed;
 
 /// Time limit of a run. Runs take some ten milliseconds; 8 NICs with four of them have 10 s.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -54,6 +55,7 @@ pub fn left_out(why: &str) -> Vec<Finding> {
 /// An interruption.
 pub fn measure(
     device: DeviceName,
+    is_software: bool,
     speed: Option<LinkSpeed>,
     libcxi: Option<&LibraryFile>,
 ) -> Result<(Vec<Finding>, Option<Failure>), Failure> {
@@ -79,7 +81,7 @@ pub fn measure(
                 let failure = Failure::environment(format!("{tool}: {}", problem.message));
                 return Ok((findings, Some(failure.with_hint_if(problem.hint.clone()))));
             }
-            None => findings.push(judged(item, &outcome, device, speed)),
+            None => findings.push(judged(item, &outcome, is_software, speed)),
         }
     }
     Ok((findings, None))
@@ -113,15 +115,20 @@ fn failed(item: &'static Item, why: &str) -> Finding {
 fn judged(
     item: &'static Item,
     outcome: &Outcome,
-    device: DeviceName,
+    is_software: bool,
     speed: Option<LinkSpeed>,
 ) -> Finding {
-    let is_software = device.kind == DeviceKind::Software;
-    let figure = |metric| outcome.results.first().and_then(|of| of.figure(metric));
+    let result = outcome.results.first();
+    let figure = |metric| result.and_then(|of| of.figure(metric));
     let median = figure(Metric::Percentile(Percentile::STANDARD[0]));
-    match (median, figure(Metric::Bandwidth)) {
+    let finding = match (median, figure(Metric::Bandwidth)) {
         (Some(ns), _) => traffic::latency(item, ns / 1e9, is_software),
         (None, Some(bytes_per_s)) => traffic::bandwidth(item, bytes_per_s, speed, is_software),
         (None, None) => Finding::untested(item, "no result"),
+    };
+    if result.is_some_and(is_disturbed) {
+        traffic::disturbed(finding)
+    } else {
+        finding
     }
 }

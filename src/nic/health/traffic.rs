@@ -102,6 +102,20 @@ pub fn bandwidth(
     finding.with_number(bytes_per_s)
 }
 
+/// Returns the finding of a run that waited for its CPU: a result beyond the limits is then the fault
+/// of other programs, so that nothing is bad.
+pub fn disturbed(finding: Finding) -> Finding {
+    if finding.verdict != Verdict::Bad {
+        return finding;
+    }
+    let value = finding.value.unwrap_or_default();
+    Finding {
+        value: Some(format!("{value}, waited for a CPU")),
+        verdict: Verdict::Suspect,
+        ..finding
+    }
+}
+
 fn works(item: &'static Item, value: String) -> Finding {
     Finding::judged(item, value, "works", Verdict::Good)
 }
@@ -117,6 +131,17 @@ mod tests {
             assert_eq!(latency(&WRITE, us * 1e-6, false).verdict, verdict, "{us}");
         }
         assert_eq!(latency(&READ, 1.0, true).verdict, Good);
+    }
+
+    #[test]
+    fn busy_cpu_makes_nothing_bad() {
+        let slow = latency(&WRITE, 1.0, false);
+        assert_eq!(
+            (slow.verdict, disturbed(slow.clone()).verdict),
+            (Bad, Suspect)
+        );
+        let fast = latency(&WRITE, 1e-6, false);
+        assert_eq!(disturbed(fast.clone()), fast);
     }
 
     #[test]

@@ -427,6 +427,8 @@ impl Fabric {
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.place)?;
         self.port.remove_pids();
+        // Readers ask under the lock of the directory, perhaps since the device was closed.
+        self.port.answer_requests();
         directory.count_closed(self.nid, self.file.as_ref().and_then(port::read_counts));
         directory.sweep()?;
         directory.remove(self.nid, self.slot)

@@ -260,17 +260,29 @@ impl Port {
 
     /// Whether there is an unanswered request for the counts.
     pub fn are_counts_requested(&self) -> bool {
-        let requested = self.pages.word32(REQUESTED_AT).load(Ordering::Acquire);
-        requested != self.pages.word32(ANSWERED_AT).load(Ordering::Relaxed)
+        self.requested() != self.pages.word32(ANSWERED_AT).load(Ordering::Relaxed)
     }
 
     /// Publishes the counts of the owner, which answers all requests so far.
     pub fn publish_counts(&self, counts: impl Iterator<Item = u64>) {
-        let requested = self.pages.word32(REQUESTED_AT).load(Ordering::Acquire);
+        let requested = self.requested();
         for (index, count) in counts.enumerate() {
             let at = COUNTS_AT + 8 * index;
             self.pages.word(at).store(count, Ordering::Relaxed);
         }
+        self.answer(requested);
+    }
+
+    /// Answers all requests so far with the counts that were published last.
+    pub fn answer_requests(&self) {
+        self.answer(self.requested());
+    }
+
+    fn requested(&self) -> u32 {
+        self.pages.word32(REQUESTED_AT).load(Ordering::Acquire)
+    }
+
+    fn answer(&self, requested: u32) {
         let answered = self.pages.word32(ANSWERED_AT);
         answered.store(requested, Ordering::Release);
         let _ = futex::wake(answered, futex::Flags::empty(), u32::MAX);
