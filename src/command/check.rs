@@ -4,6 +4,7 @@ mod examine;
 mod job;
 mod lock;
 mod traffic;
+mod uses;
 
 use std::ffi::OsString;
 use std::io;
