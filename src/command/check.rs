@@ -4,6 +4,7 @@ mod examine;
 mod job;
 mod lock;
 mod traffic;
+mod uses;
 
 use std::ffi::OsString;
 use std::io;
@@ -112,8 +113,9 @@ pub fn usage() -> Usage {
             Entry::version(),
         ],
         remarks: vec![
-            "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status: 0 passed,\n\
-             3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments, 130 interrupted.",
+            "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status:\n\
+             0 passed, 3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments,\n\
+             130 interrupted.",
         ],
         ..Usage::default()
     }

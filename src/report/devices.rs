@@ -276,46 +276,6 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
     }
 }
 
-/// Who may use a NIC, and who does.
-#[derive(Debug)]
-pub struct Uses {
-    /// Whether it is a software NIC, also behind a library that shows it as hardware.
-    pub is_software: bool,
-    /// Numbers of the services that this process may use.
-    pub usable: Vec<u32>,
-    /// Whether users of a service that the driver has not made hold resources; `None` from a libcxi
-    /// that cannot report it.
-    pub is_in_use: Option<bool>,
-}
-
-/// Returns who may use `device`, and whether it is in use.
-///
-/// # Errors
-///
-/// Services that cannot be listed.
-pub fn uses(device: &cxi::Device) -> Result<Uses, Failure> {
-    let rights = Rights::of_this_process();
-    let mut found = Uses {
-        is_software: device.info().is_simulated(),
-        usable: Vec::new(),
-        is_in_use: None,
-    };
-    let services = device.services().explain("cannot list the services")?;
-    for service in services.into_iter().flatten() {
-        let in_use = device
-            .in_use(service.id)
-            .explain("cannot read the use of a service")?;
-        if let Some(in_use) = in_use.filter(|_| !service.system) {
-            let is_held = in_use.iter().any(|count| *count > 0);
-            found.is_in_use = Some(found.is_in_use == Some(true) || is_held);
-        }
-        if service_entry(&service, in_use, &rights).is_usable {
-            found.usable.push(service.id);
-        }
-    }
-    Ok(found)
-}
-
 /// Writes one row for each NIC: what shows at a glance whether it can be used.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use super::job::Job;
 use super::lock::Lock;
+use super::uses::Uses;
 use super::{Asked, traffic};
 use crate::backend;
 use crate::device::{DeviceKind, DeviceName};
@@ -15,7 +16,6 @@ use crate::nic::health::pcie::{self, Monitor};
 use crate::nic::health::{Finding, Generation, address, host, identity, link, services};
 use crate::nic::link_speed::LinkSpeed;
 use crate::report::check::Examined;
-use crate::report::devices;
 
 /// Free isolation groups below which processes use a NIC whose library cannot count them: of 256
 /// groups, the driver takes a few (health.md 2.1).
@@ -55,7 +55,7 @@ impl Examination {
             Err(_) => Finding::absent(&services::USABLE),
             Ok(first) => {
                 let opened = backend::open(device, asked.libcxi.as_ref());
-                let found = opened.and_then(|opened| devices::uses(&opened));
+                let found = opened.and_then(|opened| Uses::of(&opened));
                 match found {
                     Err(failure) => Finding::untested(&services::USABLE, failure.message()),
                     Ok(uses) => {
