@@ -18,7 +18,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
 
-use crate::counter_names;
+use crate::counter_names::COUNT;
 use crate::engine::VniRange;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
@@ -42,8 +42,7 @@ const USE_LEN: usize = 32;
 const REQUESTED_AT: usize = USE_AT + LNIS * USE_LEN;
 const ANSWERED_AT: usize = REQUESTED_AT + 4;
 const COUNTS_AT: usize = REQUESTED_AT + 8;
-const COUNTS: usize = 2047;
-const HEADER_LEN: usize = COUNTS_AT + COUNTS * 8;
+const HEADER_LEN: usize = (COUNTS_AT + COUNT * 8).next_multiple_of(4096);
 
 /// LNIs of one open NIC, by their numbers.
 pub const LNIS: usize = 256;
@@ -156,7 +155,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
 /// this version.
 pub fn read_counts(file: &File) -> Option<Vec<u64>> {
     read_header(file)?;
-    let mut bytes = vec![0; 8 * counter_names::all().len()];
+    let mut bytes = vec![0; 8 * COUNT];
     file.read_exact_at(&mut bytes, COUNTS_AT as u64).ok()?;
     let (words, _) = bytes.as_chunks::<8>();
     Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
