@@ -12,15 +12,26 @@ use cxi_sys::C1_CNTR_SIZE;
 /// those of health.md 1.5.
 const TABLE: &str = include_str!("counter_names.txt");
 
+/// The number of counters in the table.
+pub const COUNT: usize = 1529;
+
 /// A counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// Its number in `c_cntr_type`.
     pub number: u32,
-    /// The name of its file.
-    pub name: String,
+    /// The name of its row, and its place there.
+    row: &'static str,
+    index: u32,
     /// Of several devices it has the highest value, not the sum.
     pub is_maximum: bool,
+}
+
+impl Counter {
+    /// Returns the name of the counter's file.
+    pub fn name(&self) -> String {
+        self.row.replace('*', &self.index.to_string())
+    }
 }
 
 static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| TABLE.lines().flat_map(row).collect());
@@ -42,15 +53,17 @@ pub fn is_in_library(number: u32) -> bool {
 }
 
 /// Returns the counters of a row of the table.
-fn row(line: &str) -> impl Iterator<Item = Counter> {
+fn row(line: &'static str) -> impl Iterator<Item = Counter> {
     let mut words = line.split(' ');
     let mut word = || words.next().unwrap_or_default();
     let (first, name) = (word().parse().unwrap_or(0), word());
     let count: u32 = word().parse().unwrap_or(1);
+    let is_maximum = name.contains("_max_");
     (0..count).map(move |index| Counter {
         number: first + index,
-        name: name.replace('*', &index.to_string()),
-        is_maximum: name.contains("_max_"),
+        row: name,
+        index,
+        is_maximum,
     })
 }
 
@@ -81,7 +94,7 @@ mod tests {
             .collect();
         let ours = all().iter().filter(|counter| is_in_library(counter.number));
         let ours: BTreeMap<u32, String> = ours
-            .map(|counter| (counter.number, counter.name.clone()))
+            .map(|counter| (counter.number, counter.name()))
             .collect();
         assert_eq!(ours.len(), C1_CNTR_COUNT as usize);
         assert_eq!(ours, enumerators);
@@ -89,8 +102,8 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_unique_and_ascend() {
-        let names: BTreeSet<&str> = all().iter().map(|counter| &*counter.name).collect();
-        assert_eq!(names.len(), all().len());
+        let names: BTreeSet<String> = all().iter().map(Counter::name).collect();
+        assert_eq!((names.len(), all().len()), (COUNT, COUNT));
         assert!(all().is_sorted_by(|one, next| one.number < next.number));
         assert!(names.iter().all(|name| !name.contains(['*', '/', ' '])));
         assert_eq!(place(all()[700].number), Some(700));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::counter_names;
+use crate::counter_names::{self, Counter};
 use crate::fabric::{self, Directory, Health, Settings};
 use crate::runner;
 
@@ -112,8 +112,8 @@ impl NicCounters {
     }
 
     /// Returns all counters with their values.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = counter_names::all().iter().map(|counter| &*counter.name);
+    pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
+        let names = counter_names::all().iter().map(Counter::name);
         names.zip(self.values.iter().copied())
     }
 

@@ -131,10 +131,10 @@ fn write_telemetry(directory: &Path, counters: &NicCounters) -> io::Result<()> {
     let line = |value: u64| format!("{value}@{seconds}.{nanoseconds:09}\n");
     let mut zero = None;
     for (name, value) in counters.iter() {
-        match zero {
+        match &zero {
             // By name in the directory: a path takes the kernel longer.
-            Some(zero) if value == 0 => linkat(&opened, zero, &opened, name, AtFlags::empty())?,
-            _ => fs::write(directory.join(name), line(value))?,
+            Some(zero) if value == 0 => linkat(&opened, zero, &opened, &name, AtFlags::empty())?,
+            _ => fs::write(directory.join(&name), line(value))?,
         }
         if value == 0 {
             zero.get_or_insert(name);

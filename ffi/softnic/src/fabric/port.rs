@@ -6,22 +6,22 @@
 //!
 //! All offsets are in bytes. Fields of the header that change often have separate cache lines.
 
+mod counts;
+
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 
 use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Timespec};
 
-use crate::counter_names;
 use crate::engine::VniRange;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
+pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
 const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x08");
@@ -37,13 +37,9 @@ const PIDS_AT: usize = 4096;
 /// The resources that each LNI of the owner uses, by its number.
 const USE_AT: usize = PIDS_AT + VNIS * 8 * PID_WORDS;
 const USE_LEN: usize = 32;
-/// The counts of the owner: the number of the last request for them, that of the last request that
-/// was answered, and the counts.
-const REQUESTED_AT: usize = USE_AT + LNIS * USE_LEN;
-const ANSWERED_AT: usize = REQUESTED_AT + 4;
-const COUNTS_AT: usize = REQUESTED_AT + 8;
-const COUNTS: usize = 2047;
-const HEADER_LEN: usize = COUNTS_AT + COUNTS * 8;
+/// The counts of the owner (`counts`).
+const COUNTS_AT: usize = USE_AT + LNIS * USE_LEN;
+const HEADER_LEN: usize = (COUNTS_AT + counts::LEN).next_multiple_of(4096);
 
 /// LNIs of one open NIC, by their numbers.
 pub const LNIS: usize = 256;
@@ -152,16 +148,6 @@ pub fn read_uses(file: &File) -> Vec<Use> {
         .collect()
 }
 
-/// Returns the counts that the owner of a port published last; `None` if the file is not a port of
-/// this version.
-pub fn read_counts(file: &File) -> Option<Vec<u64>> {
-    read_header(file)?;
-    let mut bytes = vec![0; 8 * counter_names::all().len()];
-    file.read_exact_at(&mut bytes, COUNTS_AT as u64).ok()?;
-    let (words, _) = bytes.as_chunks::<8>();
-    Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
-}
-
 /// Whether this is the file of a port, of any version, complete or not: an incomplete file is
 /// empty, or has no magic yet.
 pub fn is_port(file: &File) -> bool {
@@ -249,59 +235,6 @@ impl Port {
         for (index, word) in words.into_iter().enumerate() {
             let at = USE_AT + lni * USE_LEN + 8 * index;
             self.pages.word(at).store(word, Ordering::Release);
-        }
-    }
-
-    /// Asks the owner to publish its counts, and returns the number of the request.
-    pub fn request_counts(&self) -> u32 {
-        let requested = self.pages.word32(REQUESTED_AT);
-        requested.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
-    }
-
-    /// Whether there is an unanswered request for the counts.
-    pub fn are_counts_requested(&self) -> bool {
-        self.requested() != self.pages.word32(ANSWERED_AT).load(Ordering::Relaxed)
-    }
-
-    /// Publishes the counts of the owner, which answers all requests so far.
-    pub fn publish_counts(&self, counts: impl Iterator<Item = u64>) {
-        let requested = self.requested();
-        for (index, count) in counts.enumerate() {
-            let at = COUNTS_AT + 8 * index;
-            self.pages.word(at).store(count, Ordering::Relaxed);
-        }
-        self.answer(requested);
-    }
-
-    /// Answers all requests so far with the counts that were published last.
-    pub fn answer_requests(&self) {
-        self.answer(self.requested());
-    }
-
-    fn requested(&self) -> u32 {
-        self.pages.word32(REQUESTED_AT).load(Ordering::Acquire)
-    }
-
-    fn answer(&self, requested: u32) {
-        let answered = self.pages.word32(ANSWERED_AT);
-        answered.store(requested, Ordering::Release);
-        let _ = futex::wake(answered, futex::Flags::empty(), u32::MAX);
-    }
-
-    /// Waits until the owner answered a request for its counts, or the time is over.
-    pub fn await_counts(&self, request: u32, end: Instant) {
-        let answered = self.pages.word32(ANSWERED_AT);
-        loop {
-            let seen = answered.load(Ordering::Acquire);
-            let left = end.saturating_duration_since(Instant::now());
-            if seen.wrapping_sub(request) as i32 >= 0 || left.is_zero() {
-                return;
-            }
-            let left = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            let _ = futex::wait(answered, futex::Flags::empty(), seen, Some(&left));
         }
     }
 

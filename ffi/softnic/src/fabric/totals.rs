@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use rustix::io::Errno;
 
 use super::link_model::now;
-use crate::counter_names;
+use crate::counter_names::{self, COUNT};
 
 /// "cxicntr" and the version of this layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"cxicntr\x01");
@@ -30,7 +30,7 @@ impl Totals {
     pub fn start() -> Self {
         Self {
             started: now(),
-            values: vec![0; counter_names::all().len()],
+            values: vec![0; COUNT],
         }
     }
 
@@ -48,7 +48,7 @@ impl Totals {
 
     /// Reads a file; `None` if it is not a complete one of this version.
     pub fn read(file: &File) -> Option<Self> {
-        let length = 8 * (2 + counter_names::all().len());
+        let length = 8 * (2 + COUNT);
         let metadata = file.metadata().ok()?;
         if !metadata.is_file() || metadata.len() != length as u64 {
             return None;
@@ -81,7 +81,7 @@ mod tests {
         let counters = counter_names::all();
         counters
             .iter()
-            .position(|counter| counter.name == name)
+            .position(|counter| counter.name() == name)
             .unwrap()
     }
 

@@ -199,7 +199,7 @@ fn faults_move_their_counters() {
             assert_eq!(rig.code(&put), C_RC_OK);
         }
         let healthy = Files::with("");
-        // Those that follow the time may need some of it.
+        // Some counters rise with the time.
         wait_for(faults, || {
             let files = Files::with(faults);
             let moved = counters.iter().all(|name| files.counter(name) > 0);
@@ -271,7 +271,6 @@ fn lost_packets_count_as_timeouts_of_the_retry_handler() {
     );
 }
 
-/// The counter of bad words is a rate; the file of PCIe errors, too.
 #[test]
 fn counts_pcie_errors_by_the_time() {
     alone!();
@@ -329,7 +328,7 @@ fn survives_what_others_left_in_the_directory() {
     assert_eq!(ports(), ["files-12.1"]);
     fs::remove_file(theirs).unwrap();
     fs::create_dir(&counters).unwrap();
-    // Devices work without counters; who reads them gets an error.
+    // Devices work without counters, which then cannot be read.
     let dev = open(0);
     assert!(Snapshot::new(0).is_err());
     assert_eq!(

@@ -1,0 +1,224 @@
+use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+use proptest::prelude::*;
+
+use super::*;
+use crate::fabric::Health;
+
+fn settings(link: &str, faults: &str) -> Result<Settings, String> {
+    read(Some(link.into()), Some(faults.into()))
+}
+
+#[test]
+fn reads_every_item() {
+    let found = settings(
+        "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
+        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
+    )
+    .unwrap();
+    assert_eq!(found.latency, Duration::from_micros(2));
+    assert_eq!(found.jitter, Duration::from_nanos(500));
+    assert_eq!(found.bandwidth, Some(25.5e9));
+    let faults = found.faults;
+    assert_eq!((faults.seed, faults.loss, faults.corrupt), (7, 0.01, 0.75));
+    assert_eq!(faults.retry, Duration::from_millis(5));
+    assert_eq!(faults.delay, Some((0.25, Duration::from_micros(50))));
+    let down = (
+        Duration::from_millis(1500),
+        Some(Duration::from_millis(200)),
+    );
+    assert_eq!(faults.down, Some(down));
+    let errors = [
+        (C_RC_PT_DISABLED, Selection::Number(100)),
+        (C_RC_NO_SPACE, Selection::Probability(1.0)),
+        (63, Selection::Number(5)),
+    ];
+    let errors = errors.map(|(code, selection)| InjectedError { code, selection });
+    assert_eq!(faults.errors, errors);
+    let health = Health {
+        corrected: 7.5,
+        uncorrected: 8.0,
+        tx_paused: 0.1,
+        rx_paused: 0.2,
+        congestion: 0.3,
+        full: 0.4,
+        slow_host: 5,
+        lost_events: 0.6,
+        pcie_errors: 9.0,
+        pcie_width: 4,
+        pcie_speed: 8.0,
+        flaps: 10,
+        has_retry_handler: false,
+        has_ama: false,
+    };
+    assert_eq!(found.health, health);
+    assert_eq!(read(None, None), Ok(Settings::default()));
+    assert_eq!(settings("", ""), Ok(Settings::default()));
+}
+
+#[test]
+fn rejects_invalid_items_by_variable() {
+    for item in [
+        "latency",
+        "latency=",
+        "latency=2000",
+        "latency=-1ns",
+        "latency=2h",
+        "latency=1e3ns",
+        "latency=.5us",
+        "latency=5.us",
+        "latency=3601s",
+        "jitter=",
+        "jitter=500",
+        "jitter=-1ns",
+        "jitter=2us:1us",
+        "jitter=3601s",
+        "bandwidth=25000",
+        "bandwidth=0MB/s",
+        "bandwidth=25000mb/s",
+        "speed=1",
+        " latency=1ns",
+        "loss=0.1",
+    ] {
+        let message = settings(item, "").unwrap_err();
+        assert!(message.starts_with(&format!("CXIDIAG_LINK: '{item}': expected ")));
+    }
+    for item in [
+        "loss=1.1",
+        "loss=x",
+        "seed=-1",
+        "seed=",
+        "delay=0.1",
+        "delay=1us:0.1",
+        "corrupt=",
+        "corrupt=1.5",
+        "corrupt=@5",
+        "error=NO_SPACE",
+        "error=NO_SPACE@0",
+        "error=OK@1",
+        "error=NO_EVENT@1",
+        "error=1@1",
+        "error=64@1",
+        "error=0x3f@1",
+        "error=NONSENSE@1",
+        "error=@1",
+        "down=",
+        "down=1",
+        "down=1s:",
+        "corrected=-1",
+        "corrected=1e3",
+        "uncorrected=1000000001",
+        "tx-paused=1.1",
+        "rx-paused=50%",
+        "congestion=",
+        "full=2",
+        "slow-host=0.5",
+        "slow-host=1000001",
+        "lost-events=x",
+        "pcie-errors=many",
+        "pcie-width=3",
+        "pcie-width=32",
+        "pcie-speed=32",
+        "flaps=11",
+        "flaps=-1",
+        "retry-handler=on",
+        "retry-handler",
+        "ama=",
+        "latency=1ns",
+    ] {
+        let message = settings("", item).unwrap_err();
+        assert!(message.starts_with(&format!("CXIDIAG_FAULTS: '{item}': expected ")));
+    }
+}
+
+#[test]
+fn documents_every_item() {
+    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1"] {
+        let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap().replace("\\-", "-");
+        for (name, _) in LINK.iter().chain(FAULTS) {
+            assert!(text.contains(&format!("{name}=")), "{page}: {name}");
+        }
+    }
+}
+
+#[test]
+fn names_what_is_allowed() {
+    assert_eq!(
+        settings("", "loss=2").unwrap_err(),
+        "CXIDIAG_FAULTS: 'loss=2': expected loss=PROBABILITY, a number from 0 to 1"
+    );
+    assert_eq!(
+        settings("speed=1", "").unwrap_err(),
+        "CXIDIAG_LINK: 'speed=1': expected an item NAME=VALUE with one of the names latency, jitter, bandwidth"
+    );
+}
+
+#[test]
+fn rejects_duplicate_items() {
+    let message = settings("latency=1ns,bandwidth=1GB/s,latency=2ns", "").unwrap_err();
+    assert_eq!(
+        message,
+        "CXIDIAG_LINK: 'latency=2ns': latency is given twice"
+    );
+    assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
+    assert!(settings("", "seed=1,seed=1").is_err());
+}
+
+fn some_error() -> impl Strategy<Value = (String, InjectedError)> {
+    let selection = prop_oneof![
+        (1u64..).prop_map(|number| (format!("@{number}"), Selection::Number(number))),
+        (0.0..=1.0).prop_map(|chance: f64| (format!(":{chance}"), Selection::Probability(chance))),
+    ];
+    (2u32..64, selection).prop_map(|(code, (text, selection))| {
+        let error = InjectedError { code, selection };
+        (format!("error={code}{text}"), error)
+    })
+}
+
+fn some_time() -> impl Strategy<Value = (String, Duration)> {
+    let unit = prop_oneof![
+        Just(("ns", 1)),
+        Just(("us", 1_000)),
+        Just(("ms", 1_000_000))
+    ];
+    (0u64..3_600_000, unit).prop_map(|(value, (unit, nanoseconds))| {
+        let time = Duration::from_nanos(value * nanoseconds);
+        (format!("{value}{unit}"), time)
+    })
+}
+
+proptest! {
+    #[test]
+    fn reads_all_valid_texts(
+        (latency, latency_is) in some_time(),
+        (jitter, jitter_is) in some_time(),
+        megabytes in 1u32..1_000_000,
+        seed: u64,
+        loss in 0.0..=1.0f64,
+        (late, late_is) in some_time(),
+        errors in proptest::collection::vec(some_error(), 0..4),
+        (from, from_is) in some_time(),
+        (length, length_is) in some_time(),
+    ) {
+        let link = format!("bandwidth={megabytes}MB/s,latency={latency},jitter={jitter}");
+        let mut faults = format!("seed={seed},loss={loss},delay={loss}:{late},down={from}:{length}");
+        for (text, _) in &errors {
+            faults += &format!(",{text}");
+        }
+        let found = settings(&link, &faults).unwrap();
+        prop_assert_eq!(found.latency, latency_is);
+        prop_assert_eq!(found.jitter, jitter_is);
+        prop_assert_eq!(found.bandwidth, Some(f64::from(megabytes) * 1e6));
+        prop_assert_eq!(found.faults.seed, seed);
+        prop_assert_eq!(found.faults.loss, loss);
+        prop_assert_eq!(found.faults.delay, Some((loss, late_is)));
+        prop_assert_eq!(found.faults.down, Some((from_is, Some(length_is))));
+        let errors_are: Vec<InjectedError> = errors.into_iter().map(|(_, error)| error).collect();
+        prop_assert_eq!(found.faults.errors, errors_are);
+    }
+
+    #[test]
+    fn survives_any_text(link in ".*", faults in "[a-z=@:,.0-9A-Z_]*") {
+        let _ = settings(&link, &faults);
+    }
+}
