@@ -306,11 +306,13 @@ fn writes_the_port_to_a_file_while_it_listens() {
     for option in ["", "--persist"] {
         std::fs::write(&path, "1\n").expect("a file");
         let options = format!("-d soft0 {option} --port-file={}", path.display());
-        let server = fabric.server("write-lat", &options);
+        let mut server = fabric.server("write-lat", &options);
         let text = std::fs::read_to_string(&path).expect("a port");
         assert_eq!(text, format!("{}\n", server.port));
         assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
         if !option.is_empty() {
+            // The run is over.
+            server.wait_for_line("Listening");
             end(server.id());
         }
         assert_success(&server.finish());
