@@ -126,6 +126,11 @@ impl Grant {
         })
     }
 
+    /// Returns the names of the NICs that the launcher has listed.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.nics.iter().map(|nic| nic.device.as_str())
+    }
+
     /// Returns what is granted on a NIC; `None` for a NIC that the launcher has not listed.
     pub fn on(&self, device: &str) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.device == device)

@@ -204,7 +204,8 @@ fn checks_nics_of_the_job() {
     let mut command = command_on(&machine, "--quick --quiet");
     command
         .env("SLINGSHOT_DEVICES", "cxi0,cxi7")
-        .env("SLINGSHOT_SVC_IDS", "5,6");
+        .env("SLINGSHOT_SVC_IDS", "5,6")
+        .env("SLINGSHOT_VNIS", "1358");
     let output = finish(command);
     assert_status(&output, 1);
     let text = stdout(&output);
@@ -212,9 +213,10 @@ fn checks_nics_of_the_job() {
     let mut command = command_on(&machine, "--quick");
     command
         .env("SLINGSHOT_DEVICES", "cxi0,cxi1")
-        .env("SLINGSHOT_SVC_IDS", "5");
+        .env("SLINGSHOT_SVC_IDS", "5")
+        .env("SLINGSHOT_VNIS", "1358");
     let error = assert_status(&finish(command), 2);
-    assert!(error.contains("SLINGSHOT_DEVICES has 2 entries"), "{error}");
+    assert!(error.contains("different lengths (2 and 1)"), "{error}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! `check`: judges the health of NICs, and tries a write and a read (docs/check.md).
 
 mod examine;
-mod job;
 mod lock;
 mod traffic;
 mod uses;
 
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,6 +28,7 @@ use crate::plan::outputs::Place;
 use crate::report::check::{Check, Examined};
 use crate::report::openmetrics::{self, Dialect};
 use crate::report::{Destination, check_metrics, check_text};
+use crate::slingshot::{Grant, Launcher};
 
 /// Default of `--window`.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -150,10 +151,14 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         .transpose()?;
     interrupt::watch()?;
     let machine = Machine::this();
-    let job = job::Job::of_environment()?;
-    let devices = asked.devices(&job, &machine);
+    let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
+    let grant = match &launcher {
+        Launcher::Granted(grant) => Some(grant),
+        Launcher::Absent | Launcher::Incomplete(_) => None,
+    };
+    let devices = asked.devices(grant, &machine)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let examined = examine(&devices, &asked, &job, &machine)?;
+    let examined = examine(&devices, &asked, grant, &machine)?;
     let host = host::findings(&machine, machine::loaded_library());
     let check = Check::new(started, clock.elapsed(), host, examined);
     if let Some((destination, dialect)) = metrics {
@@ -178,13 +183,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 fn examine(
     devices: &[DeviceName],
     asked: &Asked,
-    job: &job::Job,
+    grant: Option<&Grant>,
     machine: &Machine,
 ) -> Result<Vec<Examined>, Failure> {
     let began = Instant::now();
     let mut examinations: Vec<Examination> = devices
         .iter()
-        .map(|device| Examination::begin(*device, asked, job, machine))
+        .map(|device| Examination::begin(*device, asked, grant, machine))
         .collect();
     if asked.has_traffic() && examinations.iter().any(Examination::has_files) {
         let lock = lock::take(machine);
@@ -226,19 +231,31 @@ impl Asked {
     }
 
     /// Returns the devices to check: those of the arguments, of the job, or all hardware.
-    fn devices(&self, job: &job::Job, machine: &Machine) -> Vec<DeviceName> {
+    ///
+    /// # Errors
+    ///
+    /// A NIC of the job whose name is none of a device.
+    fn devices(
+        &self,
+        grant: Option<&Grant>,
+        machine: &Machine,
+    ) -> Result<Vec<DeviceName>, Failure> {
         if !self.devices.is_empty() {
-            return self.devices.clone();
+            return Ok(self.devices.clone());
         }
-        let of_job = job.devices();
-        if !of_job.is_empty() {
-            return of_job;
+        if let Some(grant) = grant {
+            let device = |name: &str| {
+                let refused =
+                    |why: &str| Failure::usage(format!("SLINGSHOT_DEVICES: '{name}': {why}"));
+                name.parse().map_err(refused)
+            };
+            return grant.devices().map(device).collect();
         }
         let names = machine.cxi_devices();
         let mut devices: Vec<DeviceName> =
             names.iter().filter_map(|name| name.parse().ok()).collect();
         devices.sort_by_key(|device| device.index);
-        devices
+        Ok(devices)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use super::job::Job;
 use super::lock::Lock;
 use super::uses::Uses;
 use super::{Asked, traffic};
@@ -16,6 +15,7 @@ use crate::nic::health::pcie::{self, Monitor};
 use crate::nic::health::{Finding, Generation, address, host, identity, link, services};
 use crate::nic::link_speed::LinkSpeed;
 use crate::report::check::Examined;
+use crate::slingshot::Grant;
 
 /// Free isolation groups below which processes use a NIC whose library cannot count them: of 256
 /// groups, the driver takes a few (health.md 2.1).
@@ -43,7 +43,12 @@ struct First {
 
 impl Examination {
     /// Reads the files of a NIC for the first time, and its services.
-    pub fn begin(device: DeviceName, asked: &Asked, job: &Job, machine: &Machine) -> Self {
+    pub fn begin(
+        device: DeviceName,
+        asked: &Asked,
+        grant: Option<&Grant>,
+        machine: &Machine,
+    ) -> Self {
         let first = files(device, machine).map(|files| First {
             code_words: CodeWords::read(&files),
             monitor: Monitor::read(&files),
@@ -64,7 +69,10 @@ impl Examination {
                             let free = first.files.number("properties/rgids_avail")?;
                             Some(free < IDLE_GROUPS)
                         });
-                        services::usable(&uses.usable, job.service_on(device))
+                        services::usable(
+                            &uses.usable,
+                            grant.and_then(|grant| grant.on(&device.to_string())?.svc_id),
+                        )
                     }
                 }
             }
