@@ -363,7 +363,7 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
     (
         "version=huge",
         [
-            "announced 4294967294 bytes during the handshake (version)",
+            "announced 4294967040 bytes during the handshake (version)",
             "failed during the handshake (version): it speaks another protocol",
         ],
     ),
@@ -387,7 +387,7 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
     (
         "options=huge",
         [
-            "announced 4294967294 bytes during the handshake (options)",
+            "announced 4294967040 bytes during the handshake (options)",
             "failed during the handshake (options): it speaks another protocol",
         ],
     ),
@@ -410,7 +410,7 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
     (
         "address=huge",
         [
-            "announced 4294967294 bytes during the handshake (address)",
+            "announced 4294967040 bytes during the handshake (address)",
             "failed during the handshake (address): it speaks another protocol",
         ],
     ),
@@ -426,7 +426,7 @@ const AFTER_THE_HANDSHAKE: [(&str, &str); 4] = [
     ("ready=reset", GONE),
     (
         "ready=huge",
-        "announced 4294967294 bytes at the ready barrier (at most 0 allowed)",
+        "announced 4294967040 bytes at the ready barrier (at most 0 allowed)",
     ),
 ];
 

@@ -55,7 +55,7 @@ pub fn usage() -> Usage {
         ],
         arguments: Completion::Hosts,
         about_arguments: "HOST runs 'cxidiag serve'. Each pair of NICs gets a few writes, reads, \
-                          atomics and\nsends of 8 bytes.",
+                          atomics\nand sends of 8 bytes.",
         options: vec![
             option(
                 Some('c'),

@@ -176,7 +176,7 @@ fn send(stream: &mut TcpStream, payload: &[u8], deviation: &str) -> bool {
         "longer" => vec![header(length + 1), [payload, b"\0"].concat()],
         "shorter" => vec![header(length - 1), payload[1..].to_vec()],
         "empty" => vec![header(0)],
-        "huge" => vec![header(4_294_967_294), payload.to_vec()],
+        "huge" => vec![header(4_294_967_040), payload.to_vec()],
         "cut" | "stall" => vec![own.concat()[..(4 + length) / 2].to_vec()],
         "close" | "reset" | "silence" => Vec::new(),
         _ => panic!("{deviation}"),

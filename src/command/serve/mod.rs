@@ -129,8 +129,8 @@ pub fn usage() -> Usage {
             .chain([Entry::help(), Entry::version()])
             .collect(),
         remarks: vec![
-            "Each client names its tool, and with --peer-device a NIC. Other clients measure with\n\
-             the NIC of --device. The clients of a NIC wait for each other.",
+            "Each client names its tool, and with --peer-device a NIC. Other clients measure\n\
+             with the NIC of --device. The clients of a NIC wait for each other.",
         ],
         ..Usage::default()
     }
