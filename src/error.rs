@@ -73,6 +73,8 @@ pub enum Step {
     Tcp,
     /// The addresses of both NICs on the fabric.
     Address,
+    /// The turn at a NIC of the server that measures with another client.
+    Turn,
     /// The answer of the peer's NIC.
     Answer,
 }
@@ -88,6 +90,7 @@ impl Step {
             Self::Name => "name",
             Self::Tcp => "tcp",
             Self::Address => "address",
+            Self::Turn => "turn",
             Self::Answer => "answer",
         }
     }

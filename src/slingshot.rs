@@ -1,6 +1,8 @@
 //! What the launcher of a job step has granted on the NICs of this node: the variables
 //! `SLINGSHOT_*` (jobs.md 1.1).
 
+use std::collections::HashSet;
+
 use crate::number::within;
 use crate::traffic_class::TrafficClass;
 
@@ -8,6 +10,9 @@ const DEVICES: &str = "SLINGSHOT_DEVICES";
 const SVC_IDS: &str = "SLINGSHOT_SVC_IDS";
 const VNIS: &str = "SLINGSHOT_VNIS";
 const TCS: &str = "SLINGSHOT_TCS";
+
+/// The most VNIs that a launcher grants (jobs.md 1.1).
+const MAX_VNIS: usize = 4;
 
 /// The number of nodes of a step of Slurm.
 const STEP_NODES: &str = "SLURM_STEP_NUM_NODES";
@@ -99,7 +104,13 @@ impl Grant {
         };
         let svc_ids_of_nics = list(SVC_IDS, svc_ids, svc_id)?;
         same_length(SVC_IDS, svc_ids, svc_ids_of_nics.len())?;
-        let vnis = list(VNIS, vnis, vni)?;
+        if let Some(name) = repeated(&names) {
+            return Err(format!("{DEVICES}={devices}: '{name}' is listed twice"));
+        }
+        let vnis_of_step = list(VNIS, vnis, vni)?;
+        if vnis_of_step.len() > MAX_VNIS {
+            return Err(format!("{VNIS}={vnis}: expected at most {MAX_VNIS} VNIs"));
+        }
         let classes_of_nics = match classes {
             None => vec![None; names.len()],
             Some(text) => {
@@ -121,8 +132,8 @@ impl Grant {
                     classes,
                 })
                 .collect(),
-            step_vni: vnis[0],
-            job_vni: vnis.get(1).copied(),
+            step_vni: vnis_of_step[0],
+            job_vni: vnis_of_step.get(1).copied(),
         })
     }
 
@@ -135,6 +146,12 @@ impl Grant {
     pub fn on(&self, device: &str) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.device == device)
     }
+}
+
+/// Returns the first name that is listed again.
+fn repeated<'n>(names: &[&'n str]) -> Option<&'n str> {
+    let mut seen = HashSet::new();
+    names.iter().find(|name| !seen.insert(**name)).copied()
 }
 
 /// Reads each element of a list; `item` returns an error that names what is allowed.
@@ -268,6 +285,8 @@ mod tests {
             (["cxi0", "-2", "1358", "-"], SVC_IDS),
             (["cxi0", "0x5", "1358", "-"], SVC_IDS),
             (["cxi0,", "5,6", "1358", "-"], DEVICES),
+            (["cxi0,cxi1,cxi0", "5,6,7", "1358", "-"], DEVICES),
+            (["cxi0", "5", "1,2,3,4,5", "-"], VNIS),
             (["cxi0", "5", "1358", "+a"], TCS),
             (["cxi0", "5", "1358", "0x"], TCS),
             (["cxi0", "5", "1358", "0x10"], TCS),

@@ -7,7 +7,7 @@ use std::process::Output;
 use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-use harness::{Fabric, assert_status, assert_success, finish, stderr, stdout};
+use harness::{Fabric, Running, assert_status, assert_success, finish, stderr, stdout};
 
 /// The document of an output, which is valid by its schema.
 fn document(output: &Output) -> Value {
@@ -131,6 +131,44 @@ fn prints_what_the_nic_reports_with_its_hint() {
         text.contains("hint: the peer's portal is not open"),
         "{text}"
     );
+}
+
+/// Two NICs answer, and a NIC that measures with another client is busy, not dead.
+#[test]
+fn distinguishes_busy_nics_from_dead_ones() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("serve", "-d soft0");
+    let to = format!("ping localhost -p {} -i 0 --json", server.port);
+    let ping = |more: &str| {
+        let mut command = fabric.command(&format!("{to} {more}"));
+        command.env("CXIDIAG_NICS", "2");
+        finish(command)
+    };
+    let all = ping("--all-nics -c 1");
+    assert_success(&all);
+    let pairs = &document(&all)["pairs"];
+    for (pair, device) in [(0, "soft0"), (1, "soft1")] {
+        assert_eq!(pairs[pair]["device"], device);
+        assert_eq!(pairs[pair]["peer_device"], device);
+    }
+    // Until the client with the long gap is killed.
+    let long = "-d soft5 --peer-device=soft0 -n 1 --latency-gap=1000000000000";
+    let client = fabric.client_command("write-lat", &server, long).spawn();
+    let client = Running(client.expect("cxidiag starts"));
+    // The first one was that of the ping.
+    server.wait_for("write-lat on soft0: begins\n");
+    server.wait_for("write-lat on soft0: begins\n");
+    let busy = ping("-d soft1 -c 1 --timeout=300ms");
+    assert_status(&busy, 1);
+    let failures = &document(&busy)["pairs"][0]["failures"];
+    assert_eq!(failures.as_array().map(Vec::len), Some(1), "{failures:#}");
+    assert_eq!(failures[0]["step"], "turn");
+    let message = failures[0]["message"].as_str().expect("text");
+    assert!(
+        message.contains("did not end within 300ms: waiting for soft0 of the server"),
+        "{message}"
+    );
+    drop(client);
 }
 
 #[test]

@@ -290,7 +290,7 @@ impl Asked {
             if self.all_nics {
                 arguments.push("--peer-device=auto".into());
             }
-            arguments.push(pair.host.clone().into());
+            arguments.extend(["--".into(), pair.host.clone().into()]);
         }
         let probe = Probe {
             tool: operation.tool,
@@ -301,11 +301,11 @@ impl Asked {
         match probe.run() {
             Ok(outcome) => Ok(ping::answer(outcome)),
             Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
-            Err(failure) => {
-                let hint = Some(remedy(Situation::NoAnswer).into());
-                let failure = failure.with_hint_if(hint).in_step(Step::Answer);
-                Ok(Err(Problem::from(&failure)))
-            }
+            Err(failure) => Ok(Err(Problem::from(&match failure.step() {
+                Some(Step::Answer) => failure.with_hint(remedy(Situation::NoAnswer)),
+                Some(Step::Turn) => failure.with_hint(remedy(Situation::ServerBusy)),
+                _ => failure,
+            }))),
         }
     }
 }
@@ -389,16 +389,18 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
 /// Checks the arguments of the runs by the rules of the tools.
 fn check(passed_on: &[OsString], hosts: &[String]) -> Result<(), Failure> {
     let tool = &TOOLS[0];
-    let typed = |place: OsString| {
-        let arguments = passed_on.iter().cloned().chain([place]).collect();
+    let typed = |place: Vec<OsString>| {
+        let arguments = passed_on.iter().cloned().chain(place).collect();
         match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
             Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(|_| ()),
             _ => Ok(()),
         }
     };
     match hosts {
-        [] => typed("--loopback".into()),
-        hosts => hosts.iter().try_for_each(|host| typed(host.into())),
+        [] => typed(vec!["--loopback".into()]),
+        hosts => hosts
+            .iter()
+            .try_for_each(|host| typed(vec!["--".into(), host.into()])),
     }
 }
 

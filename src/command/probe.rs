@@ -1,17 +1,18 @@
 //! A short run of a tool whose result a command reads. It is a process of its own, so that a NIC
 //! that does not answer cannot hold up the command.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{Context, Failure};
+use crate::error::{Context, Failure, Step};
 use crate::interrupt;
+use crate::machine::OWN_EXECUTABLE;
 use crate::number::time_text;
 use crate::report::outcome::Outcome;
 use crate::tool::PROGRAM;
@@ -35,11 +36,11 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// A process that cannot be started, that exceeds the time limit, or that writes no result; an
-    /// interruption.
+    /// A process that cannot be started, that exceeds the time limit ([`Step::Turn`] if it was in
+    /// the queue of a server, else [`Step::Answer`]), or that writes no result; an interruption.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let what = || format!("cannot run {}", self.tool);
-        let mut command = Command::new(env::current_exe().environment(what())?);
+        let mut command = Command::new(OWN_EXECUTABLE);
         for (name, value) in &self.variables {
             match value {
                 Some(value) => command.env(name, value),
@@ -56,60 +57,138 @@ impl Probe {
             .stderr(Stdio::piped())
             .spawn()
             .environment(what())?;
-        let document = Ended(child).output(self.tool, self.limit)?;
-        // As `compare` reads it: a second way to read all fields would make the program much larger.
-        let value: Option<serde_json::Value> = serde_json::from_slice(&document).ok();
-        value
-            .and_then(|value| serde_json::from_value(value).ok())
-            .ok_or_else(|| Failure::environment(format!("{} wrote no result", self.tool)))
+        let mut running = Running::new(child);
+        let is_in_time = running.read(self.limit)?;
+        if !is_in_time {
+            running.ask_to_end()?;
+        }
+        let outcome = running.outcome();
+        if let Some(limit) = self.limit.filter(|_| !is_in_time) {
+            let what = format!("{} did not end within {}", self.tool, time_text(limit));
+            let failure = Failure::environment(match running.last_note() {
+                Some(note) => format!("{what}: {note}"),
+                None => what,
+            });
+            let step = outcome.and_then(|outcome| outcome.error?.step);
+            let is_in_queue = step.as_deref() == Some(Step::Turn.name());
+            return Err(if is_in_queue {
+                failure.in_step(Step::Turn)
+            } else {
+                failure.in_step(Step::Answer)
+            });
+        }
+        outcome.ok_or_else(|| {
+            let reason = running.last_note().unwrap_or_else(|| "no message".into());
+            Failure::environment(format!("{} wrote no result: {reason}", self.tool))
+        })
     }
 }
 
-/// A process that is killed when this value is dropped, if it has not ended.
-struct Ended(Child);
+/// How long a run that exceeds its time limit may take to release its NIC.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
-impl Ended {
-    /// Returns what the process writes to its standard output.
-    fn output(&mut self, tool: &str, limit: Option<Duration>) -> Result<Vec<u8>, Failure> {
-        let until = limit.map(|limit| Instant::now() + limit);
-        let mut output = Vec::new();
-        let Some(mut pipe) = self.0.stdout.take() else {
-            return Ok(output);
-        };
+/// A process, and what it has written. It is killed when this value is dropped, if it has not ended.
+struct Running {
+    child: Child,
+    stdout: Output<ChildStdout>,
+    stderr: Output<ChildStderr>,
+}
+
+/// What a process has written to a pipe.
+struct Output<P> {
+    /// The pipe until its end.
+    pipe: Option<P>,
+    bytes: Vec<u8>,
+}
+
+impl<P: Read> Output<P> {
+    fn of(pipe: Option<P>) -> Self {
+        let bytes = Vec::new();
+        Self { pipe, bytes }
+    }
+
+    /// Reads what has arrived.
+    fn read(&mut self) -> Result<(), Failure> {
         let mut part = [0; 4096];
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(());
+        };
+        match pipe.read(&mut part).environment("cannot read the result")? {
+            0 => self.pipe = None,
+            length => self.bytes.extend(&part[..length]),
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn new(mut child: Child) -> Self {
+        let stdout = Output::of(child.stdout.take());
+        let stderr = Output::of(child.stderr.take());
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Reads both outputs until their ends. Returns false if the time is up before.
+    fn read(&mut self, limit: Option<Duration>) -> Result<bool, Failure> {
+        let until = limit.map(|limit| Instant::now() + limit);
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if !interrupt::wait(&pipe, PollFlags::IN, left)? {
-                let limit = time_text(limit.unwrap_or_default());
-                let what = format!("{tool} did not end within {limit}");
-                return Err(Failure::environment(match self.last_note() {
-                    Some(note) => format!("{what}: {note}"),
-                    None => what,
-                }));
+            let (stdout, stderr) = (&self.stdout.pipe, &self.stderr.pipe);
+            let mut polled: Vec<PollFd> =
+                (stdout.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)))
+                    .chain(stderr.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)))
+                    .collect();
+            if polled.is_empty() {
+                return Ok(true);
             }
-            match pipe.read(&mut part).environment("cannot read the result")? {
-                0 => return Ok(output),
-                length => output.extend(&part[..length]),
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if !interrupt::wait_for_any(&mut polled, left)? {
+                return Ok(false);
+            }
+            let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+            let stdout_is_ready = stdout.is_some() && ready.next() == Some(true);
+            let stderr_is_ready = stderr.is_some() && ready.next() == Some(true);
+            if stdout_is_ready {
+                self.stdout.read()?;
+            }
+            if stderr_is_ready {
+                self.stderr.read()?;
             }
         }
     }
-}
 
-impl Ended {
-    /// Kills the process, and returns the last line on its standard error without the name of the
-    /// program: what it waits for.
-    fn last_note(&mut self) -> Option<String> {
-        self.0.kill().ok()?;
-        let mut notes = String::new();
-        self.0.stderr.take()?.read_to_string(&mut notes).ok()?;
-        let (_, note) = notes.lines().last()?.split_once(": ")?;
+    /// Sends SIGTERM, after which the process writes its document, and reads on for a moment.
+    fn ask_to_end(&mut self) -> Result<(), Failure> {
+        if let Some(process) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(process, Signal::TERM);
+        }
+        self.read(Some(END_LIMIT))?;
+        Ok(())
+    }
+
+    /// Returns the document, if it is complete.
+    fn outcome(&self) -> Option<Outcome> {
+        // As `compare` reads it: a second way to read all fields would make the program much larger.
+        let value: serde_json::Value = serde_json::from_slice(&self.stdout.bytes).ok()?;
+        serde_json::from_value(value).ok()
+    }
+
+    /// Returns the last line on standard error, without the name of the program, that is neither a
+    /// hint nor about the end that was asked for: what the process waits for.
+    fn last_note(&self) -> Option<String> {
+        let notes = String::from_utf8_lossy(&self.stderr.bytes);
+        let is_note = |line: &&str| !line.starts_with("hint: ") && !line.contains("interrupted by");
+        let (_, note) = notes.lines().rfind(is_note)?.split_once(": ")?;
         Some(note.to_owned())
     }
 }
 
-impl Drop for Ended {
+impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

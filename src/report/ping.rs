@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::outcome::{Outcome, Problem};
@@ -43,6 +44,9 @@ pub const OPERATIONS: [Operation; 4] = [
         tool: "send-lat",
     },
 ];
+
+/// Significant digits of the median of all pings.
+const DIGITS: u8 = 4;
 
 /// The latencies of a few operations of one kind, or why there is no answer.
 pub type Answer = Result<Latencies, Problem>;
@@ -138,7 +142,7 @@ struct OperationResult {
     /// Largest latency, in nanoseconds; null without an answer.
     max_ns: Option<u64>,
     #[serde(skip)]
-    medians: Vec<u64>,
+    medians: Histogram<u64>,
 }
 
 /// A failure of a pair.
@@ -147,7 +151,8 @@ struct OperationResult {
 struct PairFailure {
     /// The kind of operation.
     operation: &'static str,
-    /// The step that failed: device, link, service, vni, name, tcp, address, answer, or direction
+    /// The step that failed: device, link, service, vni, name, tcp, address, turn (the NIC of the
+    /// server measures with another client), answer, or direction
     /// (operations of this NIC are answered, those of the peer's NIC do not arrive here); null if it
     /// is none of these.
     step: Option<String>,
@@ -180,7 +185,7 @@ impl Pair {
                     min_ns: None,
                     median_ns: None,
                     max_ns: None,
-                    medians: Vec::new(),
+                    medians: Histogram::new(DIGITS).expect("a valid number of digits"),
                 })
                 .into(),
             failures: Vec::new(),
@@ -233,9 +238,11 @@ impl OperationResult {
             .map_or(latencies.min_ns, |min| min.min(latencies.min_ns));
         self.min_ns = Some(min);
         self.max_ns = self.max_ns.max(Some(latencies.max_ns));
-        let place = self.medians.partition_point(|of| *of < latencies.median_ns);
-        self.medians.insert(place, latencies.median_ns);
-        self.median_ns = self.medians.get((self.medians.len() - 1) / 2).copied();
+        // A histogram that resizes itself takes every value.
+        self.medians.saturating_record(latencies.median_ns);
+        let median = self.medians.value_at_quantile(0.5);
+        // Rounded to the digits of the histogram, it may exceed the largest latency.
+        self.median_ns = self.max_ns.map(|max| median.min(max));
     }
 }
 
@@ -365,6 +372,7 @@ fn at(step: Option<&str>) -> String {
         Some("tcp") => "TCP: ".into(),
         Some("vni") => "VNI: ".into(),
         Some("answer") => "no answer: ".into(),
+        Some("turn") => "busy: ".into(),
         Some(DIRECTION) => "one direction only, the peer's operations do not arrive here: ".into(),
         Some(step) => format!("{step}: "),
     }

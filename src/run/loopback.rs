@@ -16,6 +16,7 @@ use rustix::process::{
 use super::driver;
 use crate::error::{Context, Failure, Kind, SEE_PEER};
 use crate::interrupt;
+use crate::machine::OWN_EXECUTABLE;
 use crate::plan::{Plan, Role};
 use crate::session::{LISTENING, Reach};
 use crate::token::TOKEN_VARIABLE;
@@ -103,7 +104,7 @@ struct Server {
 impl Server {
     fn start(plan: &Plan) -> Result<Self, Failure> {
         const WHAT: &str = "cannot start the server of the loopback run";
-        let mut server = Command::new(env::current_exe().environment(WHAT)?);
+        let mut server = Command::new(OWN_EXECUTABLE);
         if let Some(token) = &plan.admission.token {
             // Arguments are visible to other users.
             server.env(TOKEN_VARIABLE, token.text());

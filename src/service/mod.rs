@@ -123,7 +123,8 @@ impl ServiceRequest {
     }
 
     /// Returns the service to use on `device`: the chosen one; else the default service, and if that
-    /// is disabled or not for this user, the best one of the list.
+    /// is disabled, not for this user, or without the VNI or class of the options, the best one of
+    /// the list.
     ///
     /// # Errors
     ///
@@ -134,7 +135,9 @@ impl ServiceRequest {
         let source = self.svc_id.map_or(Source::Default, |chosen| chosen.source);
         if source == Source::Default {
             let rights = Rights::of_this_process();
-            let is_usable = |service: &Service| service.enabled && rights.admit(service);
+            let is_usable = |service: &Service| {
+                service.enabled && rights.admit(service) && self.is_met(service)
+            };
             if !read.as_ref().is_ok_and(is_usable)
                 && let Some(service) = self.best(device, &rights)
             {

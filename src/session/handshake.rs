@@ -306,7 +306,8 @@ impl<'a> Handshake<'a> {
         match self.about.announced.busy {
             Some(busy) if self.us.run.is_some() => Err(Refusal::Busy(
                 Failure::environment(format!("the server ({peer}) is {busy}"))
-                    .with_hint(remedy(Situation::ServerBusy)),
+                    .with_hint(remedy(Situation::ServerBusy))
+                    .in_step(error::Step::Turn),
             )),
             _ => Ok(()),
         }

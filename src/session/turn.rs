@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::connection::{Connection, LinkError};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{Agreed, Session};
-use crate::error::Failure;
+use crate::error::{Failure, Step};
 use crate::interrupt;
 use crate::number::time_text;
 use crate::plan::Plan;
@@ -30,6 +30,10 @@ const WAITING: &str = "while it waited for its turn";
 ///
 /// A server that ends or refuses, the end of the time limit, and an interruption.
 pub fn wait(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+    wait_in_queue(connection, plan, agreed).map_err(|failure| failure.in_step(Step::Turn))
+}
+
+fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
     let since = Instant::now();
     let limit = plan.reaching.turn.unwrap_or(Duration::MAX);
     let peer = connection.peer();
