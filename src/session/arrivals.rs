@@ -18,9 +18,11 @@ use super::admission::Credentials;
 use super::handshake::{self, Refusal};
 use super::listener::{Listener, out_of};
 use super::peer_facts::{PeerFacts, greeting};
+use super::reception::PROMPT;
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
 use super::wire::{self, Incoming, MAX_PAYLOAD, TooLong, message};
+use crate::advice::{Situation, remedy};
 use crate::device::DeviceName;
 use crate::error::{Failure, cause};
 use crate::interrupt;
@@ -153,15 +155,17 @@ fn accept(
     for _ in 0..MOST {
         match listener.accept() {
             Ok(None) => return,
-            Ok(Some((_, peer))) if !rules.allow(peer.ip()) => {
-                let reason = "--allow does not list its address".into();
-                refusals.refused(peer, &Refusal::Unrelated(reason));
-            }
             Ok(Some((stream, peer))) => {
+                let mut caller = Caller::new(stream, peer, rules);
+                // A process of this machine may ask for the state.
+                if !caller.is_allowed && !is_of_this_machine(&caller.stream) {
+                    refusals.refused(peer, &caller.exclude());
+                    continue;
+                }
                 if callers.len() == MOST {
                     replace_oldest(callers, refusals);
                 }
-                callers.push(Caller::new(stream, peer));
+                callers.push(caller);
             }
             Err(error) if out_of(&error).is_none() => {}
             Err(_) if !callers.is_empty() => replace_oldest(callers, refusals),
@@ -187,8 +191,12 @@ struct Caller {
     stream: TcpStream,
     peer: SocketAddr,
     incoming: Incoming,
+    /// Its address is one of the clients'.
+    is_allowed: bool,
     /// The tool that it has named.
     tool: Option<&'static Tool>,
+    /// This side has sent a name first, for clients that wait for it.
+    is_prompted: bool,
     /// When the current exchange began.
     since: Instant,
 }
@@ -202,19 +210,31 @@ enum Progress {
 }
 
 impl Caller {
-    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+    fn new(stream: TcpStream, peer: SocketAddr, rules: &Rules) -> Self {
         Self {
             stream,
             peer,
             incoming: Incoming::new(MAX_PAYLOAD),
+            is_allowed: rules.allow(peer.ip()),
             tool: None,
+            is_prompted: false,
             since: Instant::now(),
         }
     }
 
+    /// Returns whether this side is to send a name first if the client does not send its own.
+    fn may_wait(&self) -> bool {
+        self.tool.is_none() && !self.is_prompted
+    }
+
     /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        self.since + ANSWER_LIMIT
+        let limit = if self.may_wait() {
+            PROMPT
+        } else {
+            ANSWER_LIMIT
+        };
+        self.since + limit
     }
 
     /// Returns the next message, if it has arrived.
@@ -252,13 +272,27 @@ impl Caller {
         if Instant::now() < self.due() {
             return Ok(Progress::Waits(self));
         }
+        if self.may_wait() {
+            self.is_prompted = true;
+            self.answer(rules.tools[0].legacy_name)?;
+            return Ok(Progress::Waits(self));
+        }
         let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
         Err(self.refusal(&silence))
     }
 
     /// Takes the name of the client's tool, and sends it back as the name of this server.
     fn accept_name(&mut self, payload: &[u8], rules: &Rules) -> Result<(), Refusal> {
+        if !self.is_allowed {
+            return Err(self.exclude());
+        }
         let name = handshake::tool_name(payload)?;
+        if self.is_prompted {
+            let (name, peer) = (handshake::shown(name), self.peer);
+            let failure = format!("the client ({peer}) is {name}, which waits for the server");
+            let failure = Failure::environment(failure).with_hint(remedy(Situation::OldVersion));
+            return Err(failure.into());
+        }
         let offered = rules.tools.iter().find(|tool| tool.legacy_name == name);
         let Some(tool) = offered else {
             let (name, peer) = (handshake::shown(name), self.peer);
@@ -296,6 +330,15 @@ impl Caller {
             device: facts.device,
             is_cxidiag: facts.is_cxidiag,
         })))
+    }
+
+    /// Refuses a connection from an address that is none of the clients'. It does not need to have
+    /// sent anything: a client of cxidiag reads the reason in place of the server's name.
+    fn exclude(&mut self) -> Refusal {
+        let reason = format!("--allow of the server does not list {}", self.peer.ip());
+        // A client that has ended does not need it.
+        let _ = self.stream.write_all(&wire::refusal(&reason));
+        Refusal::Unrelated("--allow does not list its address".into())
     }
 
     /// Sends a string, which always fits into the socket's buffer.

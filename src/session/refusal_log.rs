@@ -3,6 +3,8 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::handshake::Refusal;
 
@@ -10,10 +12,20 @@ use super::handshake::Refusal;
 /// whenever it has doubled.
 const SINGLY: u64 = 20;
 
+/// The refusals of a server since its start. Other threads read them.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Connections that no client has made.
+    pub unrelated: AtomicU64,
+    /// Clients.
+    pub clients: AtomicU64,
+}
+
 /// The refusals of one wait.
 pub struct RefusalLog<'a> {
     program: &'a str,
     out: &'a mut dyn Write,
+    totals: Arc<Totals>,
     unrelated: u64,
     clients: u64,
 }
@@ -24,9 +36,15 @@ impl<'a> RefusalLog<'a> {
         Self {
             program,
             out,
+            totals: Arc::default(),
             unrelated: 0,
             clients: 0,
         }
+    }
+
+    /// Returns the log, which also counts in `totals`.
+    pub fn counting_in(self, totals: Arc<Totals>) -> Self {
+        Self { totals, ..self }
     }
 
     /// Logs the refusal of `peer`. Unrelated connections and clients are counted separately, so
@@ -35,11 +53,13 @@ impl<'a> RefusalLog<'a> {
         let (count, kind, text) = match refusal {
             Refusal::Unrelated(reason) => {
                 self.unrelated += 1;
+                self.totals.unrelated.fetch_add(1, Ordering::Relaxed);
                 let text = format!("ignored a connection from {peer}: {reason}");
                 (self.unrelated, "connections", text)
             }
             Refusal::Failed(failure) | Refusal::Busy(failure) => {
                 self.clients += 1;
+                self.totals.clients.fetch_add(1, Ordering::Relaxed);
                 let text = match &failure.hint {
                     Some(hint) => format!("refused a client: {failure}; {hint}"),
                     None => format!("refused a client: {failure}"),

@@ -15,9 +15,9 @@ use super::queue::{Entry, Stage};
 use crate::device::DeviceName;
 use crate::number::time_text;
 use crate::plan::Plan;
-use crate::run::control_line::{ControlLine, Order, Ready};
 use crate::run::served::MARK;
 use crate::session::arrivals::Newcomer;
+use crate::session::control_line::{ControlLine, Order, Ready};
 use crate::token::TOKEN_VARIABLE;
 use crate::tool::{PROGRAM, Tool};
 
@@ -53,6 +53,8 @@ pub struct Client {
     since: Instant,
     /// When the process is to be signalled, and the signal.
     due: Option<(Instant, Signal)>,
+    /// Time limit of the run.
+    longest_run: Duration,
     /// What the process has exceeded, if it was signalled for it.
     exceeded: Option<String>,
     /// The server ends.
@@ -75,13 +77,18 @@ pub struct Ending {
 }
 
 impl Client {
-    /// Starts the process for `newcomer`, which measures with `device`; `plan` is that of the
-    /// server.
+    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most;
+    /// `plan` is that of the server.
     ///
     /// # Errors
     ///
     /// A process that cannot be started.
-    pub fn start(plan: &Plan, newcomer: Newcomer, device: DeviceName) -> io::Result<Self> {
+    pub fn start(
+        plan: &Plan,
+        newcomer: Newcomer,
+        device: DeviceName,
+        longest_run: Duration,
+    ) -> io::Result<Self> {
         let Newcomer {
             stream,
             peer,
@@ -126,6 +133,7 @@ impl Client {
             place: None,
             since: now,
             due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
+            longest_run,
             exceeded: None,
             is_stopped: false,
             stderr: process.stderr.take(),
@@ -203,9 +211,9 @@ impl Client {
         self.due = limit.map(|limit| (self.since + limit, Signal::TERM));
     }
 
-    /// Lets the client measure, for `limit` at most.
-    pub fn begin(&mut self, limit: Duration) {
-        self.enter(Stage::Running, Some(limit));
+    /// Lets the client measure.
+    pub fn begin(&mut self) {
+        self.enter(Stage::Running, Some(self.longest_run));
         self.order(&Order::Begin);
     }
 
@@ -235,8 +243,10 @@ impl Client {
     }
 
     fn order(&mut self, order: &Order) {
-        // A process that has ended is noticed by the end of its line.
-        let _ = self.line.send(order);
+        if self.line.send(order).is_err() {
+            // It has ended, or does not read.
+            self.due = Some((Instant::now(), Signal::TERM));
+        }
     }
 
     /// Ends the process: SIGTERM, and SIGKILL if it does not release its NIC.
@@ -251,7 +261,10 @@ impl Client {
             _ if self.is_stopped => None,
             Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
             Stage::Waiting => None,
-            Stage::Running => Some("longer than --max-run".into()),
+            Stage::Running => Some(format!(
+                "the run takes longer than --max-run of the server, {}",
+                time_text(self.longest_run)
+            )),
         }
     }
 
@@ -269,6 +282,10 @@ impl Client {
         {
             if signal == Signal::TERM {
                 self.exceeded = self.limit();
+                if let Some(limit) = self.exceeded.clone() {
+                    // Its client receives the reason.
+                    self.order(&Order::Refuse(limit));
+                }
             }
             if let Some(process) = Pid::from_raw(self.process.id() as i32) {
                 // It is not reaped yet, so the number is its own.
@@ -302,9 +319,10 @@ impl Client {
             (_, Some(signal)) => format!("signal {signal} ended its process"),
             _ => messages.lines().next_back().unwrap_or("no message").into(),
         };
-        let reason = match &self.exceeded {
-            Some(limit) => format!("{limit} ({reason})"),
-            None => reason,
+        let reason = match (self.exceeded, status.signal()) {
+            (Some(limit), None) => limit,
+            (Some(limit), Some(_)) => format!("{limit}; {reason}"),
+            (None, _) => reason,
         };
         let text = match self.stage {
             Stage::Arriving => format!("did not begin: {reason}"),

@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -42,15 +43,24 @@ use crate::number::{bytes_within, time, time_text, within};
 use crate::plan::{Plan, Role};
 use crate::run;
 use crate::session::arrivals::{Arrival, Rules, receive_all};
-use crate::session::{LISTENING, Listener, Reach, RefusalLog, status};
+use crate::session::{LISTENING, Listener, Reach, RefusalLog, Totals, status};
 use crate::token::Token;
 use crate::tools::TOOLS;
 use log::{Log, Priority};
 use supervisor::{Limits, Supervisor};
 
 /// The options of the tools that `serve` has as well, by their long forms.
-const OF_TOOLS: [&str; 8] = [
-    "device", "svc-id", "cpu", "libcxi", "port", "bind", "any-job", "token",
+const OF_TOOLS: [&str; 10] = [
+    "device",
+    "svc-id",
+    "vni",
+    "traffic-class",
+    "cpu",
+    "libcxi",
+    "port",
+    "bind",
+    "any-job",
+    "token",
 ];
 
 /// Default of `--max-clients`.
@@ -270,8 +280,17 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
     let (arrived, arrivals) = mpsc::channel();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
-    let others = others(&placed)?;
-    let thread = receive(listener, rules, log, others, arrived, wake)?;
+    let refused = Arc::new(Totals::default());
+    let receiver = Receiver {
+        listener,
+        rules,
+        log,
+        refused: refused.clone(),
+        cpus: others(&placed)?,
+        arrived,
+        wake,
+    };
+    let thread = receiver.start()?;
     log.line(
         Priority::Info,
         &format!(
@@ -287,7 +306,7 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    Supervisor::new(plan, port, *limits, log).run(&arrivals, &woken)?;
+    Supervisor::new(plan, port, *limits, log, refused).run(&arrivals, &woken)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
         Ok(ended) => ended,
@@ -295,34 +314,41 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     }
 }
 
-/// Starts the thread that receives connections. It passes each client to `arrived`, and sends a byte
-/// to `wake`. It runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
-fn receive(
+/// What the thread has that receives connections.
+struct Receiver {
     listener: Listener,
     rules: Rules,
-    mut log: Log,
+    log: Log,
+    /// Counts refusals.
+    refused: Arc<Totals>,
+    /// The CPUs to run on; empty for all.
     cpus: Vec<u32>,
+    /// Receives each client.
     arrived: Sender<Arrival>,
-    mut wake: UnixStream,
-) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
-    let receive = move || {
+    /// Receives a byte after each client.
+    wake: UnixStream,
+}
+
+impl Receiver {
+    /// Starts the thread. The scheduler prefers other threads to it.
+    fn start(self) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
+        let thread = thread::Builder::new().name("arrivals".into());
+        let started = thread.spawn(move || self.receive());
+        started.environment("cannot start a thread")
+    }
+
+    fn receive(mut self) -> Result<(), Failure> {
         // Without its own CPUs, or a lower priority, the thread receives as well.
-        let _confined = Confined::to(&cpus);
+        let _confined = Confined::to(&self.cpus);
         let _ = rustix::process::nice(NICENESS);
-        receive_all(
-            &listener,
-            &rules,
-            RefusalLog::new("", &mut log),
-            |arrival| {
-                // The main thread ends with the process.
-                if arrived.send(arrival).is_ok() {
-                    let _ = wake.write_all(&[0]);
-                }
-            },
-        )
-    };
-    let thread = thread::Builder::new().name("arrivals".into());
-    thread.spawn(receive).environment("cannot start a thread")
+        let refusals = RefusalLog::new("", &mut self.log).counting_in(self.refused);
+        receive_all(&self.listener, &self.rules, refusals, |arrival| {
+            // The main thread ends with the process.
+            if self.arrived.send(arrival).is_ok() {
+                let _ = self.wake.write_all(&[0]);
+            }
+        })
+    }
 }
 
 /// Returns the socket of the service manager, or else one on the plan's port.
@@ -360,11 +386,17 @@ mod tests {
 
     #[test]
     fn takes_options_of_tools_and_its_own() {
-        let asked = asked(&["-d", "soft3", "-p", "0", "--any-job", "--max-run=10m"]).unwrap();
+        let arguments = "-d soft3 -p 0 --any-job --max-run=10m --vni=7 --traffic-class=bulk-data";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let asked = asked(&arguments).unwrap();
         assert_eq!(asked.plan.role, Role::Server);
         assert_eq!(asked.plan.device.to_string(), "soft3");
         assert_eq!((asked.plan.port, asked.plan.admission.any_job), (0, true));
         assert_eq!(asked.limits.run, Duration::from_secs(600));
+        let passed = asked.plan.server_arguments();
+        for argument in ["--device=soft3", "--vni=7", "--traffic-class=BULK_DATA"] {
+            assert!(passed.contains(&argument.into()), "{passed:?}");
+        }
         assert_eq!(asked.limits.clients, MAX_CLIENTS);
     }
 

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,16 +13,16 @@ use sd_notify::NotifyState;
 
 use super::client::Client;
 use super::log::{Log, Priority};
-use super::queue::{places, turns};
+use super::queue::{Stage, places, turns};
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::machine::{Machine, host_name};
 use crate::number::time_text;
 use crate::plan::Plan;
-use crate::run::control_line::Ready;
 use crate::session::arrivals::{Arrival, Newcomer};
-use crate::session::status;
+use crate::session::control_line::Ready;
+use crate::session::{Totals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -48,14 +50,34 @@ pub struct Supervisor<'a> {
     pub log: Log,
     clients: Vec<Client>,
     since: Instant,
-    served: u64,
+    counts: Counts,
+    /// Those that the other thread has refused.
+    turned_away: Arc<Totals>,
+}
+
+/// How clients have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Their run succeeded.
+    done: u64,
+    /// Their run failed.
     failed: u64,
+    /// They left the queue.
+    left: u64,
+    /// They did not come as far.
     refused: u64,
 }
 
 impl<'a> Supervisor<'a> {
-    /// Creates the supervisor of a server that listens on `port`.
-    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log) -> Self {
+    /// Creates the supervisor of a server that listens on `port`; another thread counts the clients
+    /// that it refuses in `turned_away`.
+    pub fn new(
+        plan: &'a Plan,
+        port: u16,
+        limits: Limits,
+        log: Log,
+        turned_away: Arc<Totals>,
+    ) -> Self {
         Self {
             plan,
             port,
@@ -63,9 +85,8 @@ impl<'a> Supervisor<'a> {
             log,
             clients: Vec::new(),
             since: Instant::now(),
-            served: 0,
-            failed: 0,
-            refused: 0,
+            counts: Counts::default(),
+            turned_away,
         }
     }
 
@@ -179,7 +200,7 @@ impl<'a> Supervisor<'a> {
                 newcomer.refuse(&reason);
                 Some(reason)
             }
-            None => match Client::start(self.plan, newcomer, device) {
+            None => match Client::start(self.plan, newcomer, device, self.limits.run) {
                 Ok(client) => {
                     self.clients.push(client);
                     None
@@ -188,7 +209,7 @@ impl<'a> Supervisor<'a> {
             },
         };
         if let Some(reason) = failed {
-            self.refused += 1;
+            self.counts.refused += 1;
             let line = format!("{peer} {tool} on {device}: refused: {reason}");
             self.log.line(Priority::Warning, &line);
         }
@@ -203,15 +224,20 @@ impl<'a> Supervisor<'a> {
                 continue;
             };
             let client = self.clients.remove(index);
-            let name = client.name();
+            let (name, stage) = (client.name(), client.entry().stage);
             let ending = client.ending(status);
             let priority = if ending.is_success {
-                self.served += 1;
                 Priority::Info
             } else {
-                self.failed += 1;
                 Priority::Warning
             };
+            let count = match stage {
+                Stage::Arriving => &mut self.counts.refused,
+                Stage::Waiting => &mut self.counts.left,
+                Stage::Running if ending.is_success => &mut self.counts.done,
+                Stage::Running => &mut self.counts.failed,
+            };
+            *count += 1;
             self.log.line(priority, &format!("{name}: {}", ending.text));
         }
     }
@@ -222,7 +248,7 @@ impl<'a> Supervisor<'a> {
         let entries = || self.clients.iter().map(Client::entry).collect::<Vec<_>>();
         let begin = turns(&entries(), self.limits.buffers);
         for index in begin {
-            self.clients[index].begin(self.limits.run);
+            self.clients[index].begin();
             let line = format!("{}: begins", self.clients[index].name());
             self.log.line(Priority::Info, &line);
         }
@@ -240,15 +266,18 @@ impl<'a> Supervisor<'a> {
     fn status(&self) -> String {
         let (host, port, pid) = (host_name(), self.port, std::process::id());
         let up = self.since.elapsed().as_secs();
-        let Self {
-            served,
+        let Counts {
+            done,
             failed,
+            left,
             refused,
-            ..
-        } = self;
+        } = self.counts;
+        let refused = refused + self.turned_away.clients.load(Ordering::Relaxed);
+        let unrelated = self.turned_away.unrelated.load(Ordering::Relaxed);
         let mut text = format!(
             "cxidiag {} on {host}, port {port}, process {pid}, for {up} s\n\
-             {served} runs done, {failed} failed, {refused} clients refused\n",
+             runs: {done} done, {failed} failed; clients: {refused} refused, {left} left the queue; \
+             other connections: {unrelated}\n",
             env!("CARGO_PKG_VERSION")
         );
         if self.clients.is_empty() {
