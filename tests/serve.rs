@@ -84,7 +84,8 @@ fn serves_all_tools_one_after_another() {
     }
     of_shs_12.join().expect("an answer");
     let mut log = String::new();
-    while log.matches(": done after ").count() < tools().count() {
+    let waits = " is cxi_write_lat, which waits for the server; ";
+    while log.matches(": done after ").count() < tools().count() || !log.contains(waits) {
         let line = server.next_line();
         assert!(!line.is_empty(), "{log}");
         log += &line;
@@ -94,8 +95,6 @@ fn serves_all_tools_one_after_another() {
         let done = format!(" {tool} on soft0: done after ");
         assert!(log.contains(&done), "{log}");
     }
-    let waits = " is cxi_write_lat, which waits for the server; ";
-    assert!(log.contains(waits), "{log}");
     fabric.assert_nothing_left();
 }
 
@@ -165,14 +164,62 @@ fn clients_of_a_nic_wait_for_their_turn() {
     fabric.assert_nothing_left();
 }
 
+/// Returns the process of the only client.
+fn process_of_client(server: &Server) -> u32 {
+    let children = format!("/proc/{0}/task/{0}/children", server.id());
+    let process = std::fs::read_to_string(children).expect("a server");
+    process.trim().parse().expect("one process")
+}
+
+#[test]
+fn process_that_hangs_is_killed_after_the_longest_run() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--max-run=1");
+    let client = measuring(&fabric, &mut server, "");
+    signal(process_of_client(&server), "STOP");
+    server.wait_for("--max-run of the server, 1s; signal 9 ended its process\n");
+    drop(client);
+    // A client may ask for the longest run.
+    let longest = fabric.client("write-bw", &server, "-d soft1 -D 1");
+    assert_success(&longest);
+    server.wait_for(" write-bw on soft0: done after ");
+    stop(server);
+}
+
+#[test]
+fn half_handshakes_start_few_processes_and_print_few_lines() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let halves: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let address = format!("127.0.0.1:{}", server.port);
+            let mut stream = TcpStream::connect(address).expect("a server");
+            let bytes = b"\x0e\0\0\0cxi_write_lat\0\x06\0\0\x002.4.0\0";
+            stream.write_all(bytes).expect("a server");
+            stream
+        })
+        .collect();
+    let refusal = server.wait_for(": refused: ");
+    let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
+    assert!(refusal.ends_with(reason), "{refusal}");
+    assert!(held(server.id())[2] <= 4);
+    drop(halves);
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    server.wait_for(": done after ");
+    let state = status(&fabric, &server);
+    let totals = "runs: 1 done, 0 failed; clients: 40 refused, ";
+    assert!(state.contains(totals), "{state}");
+    let log = stop(server);
+    assert!(log.lines().count() < 5, "{log}");
+    fabric.assert_nothing_left();
+}
+
 #[test]
 fn process_that_is_killed_ends_its_run_alone() {
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "");
     let client = measuring(&fabric, &mut server, "");
-    let children = format!("/proc/{0}/task/{0}/children", server.id());
-    let process = std::fs::read_to_string(children).expect("a server");
-    signal(process.trim().parse().expect("one process"), "KILL");
+    signal(process_of_client(&server), "KILL");
     let line = server.wait_for(": signal 9 ended its process\n");
     assert!(
         line.contains(" write-lat on soft0: failed after "),

@@ -108,17 +108,14 @@ pub fn receive_all(
     mut refusals: RefusalLog,
     mut receive: impl FnMut(Arrival),
 ) -> Result<(), Failure> {
-    let mut callers: Vec<Caller> = Vec::new();
+    let mut callers: Vec<Pending> = Vec::new();
     loop {
         let (ready, has_newcomers) = wait(listener, &callers)?;
         for (caller, is_ready) in mem::take(&mut callers).into_iter().zip(ready) {
             let peer = caller.peer;
             match caller.advance(is_ready, rules) {
                 Ok(Progress::Waits(caller)) => callers.push(caller),
-                Ok(Progress::Arrived(arrival)) => {
-                    refusals.served();
-                    receive(arrival);
-                }
+                Ok(Progress::Arrived(arrival)) => receive(arrival),
                 Err(refusal) => refusals.refused(peer, &refusal),
             }
         }
@@ -130,8 +127,8 @@ pub fn receive_all(
 
 /// Waits for a connection to `listener`, for bytes of a caller, or for the earliest time limit.
 /// Returns which callers have sent something, and whether there are new connections.
-fn wait(listener: &Listener, callers: &[Caller]) -> Result<(Vec<bool>, bool), Failure> {
-    let due = callers.iter().map(Caller::due).min();
+fn wait(listener: &Listener, callers: &[Pending]) -> Result<(Vec<bool>, bool), Failure> {
+    let due = callers.iter().map(Pending::due).min();
     let within = due.map(|due| due.saturating_duration_since(Instant::now()));
     let streams = callers.iter().map(|caller| &caller.stream);
     let mut polled: Vec<PollFd> = streams
@@ -148,7 +145,7 @@ fn wait(listener: &Listener, callers: &[Caller]) -> Result<(Vec<bool>, bool), Fa
 fn accept(
     listener: &Listener,
     rules: &Rules,
-    callers: &mut Vec<Caller>,
+    callers: &mut Vec<Pending>,
     refusals: &mut RefusalLog,
 ) {
     // Not more than MOST at once, so that the accepted ones are answered in between.
@@ -156,19 +153,22 @@ fn accept(
         match listener.accept() {
             Ok(None) => return,
             Ok(Some((stream, peer))) => {
-                let mut caller = Caller::new(stream, peer, rules);
+                let mut caller = Pending::new(stream, peer, rules);
                 // A process of this machine may ask for the state.
                 if !caller.is_allowed && !is_of_this_machine(&caller.stream) {
                     refusals.refused(peer, &caller.exclude());
                     continue;
                 }
                 if callers.len() == MOST {
-                    replace_oldest(callers, refusals);
+                    let reason = format!("at most {MOST} at a time");
+                    replace_oldest(callers, refusals, &reason);
                 }
                 callers.push(caller);
             }
             Err(error) if out_of(&error).is_none() => {}
-            Err(_) if !callers.is_empty() => replace_oldest(callers, refusals),
+            Err(error) if !callers.is_empty() => {
+                replace_oldest(callers, refusals, &cause(&error));
+            }
             // A client that ends frees resources.
             Err(_) => {
                 thread::sleep(AGAIN);
@@ -178,16 +178,17 @@ fn accept(
     }
 }
 
-/// Closes the oldest connection that has not sent the name of a tool, or else the oldest.
-fn replace_oldest(callers: &mut Vec<Caller>, refusals: &mut RefusalLog) {
+/// Closes the oldest connection that has not sent the name of a tool, or else the oldest, for this
+/// reason.
+fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
     let nameless = callers.iter().position(|caller| caller.tool.is_none());
     let gone = callers.remove(nameless.unwrap_or(0));
-    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+    let reason = format!("replaced by newer connections ({reason})");
     refusals.refused(gone.peer, &Refusal::Unrelated(reason));
 }
 
 /// A connection whose version has not arrived.
-struct Caller {
+struct Pending {
     stream: TcpStream,
     peer: SocketAddr,
     incoming: Incoming,
@@ -204,12 +205,12 @@ struct Caller {
 /// What has become of a connection.
 enum Progress {
     /// Its version has not arrived.
-    Waits(Caller),
+    Waits(Pending),
     /// It asks for something.
     Arrived(Arrival),
 }
 
-impl Caller {
+impl Pending {
     fn new(stream: TcpStream, peer: SocketAddr, rules: &Rules) -> Self {
         Self {
             stream,

@@ -70,7 +70,7 @@ pub use connection::{Look, is_reason_of_peer};
 use control_line::ControlLine;
 use handshake::{Handshake, Introduction, Refusal};
 pub use listener::{Listener, Reach};
-pub use refusal_log::{RefusalLog, Totals};
+pub use refusal_log::{LineLimit, RefusalLog, Totals};
 pub use server::{LISTENING, Server};
 use wire::{MAX_PAYLOAD, REFUSAL};
 

@@ -1,7 +1,7 @@
 //! A client of the server: the process that measures with it.
 
 use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -27,6 +27,12 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Time limit for a process to open its NIC and to complete the handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
+/// Time that a process may go on after the end of its client, to release its buffers.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time that a run may take beyond the duration that its client has asked for: set-up, warm-up.
+const MARGIN: Duration = Duration::from_secs(10);
+
 /// Time that a process has to release its NIC after SIGTERM, before SIGKILL.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -47,6 +53,7 @@ pub struct Client {
     device: DeviceName,
     stage: Stage,
     bytes: u64,
+    asks_for_duration: bool,
     /// The place that the client knows.
     place: Option<u32>,
     /// When the current stage began.
@@ -65,6 +72,8 @@ pub struct Client {
     has_closed: bool,
     stderr: Option<ChildStderr>,
     messages: Vec<u8>,
+    /// The connection, until the client closes it.
+    stream: Option<TcpStream>,
 }
 
 /// How a run ended.
@@ -85,17 +94,13 @@ impl Client {
     /// A process that cannot be started.
     pub fn start(
         plan: &Plan,
-        newcomer: Newcomer,
+        newcomer: &Newcomer,
         device: DeviceName,
         longest_run: Duration,
     ) -> io::Result<Self> {
-        let Newcomer {
-            stream,
-            peer,
-            tool,
-            version,
-            ..
-        } = newcomer;
+        let Newcomer { peer, tool, .. } = *newcomer;
+        let stream = newcomer.stream.try_clone()?;
+        let watched = newcomer.stream.try_clone()?;
         let (own, other) = UnixStream::pair()?;
         let plan = Plan {
             tool,
@@ -122,7 +127,12 @@ impl Client {
             .process_group(0)
             .spawn()?;
         let mut line = ControlLine::new(own);
-        line.send(&Order::Serve { peer, version })?;
+        let version = newcomer.version.clone();
+        if let Err(error) = line.send(&Order::Serve { peer, version }) {
+            process.kill()?;
+            process.wait()?;
+            return Err(error);
+        }
         let now = Instant::now();
         Ok(Self {
             peer,
@@ -130,6 +140,7 @@ impl Client {
             device,
             stage: Stage::Arriving,
             bytes: 0,
+            asks_for_duration: false,
             place: None,
             since: now,
             due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
@@ -137,6 +148,7 @@ impl Client {
             exceeded: None,
             is_stopped: false,
             stderr: process.stderr.take(),
+            stream: Some(watched),
             process,
             line,
             has_closed: false,
@@ -170,13 +182,34 @@ impl Client {
         format!("{}: {what}", self.name())
     }
 
-    /// Returns the sockets on which something of the process may arrive: its messages and its
-    /// standard error.
-    pub fn sockets(&self) -> (Option<&ControlLine>, Option<&ChildStderr>) {
+    /// Returns the client's host.
+    pub fn host(&self) -> IpAddr {
+        self.peer.ip()
+    }
+
+    /// Returns the sockets to watch: the messages of the process, its standard error, and the
+    /// connection of the client, whose end counts.
+    pub fn sockets(
+        &self,
+    ) -> (
+        Option<&ControlLine>,
+        Option<&ChildStderr>,
+        Option<&TcpStream>,
+    ) {
         (
             Some(&self.line).filter(|_| !self.has_closed),
             self.stderr.as_ref(),
+            self.stream.as_ref(),
         )
+    }
+
+    /// Limits the time of the process, whose client has closed the connection.
+    pub fn lose_peer(&mut self) {
+        self.stream = None;
+        let end = Instant::now() + ORPHAN_LIMIT;
+        if self.due.is_none_or(|(due, _)| end < due) {
+            self.due = Some((end, Signal::TERM));
+        }
     }
 
     /// Reads what the process has sent. Returns what its run needs when its handshake is complete.
@@ -188,6 +221,7 @@ impl Client {
         }
         let ready: Ready = self.line.message()?;
         self.bytes = ready.buffer_bytes;
+        self.asks_for_duration = ready.asked_ms.is_some();
         self.enter(Stage::Waiting, None);
         Some(ready)
     }
@@ -213,7 +247,12 @@ impl Client {
 
     /// Lets the client measure.
     pub fn begin(&mut self) {
-        self.enter(Stage::Running, Some(self.longest_run));
+        let margin = if self.asks_for_duration {
+            MARGIN
+        } else {
+            Duration::ZERO
+        };
+        self.enter(Stage::Running, Some(self.longest_run + margin));
         self.order(&Order::Begin);
     }
 
@@ -259,6 +298,12 @@ impl Client {
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,
+            _ if self.stream.is_none() => {
+                let limit = time_text(ORPHAN_LIMIT);
+                Some(format!(
+                    "its process has not ended {limit} after the client"
+                ))
+            }
             Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
             Stage::Waiting => None,
             Stage::Running => Some(format!(
@@ -268,7 +313,7 @@ impl Client {
         }
     }
 
-    /// Returns when [`Self::advance`] has something to do, if it has.
+    /// Returns when to call [`Self::advance`] next, if nothing else happens.
     pub fn due(&self) -> Option<Instant> {
         let reap = self.has_closed.then(|| Instant::now() + REAP_INTERVAL);
         let due = self.due.map(|(due, _)| due);
