@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command};
+use std::thread;
 
 use harness::{
     Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill, stderr, stdout,
@@ -65,14 +66,35 @@ fn status(fabric: &Fabric, server: &Server) -> String {
 fn serves_all_tools_one_after_another() {
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "");
+    let address = format!("127.0.0.1:{}", server.port);
+    // Clients of SHS 12 wait for the name of the server.
+    let name = b"\x0e\0\0\0cxi_write_lat\0";
+    let of_shs_12 = thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).expect("a server");
+        let mut received = [0; 18];
+        stream.read_exact(&mut received).expect("a name");
+        assert_eq!(&received, name);
+        stream.write_all(name).expect("a connection");
+    });
     for tool in tools() {
         let client = fabric.client(tool, &server, "-d soft1 -n 3 --json --quiet");
         assert_success(&client);
         let document: serde_json::Value = serde_json::from_slice(&client.stdout).expect("JSON");
         assert_eq!(document["peer"]["device"], "soft0", "{tool}");
-        server.wait_for(&format!(" {tool} on soft0: done after "));
+    }
+    of_shs_12.join().expect("an answer");
+    let mut log = String::new();
+    let waits = " is cxi_write_lat, which waits for the server; ";
+    while log.matches(": done after ").count() < tools().count() || !log.contains(waits) {
+        let line = server.next_line();
+        assert!(!line.is_empty(), "{log}");
+        log += &line;
     }
     stop(server);
+    for tool in tools() {
+        let done = format!(" {tool} on soft0: done after ");
+        assert!(log.contains(&done), "{log}");
+    }
     fabric.assert_nothing_left();
 }
 
@@ -122,9 +144,10 @@ fn clients_of_a_nic_wait_for_their_turn() {
         error.ends_with("no turn within 300ms, place 3\n"),
         "{error}"
     );
+    server.wait_for(": left the queue after ");
     let state = status(&fabric, &server);
     for words in [
-        "1 runs done, 1 failed, 0 clients refused\n",
+        "runs: 1 done, 0 failed; clients: 0 refused, 1 left the queue; other connections: 0\n",
         " write-lat on soft0: measures for ",
         " read-lat on soft0: waits, place 1, for ",
         " read-lat on soft0: waits, place 2, for ",
@@ -137,7 +160,57 @@ fn clients_of_a_nic_wait_for_their_turn() {
     drop(first);
     assert!(third.0.wait().expect("an exit status").success());
     let log = stop(server);
-    assert_eq!(log.matches(": left the queue after ").count(), 2, "{log}");
+    assert_eq!(log.matches(": left the queue after ").count(), 1, "{log}");
+    fabric.assert_nothing_left();
+}
+
+/// Returns the process of the only client.
+fn process_of_client(server: &Server) -> u32 {
+    let children = format!("/proc/{0}/task/{0}/children", server.id());
+    let process = std::fs::read_to_string(children).expect("a server");
+    process.trim().parse().expect("one process")
+}
+
+#[test]
+fn process_that_hangs_is_killed_after_the_longest_run() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--max-run=1");
+    let client = measuring(&fabric, &mut server, "");
+    signal(process_of_client(&server), "STOP");
+    server.wait_for("--max-run of the server, 1s; signal 9 ended its process\n");
+    drop(client);
+    // A client may ask for the longest run.
+    let longest = fabric.client("write-bw", &server, "-d soft1 -D 1");
+    assert_success(&longest);
+    server.wait_for(" write-bw on soft0: done after ");
+    stop(server);
+}
+
+#[test]
+fn half_handshakes_start_few_processes_and_print_few_lines() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let halves: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let address = format!("127.0.0.1:{}", server.port);
+            let mut stream = TcpStream::connect(address).expect("a server");
+            let bytes = b"\x0e\0\0\0cxi_write_lat\0\x06\0\0\x002.4.0\0";
+            stream.write_all(bytes).expect("a server");
+            stream
+        })
+        .collect();
+    let refusal = server.wait_for(": refused: ");
+    let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
+    assert!(refusal.ends_with(reason), "{refusal}");
+    assert!(held(server.id())[2] <= 4);
+    drop(halves);
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    server.wait_for(": done after ");
+    let state = status(&fabric, &server);
+    let totals = "runs: 1 done, 0 failed; clients: 40 refused, ";
+    assert!(state.contains(totals), "{state}");
+    let log = stop(server);
+    assert!(log.lines().count() < 5, "{log}");
     fabric.assert_nothing_left();
 }
 
@@ -146,9 +219,7 @@ fn process_that_is_killed_ends_its_run_alone() {
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "");
     let client = measuring(&fabric, &mut server, "");
-    let children = format!("/proc/{0}/task/{0}/children", server.id());
-    let process = std::fs::read_to_string(children).expect("a server");
-    signal(process.trim().parse().expect("one process"), "KILL");
+    signal(process_of_client(&server), "KILL");
     let line = server.wait_for(": signal 9 ended its process\n");
     assert!(
         line.contains(" write-lat on soft0: failed after "),
@@ -185,18 +256,22 @@ fn refusals_reach_client_and_log() {
         &format!("{token} --peer-device=cxi7"),
         "cannot run: this server has no cxi7",
     );
-    let first = measuring(&fabric, &mut server, token);
+    let mut first = measuring(&fabric, &mut server, token);
     let client = fabric.client("write-lat", &server, "-d soft2 -n 3 --token=secret");
     let error = assert_status(&client, 1);
     let reason = "cannot run: the server has 1 clients already (--max-clients)";
     assert!(error.contains(reason), "{error}");
     // A run that takes longer than it may is ended.
-    let ended = server.wait_for(": longer than --max-run (interrupted by SIGTERM)\n");
+    let reason = "the run takes longer than --max-run of the server, 2s\n";
+    let ended = server.wait_for(reason);
     assert!(
         ended.contains(" write-lat on soft0: failed after "),
         "{ended}"
     );
-    drop(first);
+    assert!(note(&mut first.0).ends_with(&format!(" ended the run: {reason}")));
+    let state = status(&fabric, &server);
+    let totals = "runs: 0 done, 1 failed; clients: 5 refused, ";
+    assert!(state.contains(totals), "{state}");
     stop(server);
 }
 
@@ -209,7 +284,10 @@ fn serves_allowed_networks_only() {
     let server = serve(&fabric, "--allow=10.0.0.0/8");
     let client = fabric.client("write-lat", &server, "-d soft1 -n 3");
     let error = assert_status(&client, 1);
-    assert!(error.contains("it closed the connection"), "{error}");
+    let reason = ") cannot run: --allow of the server does not list 127.0.0.1\n";
+    assert!(error.ends_with(reason), "{error}");
+    // A process of this machine may ask for the state.
+    assert!(status(&fabric, &server).contains("; other connections: 1\n"));
     let log = stop(server);
     assert!(
         log.contains(": --allow does not list its address\n"),

@@ -18,7 +18,7 @@ use crate::error::{Context, Failure, Kind, SEE_PEER};
 use crate::interrupt;
 use crate::machine::OWN_EXECUTABLE;
 use crate::plan::{Plan, Role};
-use crate::session::{LISTENING, Reach};
+use crate::session::{LISTENING, Reach, is_reason_of_peer};
 use crate::token::TOKEN_VARIABLE;
 use crate::tool::PROGRAM;
 
@@ -169,7 +169,8 @@ impl Server {
         }
         let messages = self.messages();
         // The failure of a server that was killed or has lost its client says nothing new.
-        let missed_client = messages.ends_with(&format!("hint: {SEE_PEER}\n"));
+        let last = messages.lines().next_back().unwrap_or_default();
+        let missed_client = last == format!("hint: {SEE_PEER}") || is_reason_of_peer(last);
         match self.child.wait().ok().and_then(|status| status.code()) {
             // A server that did not listen yet has met what this process would have met itself.
             Some(status) if status != 0 && self.port == 0 => server_failed(&messages),

@@ -12,8 +12,7 @@
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
-//! * `served`, `control_line`: the process that serves one client of `cxidiag serve`, and its
-//!   messages.
+//! * `served`: the process that serves one client of `cxidiag serve`.
 //! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
@@ -22,7 +21,6 @@
 #[cfg(test)]
 mod allocation_test;
 mod bandwidth;
-pub mod control_line;
 mod driver;
 mod legacy_sync;
 mod loopback;

@@ -1,6 +1,6 @@
 //! The process in which `cxidiag serve` measures with one client. It is a server whose client has
 //! come: its connection is the standard input, and the standard output leads to `cxidiag serve`
-//! (`control_line`), which starts a process for each client and decides when it begins.
+//! (`session::control_line`), which starts a process for each client and decides when it begins.
 
 use std::env;
 use std::io;
@@ -8,13 +8,13 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use super::control_line::{ControlLine, Order, Ready};
 use super::driver::{self, ClientSession, open};
 use crate::error::{Context, Failure};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
 use crate::run_options::Side;
+use crate::session::control_line::{ControlLine, Order, Ready};
 use crate::session::{Agreed, Caller, Session};
 
 /// Environment variable that marks the process of a client.
@@ -48,7 +48,7 @@ pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
         plan,
         side: Side::Server,
         endpoint,
-        session,
+        session: session.led_by(line),
         agreed,
         reporter,
     })

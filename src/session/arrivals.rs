@@ -18,9 +18,11 @@ use super::admission::Credentials;
 use super::handshake::{self, Refusal};
 use super::listener::{Listener, out_of};
 use super::peer_facts::{PeerFacts, greeting};
+use super::reception::PROMPT;
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
 use super::wire::{self, Incoming, MAX_PAYLOAD, TooLong, message};
+use crate::advice::{Situation, remedy};
 use crate::device::DeviceName;
 use crate::error::{Failure, cause};
 use crate::interrupt;
@@ -106,17 +108,14 @@ pub fn receive_all(
     mut refusals: RefusalLog,
     mut receive: impl FnMut(Arrival),
 ) -> Result<(), Failure> {
-    let mut callers: Vec<Caller> = Vec::new();
+    let mut callers: Vec<Pending> = Vec::new();
     loop {
         let (ready, has_newcomers) = wait(listener, &callers)?;
         for (caller, is_ready) in mem::take(&mut callers).into_iter().zip(ready) {
             let peer = caller.peer;
             match caller.advance(is_ready, rules) {
                 Ok(Progress::Waits(caller)) => callers.push(caller),
-                Ok(Progress::Arrived(arrival)) => {
-                    refusals.served();
-                    receive(arrival);
-                }
+                Ok(Progress::Arrived(arrival)) => receive(arrival),
                 Err(refusal) => refusals.refused(peer, &refusal),
             }
         }
@@ -128,8 +127,8 @@ pub fn receive_all(
 
 /// Waits for a connection to `listener`, for bytes of a caller, or for the earliest time limit.
 /// Returns which callers have sent something, and whether there are new connections.
-fn wait(listener: &Listener, callers: &[Caller]) -> Result<(Vec<bool>, bool), Failure> {
-    let due = callers.iter().map(Caller::due).min();
+fn wait(listener: &Listener, callers: &[Pending]) -> Result<(Vec<bool>, bool), Failure> {
+    let due = callers.iter().map(Pending::due).min();
     let within = due.map(|due| due.saturating_duration_since(Instant::now()));
     let streams = callers.iter().map(|caller| &caller.stream);
     let mut polled: Vec<PollFd> = streams
@@ -146,25 +145,30 @@ fn wait(listener: &Listener, callers: &[Caller]) -> Result<(Vec<bool>, bool), Fa
 fn accept(
     listener: &Listener,
     rules: &Rules,
-    callers: &mut Vec<Caller>,
+    callers: &mut Vec<Pending>,
     refusals: &mut RefusalLog,
 ) {
     // Not more than MOST at once, so that the accepted ones are answered in between.
     for _ in 0..MOST {
         match listener.accept() {
             Ok(None) => return,
-            Ok(Some((_, peer))) if !rules.allow(peer.ip()) => {
-                let reason = "--allow does not list its address".into();
-                refusals.refused(peer, &Refusal::Unrelated(reason));
-            }
             Ok(Some((stream, peer))) => {
-                if callers.len() == MOST {
-                    replace_oldest(callers, refusals);
+                let mut caller = Pending::new(stream, peer, rules);
+                // A process of this machine may ask for the state.
+                if !caller.is_allowed && !is_of_this_machine(&caller.stream) {
+                    refusals.refused(peer, &caller.exclude());
+                    continue;
                 }
-                callers.push(Caller::new(stream, peer));
+                if callers.len() == MOST {
+                    let reason = format!("at most {MOST} at a time");
+                    replace_oldest(callers, refusals, &reason);
+                }
+                callers.push(caller);
             }
             Err(error) if out_of(&error).is_none() => {}
-            Err(_) if !callers.is_empty() => replace_oldest(callers, refusals),
+            Err(error) if !callers.is_empty() => {
+                replace_oldest(callers, refusals, &cause(&error));
+            }
             // A client that ends frees resources.
             Err(_) => {
                 thread::sleep(AGAIN);
@@ -174,21 +178,26 @@ fn accept(
     }
 }
 
-/// Closes the oldest connection that has not sent the name of a tool, or else the oldest.
-fn replace_oldest(callers: &mut Vec<Caller>, refusals: &mut RefusalLog) {
+/// Closes the oldest connection that has not sent the name of a tool, or else the oldest, for this
+/// reason.
+fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
     let nameless = callers.iter().position(|caller| caller.tool.is_none());
     let gone = callers.remove(nameless.unwrap_or(0));
-    let reason = format!("replaced by newer connections (at most {MOST} at a time)");
+    let reason = format!("replaced by newer connections ({reason})");
     refusals.refused(gone.peer, &Refusal::Unrelated(reason));
 }
 
 /// A connection whose version has not arrived.
-struct Caller {
+struct Pending {
     stream: TcpStream,
     peer: SocketAddr,
     incoming: Incoming,
+    /// Its address is one of the clients'.
+    is_allowed: bool,
     /// The tool that it has named.
     tool: Option<&'static Tool>,
+    /// This side has sent a name first, for clients that wait for it.
+    is_prompted: bool,
     /// When the current exchange began.
     since: Instant,
 }
@@ -196,25 +205,37 @@ struct Caller {
 /// What has become of a connection.
 enum Progress {
     /// Its version has not arrived.
-    Waits(Caller),
+    Waits(Pending),
     /// It asks for something.
     Arrived(Arrival),
 }
 
-impl Caller {
-    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+impl Pending {
+    fn new(stream: TcpStream, peer: SocketAddr, rules: &Rules) -> Self {
         Self {
             stream,
             peer,
             incoming: Incoming::new(MAX_PAYLOAD),
+            is_allowed: rules.allow(peer.ip()),
             tool: None,
+            is_prompted: false,
             since: Instant::now(),
         }
     }
 
+    /// Returns whether this side is to send a name first if the client does not send its own.
+    fn may_wait(&self) -> bool {
+        self.tool.is_none() && !self.is_prompted
+    }
+
     /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        self.since + ANSWER_LIMIT
+        let limit = if self.may_wait() {
+            PROMPT
+        } else {
+            ANSWER_LIMIT
+        };
+        self.since + limit
     }
 
     /// Returns the next message, if it has arrived.
@@ -252,13 +273,27 @@ impl Caller {
         if Instant::now() < self.due() {
             return Ok(Progress::Waits(self));
         }
+        if self.may_wait() {
+            self.is_prompted = true;
+            self.answer(rules.tools[0].legacy_name)?;
+            return Ok(Progress::Waits(self));
+        }
         let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
         Err(self.refusal(&silence))
     }
 
     /// Takes the name of the client's tool, and sends it back as the name of this server.
     fn accept_name(&mut self, payload: &[u8], rules: &Rules) -> Result<(), Refusal> {
+        if !self.is_allowed {
+            return Err(self.exclude());
+        }
         let name = handshake::tool_name(payload)?;
+        if self.is_prompted {
+            let (name, peer) = (handshake::shown(name), self.peer);
+            let failure = format!("the client ({peer}) is {name}, which waits for the server");
+            let failure = Failure::environment(failure).with_hint(remedy(Situation::OldVersion));
+            return Err(failure.into());
+        }
         let offered = rules.tools.iter().find(|tool| tool.legacy_name == name);
         let Some(tool) = offered else {
             let (name, peer) = (handshake::shown(name), self.peer);
@@ -296,6 +331,15 @@ impl Caller {
             device: facts.device,
             is_cxidiag: facts.is_cxidiag,
         })))
+    }
+
+    /// Refuses a connection from an address that is none of the clients'. It does not need to have
+    /// sent anything: a client of cxidiag reads the reason in place of the server's name.
+    fn exclude(&mut self) -> Refusal {
+        let reason = format!("--allow of the server does not list {}", self.peer.ip());
+        // A client that has ended does not need it.
+        let _ = self.stream.write_all(&wire::refusal(&reason));
+        Refusal::Unrelated("--allow does not list its address".into())
     }
 
     /// Sends a string, which always fits into the socket's buffer.

@@ -11,11 +11,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use anyhow::Error;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::ANSWER_LIMIT;
-use super::wire::{self, INTERRUPT_NOTICE, Incoming, MAX_PAYLOAD, TooLong, message};
+use super::wire::{
+    self, INTERRUPT_NOTICE, Incoming, MAX_PAYLOAD, Notice, REFUSAL, TooLong, message,
+};
 use crate::advice::{Situation, remedy};
 use crate::error::{Failure, Kind};
 use crate::{interrupt, limit};
@@ -35,6 +38,12 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers
 /// several probes.
 const ATTENTION: Duration = Duration::from_millis(250);
+
+/// What separates a peer from the reason why it cannot run, in messages.
+const CANNOT_RUN: &str = " cannot run: ";
+
+/// What separates a peer from the reason why it has ended the run, in messages.
+const ENDED_RUN: &str = " ended the run: ";
 
 /// Why an exchange failed.
 #[derive(Debug)]
@@ -69,9 +78,10 @@ impl LinkError {
             Self::Closed => Failure::peer(format!(
                 "the peer ({peer}) closed the connection {doing}: it failed or was killed"
             )),
-            Self::Refusal(reason) => {
-                Failure::peer(reason).context(format_args!("the peer ({peer}) cannot run"))
-            }
+            Self::Refusal(reason) => Failure::new(
+                Kind::Peer,
+                Error::msg(format!("the peer ({peer}){CANNOT_RUN}{reason}")),
+            ),
             Self::InterruptNotice => {
                 Failure::peer(format!("the peer ({peer}) was interrupted {doing}"))
             }
@@ -93,6 +103,19 @@ impl LinkError {
             )),
         }
     }
+}
+
+/// Returns the failure of a run that the peer has ended for this reason.
+pub fn ended_by(peer: SocketAddr, reason: String) -> Failure {
+    Failure::new(
+        Kind::Peer,
+        Error::msg(format!("the peer ({peer}){ENDED_RUN}{reason}")),
+    )
+}
+
+/// Returns whether a message consists of the reason of the peer.
+pub fn is_reason_of_peer(message: &str) -> bool {
+    message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
 }
 
 /// Returns the failure for a host that no longer answers.
@@ -232,16 +255,20 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A connection that the peer has closed, a lost host, and an interrupt notice, also behind
-    /// unread messages.
+    /// A connection that the peer has closed, a lost host, and an interrupt notice or a refusal, also
+    /// behind unread messages.
     pub fn check(&self, doing: &str) -> Result<(), Failure> {
         let mut bytes = [0; 64];
         let error = match self.peek(&mut bytes) {
             Ok(0) => self.ended(),
-            Ok(count) if wire::holds_interrupt_notice(&bytes[..count]) => {
-                LinkError::InterruptNotice
-            }
-            Ok(_) => return Ok(()),
+            Ok(count) => match wire::notice(&bytes[..count]) {
+                None => return Ok(()),
+                Some(Notice::Interrupt) => LinkError::InterruptNotice,
+                Some(Notice::Refusal) => match self.refusal_behind_messages() {
+                    LinkError::Refusal(reason) => return Err(ended_by(self.peer, reason)),
+                    other => other,
+                },
+            },
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(()),
                 _ => error.into(),
@@ -356,6 +383,19 @@ impl Connection {
                 LinkError::Refusal(reason.to_owned())
             }
             Err(error) => error,
+        }
+    }
+
+    /// Receives the reason of a refusal that follows other messages.
+    fn refusal_behind_messages(&self) -> LinkError {
+        loop {
+            match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
+                Ok(_) => {}
+                Err(LinkError::TooLong {
+                    length: REFUSAL, ..
+                }) => return self.refusal(),
+                Err(error) => return error,
+            }
         }
     }
 

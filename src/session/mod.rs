@@ -16,6 +16,7 @@
 //! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
 //!   takes a client over.
 //! * `turn`: the wait of a client for its turn.
+//! * `control_line`: the messages between a server of all tools and that process.
 //! * `status`: the question for the state of such a server.
 //! * `connect`: how a client finds its server.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
@@ -30,6 +31,7 @@ mod busy;
 mod caller;
 mod connect;
 mod connection;
+pub mod control_line;
 mod counters;
 pub mod dry_run;
 mod handshake;
@@ -63,11 +65,12 @@ use crate::run_options::RunOptions;
 use crate::tool::Tool;
 pub use caller::Caller;
 use connect::Search;
-pub use connection::Look;
 use connection::{Connection, LinkError};
+pub use connection::{Look, is_reason_of_peer};
+use control_line::ControlLine;
 use handshake::{Handshake, Introduction, Refusal};
 pub use listener::{Listener, Reach};
-pub use refusal_log::RefusalLog;
+pub use refusal_log::{LineLimit, RefusalLog, Totals};
 pub use server::{LISTENING, Server};
 use wire::{MAX_PAYLOAD, REFUSAL};
 
@@ -113,6 +116,11 @@ pub struct Session {
     running: RefCell<Option<UnixStream>>,
     /// The client receives its place in the queue.
     queues: bool,
+    /// The barrier *ready* is past.
+    is_ready: Cell<bool>,
+    /// In the process of a client of a server of all tools: the line to that server, which may end
+    /// the run.
+    line: RefCell<Option<ControlLine>>,
 }
 
 /// Connects to the server at `host` on the plan's port, and performs the handshake.
@@ -166,16 +174,16 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
             .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
-                (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (
                     LinkError::TooLong {
                         length: REFUSAL, ..
                     },
-                    true,
+                    _,
                 ) => {
                     let refusal = connection.refusal();
                     Refusal::Failed(refusal.into_failure(connection.peer(), doing))
                 }
+                (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
                     // A server that has found another client closes the other connections.
                     let serves_another = matches!(error, LinkError::Closed);
@@ -222,7 +230,15 @@ impl Session {
             owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
             running: RefCell::new(None),
             queues: agreed.queues,
+            is_ready: Cell::new(false),
+            line: RefCell::new(None),
         }
+    }
+
+    /// Lets the server at the other end of `line` end the run with a reason.
+    pub fn led_by(self, line: ControlLine) -> Self {
+        self.line.replace(Some(line));
+        self
     }
 
     /// TCP address of the peer.
@@ -269,8 +285,7 @@ impl Session {
                 // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
                 // version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
-                let error = self.with_reason(error);
-                let failure = error.into_failure(self.peer(), &format!("at the {point} barrier"));
+                let failure = self.failure(error, &format!("at the {point} barrier"));
                 Err(if is_unreleased {
                     failure.with_hint(handshake::release(Some((2, 3))))
                 } else {
@@ -280,15 +295,26 @@ impl Session {
         }
     }
 
-    /// Returns the error of an exchange. A cxidiag that refuses sends its reason next.
-    fn with_reason(&self, error: LinkError) -> LinkError {
-        match error {
-            LinkError::TooLong { length, .. }
-                if length == REFUSAL && self.owes_interrupt_notice.get() =>
-            {
-                self.connection.refusal()
+    /// Returns the failure of an exchange; `doing` names its purpose. A cxidiag that refuses sends
+    /// its reason next.
+    fn failure(&self, error: LinkError, doing: &str) -> Failure {
+        let is_refusal = matches!(
+            error,
+            LinkError::TooLong {
+                length: REFUSAL,
+                ..
             }
-            other => other,
+        );
+        let error = if is_refusal && self.owes_interrupt_notice.get() {
+            self.connection.refusal()
+        } else {
+            error
+        };
+        match error {
+            LinkError::Refusal(reason) if self.is_ready.get() => {
+                connection::ended_by(self.peer(), reason)
+            }
+            other => other.into_failure(self.peer(), doing),
         }
     }
 
@@ -299,7 +325,9 @@ impl Session {
     /// Those of [`Self::barrier`]; a peer whose set-up failed refuses.
     pub fn ready(&self) -> Result<(), Failure> {
         enter(Phase::Ready);
-        self.barrier("ready", READY_LIMIT)
+        self.barrier("ready", READY_LIMIT)?;
+        self.is_ready.set(true);
+        Ok(())
     }
 
     /// Sends the result of one size, and returns the peer's.
@@ -329,10 +357,8 @@ impl Session {
         what: &str,
     ) -> Result<[u8; LENGTH], Failure> {
         let exchanged = self.connection.exchange(own, LENGTH, ANSWER_LIMIT);
-        let payload = exchanged.map_err(|error| {
-            let doing = format!("during the exchange of {what}s");
-            error.into_failure(self.peer(), &doing)
-        })?;
+        let payload = exchanged
+            .map_err(|error| self.failure(error, &format!("during the exchange of {what}s")))?;
         payload[..].try_into().map_err(|_| {
             Failure::peer(format!(
                 "the peer ({}) sent a {what} of {} bytes (expected {LENGTH})",
@@ -362,13 +388,7 @@ impl Session {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();
         let exchanged = self.connection.exchange(&mine, mine.len(), limit);
-        let payload = exchanged.map_err(|error| match self.with_reason(error) {
-            LinkError::Refusal(reason) => Failure::peer(format!(
-                "the peer ({}) ended the run: {reason}",
-                self.peer()
-            )),
-            other => other.into_failure(self.peer(), doing),
-        })?;
+        let payload = exchanged.map_err(|error| self.failure(error, doing))?;
         match payload[..].try_into() {
             Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
             Err(_) => Err(Failure::peer(format!(
@@ -419,10 +439,16 @@ impl Session {
         failure
     }
 
-    /// Sends an interrupt notice to a cxidiag peer, once. A legacy peer sees a closed connection.
+    /// Sends an interrupt notice to a cxidiag peer, once, or the reason why the server at the other
+    /// end of the control line has ended the run. A legacy peer sees a closed connection.
     pub fn send_interrupt_notice(&self) {
-        if self.owes_interrupt_notice.replace(false) {
-            self.connection.send_interrupt_notice();
+        if !self.owes_interrupt_notice.replace(false) {
+            return;
+        }
+        let mut line = self.line.borrow_mut();
+        match line.as_mut().and_then(ControlLine::refusal) {
+            Some(reason) => self.connection.refuse(&reason),
+            None => self.connection.send_interrupt_notice(),
         }
     }
 

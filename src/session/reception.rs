@@ -28,7 +28,7 @@ const MOST: usize = 256;
 
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
 /// (wire.md 9.1); newer ones have sent theirs by then.
-const PROMPT: Duration = Duration::from_secs(2);
+pub const PROMPT: Duration = Duration::from_secs(2);
 
 /// Time limit for the answers to clients that have connected when a busy server becomes free, or
 /// when the time limit of a server ends.

@@ -3,18 +3,23 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
+
+use rustix::event::PollFlags;
 
 use super::ANSWER_LIMIT;
 use super::connect::Search;
 use super::wire;
 use crate::error::{Context, Failure};
+use crate::interrupt;
+use crate::number::time_text;
 use crate::plan::Plan;
 
 /// The name that asks for the state, in place of the name of a tool.
 pub const STATUS: &str = "cxi_status";
 
 /// Longest answer, in bytes.
-const MOST: u64 = 1 << 20;
+const MOST: usize = 1 << 20;
 
 /// Asks the server at `host` on the plan's port, and returns its answer.
 ///
@@ -23,18 +28,36 @@ const MOST: u64 = 1 << 20;
 /// A server that cannot be reached or does not answer, and an interruption.
 pub fn ask(plan: &Plan, host: &str) -> Result<String, Failure> {
     let connection = Search::new(plan, host)?.connect()?;
+    let end = Instant::now() + ANSWER_LIMIT;
     let mut stream = connection.into_stream();
     let what = format!("the server ({host}) did not answer");
-    let mut answer = String::new();
-    let asked = stream
-        .set_read_timeout(Some(ANSWER_LIMIT))
-        .and_then(|()| stream.write_all(&wire::message(&wire::string(STATUS))))
-        .and_then(|()| stream.take(MOST).read_to_string(&mut answer));
+    let asked = stream.write_all(&wire::message(&wire::string(STATUS)));
     asked.environment(&what)?;
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    while answer.len() < MOST {
+        let left = end.saturating_duration_since(Instant::now());
+        if !interrupt::wait(&stream, PollFlags::IN, Some(left))? {
+            let limit = time_text(ANSWER_LIMIT);
+            return Err(Failure::environment(format!("{what} within {limit}")));
+        }
+        match stream.read(&mut part).environment(&what)? {
+            0 => break,
+            length => answer.extend(&part[..length]),
+        }
+    }
     if answer.is_empty() {
         return Err(Failure::environment(what).with_hint("only `cxidiag serve` reports its state"));
     }
-    Ok(answer)
+    Ok(answer.into_iter().map(printable).collect())
+}
+
+/// Returns the character of a byte; `?` for one that could change a terminal.
+fn printable(byte: u8) -> char {
+    match byte {
+        b'\n' | b' '..=b'~' => byte.into(),
+        _ => '?',
+    }
 }
 
 /// Answers the question with `text`.

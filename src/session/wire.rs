@@ -30,17 +30,27 @@ pub fn refusal(reason: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns whether an interrupt notice follows the complete messages at the start of `bytes`.
-pub fn holds_interrupt_notice(bytes: &[u8]) -> bool {
+/// The end of a session by a cxidiag peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An interrupt notice.
+    Interrupt,
+    /// A refusal.
+    Refusal,
+}
+
+/// Returns the notice that follows the complete messages at the start of `bytes`, if there is one.
+pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let mut rest = bytes;
     while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
         let length = u32::from_le_bytes(*header);
-        if length == INTERRUPT_NOTICE {
-            return true;
+        match length {
+            INTERRUPT_NOTICE => return Some(Notice::Interrupt),
+            REFUSAL => return Some(Notice::Refusal),
+            _ => rest = behind.get(length as usize..).unwrap_or_default(),
         }
-        rest = behind.get(length as usize..).unwrap_or_default();
     }
-    false
+    None
 }
 
 /// Returns the bytes of a message: length, then payload.
@@ -251,26 +261,26 @@ mod tests {
         assert_eq!(longest.len(), 2 * HEADER_SIZE + MAX_PAYLOAD);
         for bytes in [bytes, longest] {
             assert!(parse_string(&bytes[2 * HEADER_SIZE..]).is_some());
-            assert!(!holds_interrupt_notice(&bytes));
+            assert_eq!(notice(&bytes), Some(Notice::Refusal));
         }
     }
 
     #[test]
-    fn finds_interrupt_notice_after_messages_only() {
-        let farewell = INTERRUPT_NOTICE.to_le_bytes();
+    fn finds_notice_after_messages_only() {
+        let interrupted = INTERRUPT_NOTICE.to_le_bytes();
         for before in [
             vec![],
             message(&[]),
             [message(&[1; 16]), message(&[])].concat(),
         ] {
-            assert!(!holds_interrupt_notice(&before));
-            assert!(!holds_interrupt_notice(
-                &[&before[..], &farewell[..3]].concat()
-            ));
-            assert!(holds_interrupt_notice(&[&before[..], &farewell].concat()));
+            let followed_by = |bytes: &[u8]| notice(&[&before[..], bytes].concat());
+            assert_eq!(followed_by(&[]), None);
+            assert_eq!(followed_by(&interrupted[..3]), None);
+            assert_eq!(followed_by(&interrupted), Some(Notice::Interrupt));
+            assert_eq!(followed_by(&refusal("full")), Some(Notice::Refusal));
         }
-        assert!(!holds_interrupt_notice(&message(&[0xff; 16])));
-        assert!(!holds_interrupt_notice(&message(&[0xff; 16])[..9]));
+        assert_eq!(notice(&message(&[0xff; 16])), None);
+        assert_eq!(notice(&message(&[0xff; 16])[..9]), None);
     }
 
     /// Returns all messages in `bytes`, received in pieces of at most `piece` bytes.

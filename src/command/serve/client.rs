@@ -1,7 +1,7 @@
 //! A client of the server: the process that measures with it.
 
 use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -15,9 +15,9 @@ use super::queue::{Entry, Stage};
 use crate::device::DeviceName;
 use crate::number::time_text;
 use crate::plan::Plan;
-use crate::run::control_line::{ControlLine, Order, Ready};
 use crate::run::served::MARK;
 use crate::session::arrivals::Newcomer;
+use crate::session::control_line::{ControlLine, Order, Ready};
 use crate::token::TOKEN_VARIABLE;
 use crate::tool::{PROGRAM, Tool};
 
@@ -26,6 +26,12 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Time limit for a process to open its NIC and to complete the handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time that a process may go on after the end of its client, to release its buffers.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time that a run may take beyond the duration that its client has asked for: set-up, warm-up.
+const MARGIN: Duration = Duration::from_secs(10);
 
 /// Time that a process has to release its NIC after SIGTERM, before SIGKILL.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -47,12 +53,15 @@ pub struct Client {
     device: DeviceName,
     stage: Stage,
     bytes: u64,
+    asks_for_duration: bool,
     /// The place that the client knows.
     place: Option<u32>,
     /// When the current stage began.
     since: Instant,
     /// When the process is to be signalled, and the signal.
     due: Option<(Instant, Signal)>,
+    /// Time limit of the run.
+    longest_run: Duration,
     /// What the process has exceeded, if it was signalled for it.
     exceeded: Option<String>,
     /// The server ends.
@@ -63,6 +72,8 @@ pub struct Client {
     has_closed: bool,
     stderr: Option<ChildStderr>,
     messages: Vec<u8>,
+    /// The connection, until the client closes it.
+    stream: Option<TcpStream>,
 }
 
 /// How a run ended.
@@ -75,20 +86,21 @@ pub struct Ending {
 }
 
 impl Client {
-    /// Starts the process for `newcomer`, which measures with `device`; `plan` is that of the
-    /// server.
+    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most;
+    /// `plan` is that of the server.
     ///
     /// # Errors
     ///
     /// A process that cannot be started.
-    pub fn start(plan: &Plan, newcomer: Newcomer, device: DeviceName) -> io::Result<Self> {
-        let Newcomer {
-            stream,
-            peer,
-            tool,
-            version,
-            ..
-        } = newcomer;
+    pub fn start(
+        plan: &Plan,
+        newcomer: &Newcomer,
+        device: DeviceName,
+        longest_run: Duration,
+    ) -> io::Result<Self> {
+        let Newcomer { peer, tool, .. } = *newcomer;
+        let stream = newcomer.stream.try_clone()?;
+        let watched = newcomer.stream.try_clone()?;
         let (own, other) = UnixStream::pair()?;
         let plan = Plan {
             tool,
@@ -115,7 +127,12 @@ impl Client {
             .process_group(0)
             .spawn()?;
         let mut line = ControlLine::new(own);
-        line.send(&Order::Serve { peer, version })?;
+        let version = newcomer.version.clone();
+        if let Err(error) = line.send(&Order::Serve { peer, version }) {
+            process.kill()?;
+            process.wait()?;
+            return Err(error);
+        }
         let now = Instant::now();
         Ok(Self {
             peer,
@@ -123,12 +140,15 @@ impl Client {
             device,
             stage: Stage::Arriving,
             bytes: 0,
+            asks_for_duration: false,
             place: None,
             since: now,
             due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
+            longest_run,
             exceeded: None,
             is_stopped: false,
             stderr: process.stderr.take(),
+            stream: Some(watched),
             process,
             line,
             has_closed: false,
@@ -162,13 +182,34 @@ impl Client {
         format!("{}: {what}", self.name())
     }
 
-    /// Returns the sockets on which something of the process may arrive: its messages and its
-    /// standard error.
-    pub fn sockets(&self) -> (Option<&ControlLine>, Option<&ChildStderr>) {
+    /// Returns the client's host.
+    pub fn host(&self) -> IpAddr {
+        self.peer.ip()
+    }
+
+    /// Returns the sockets to watch: the messages of the process, its standard error, and the
+    /// connection of the client, whose end counts.
+    pub fn sockets(
+        &self,
+    ) -> (
+        Option<&ControlLine>,
+        Option<&ChildStderr>,
+        Option<&TcpStream>,
+    ) {
         (
             Some(&self.line).filter(|_| !self.has_closed),
             self.stderr.as_ref(),
+            self.stream.as_ref(),
         )
+    }
+
+    /// Limits the time of the process, whose client has closed the connection.
+    pub fn lose_peer(&mut self) {
+        self.stream = None;
+        let end = Instant::now() + ORPHAN_LIMIT;
+        if self.due.is_none_or(|(due, _)| end < due) {
+            self.due = Some((end, Signal::TERM));
+        }
     }
 
     /// Reads what the process has sent. Returns what its run needs when its handshake is complete.
@@ -180,6 +221,7 @@ impl Client {
         }
         let ready: Ready = self.line.message()?;
         self.bytes = ready.buffer_bytes;
+        self.asks_for_duration = ready.asked_ms.is_some();
         self.enter(Stage::Waiting, None);
         Some(ready)
     }
@@ -203,9 +245,14 @@ impl Client {
         self.due = limit.map(|limit| (self.since + limit, Signal::TERM));
     }
 
-    /// Lets the client measure, for `limit` at most.
-    pub fn begin(&mut self, limit: Duration) {
-        self.enter(Stage::Running, Some(limit));
+    /// Lets the client measure.
+    pub fn begin(&mut self) {
+        let margin = if self.asks_for_duration {
+            MARGIN
+        } else {
+            Duration::ZERO
+        };
+        self.enter(Stage::Running, Some(self.longest_run + margin));
         self.order(&Order::Begin);
     }
 
@@ -235,8 +282,10 @@ impl Client {
     }
 
     fn order(&mut self, order: &Order) {
-        // A process that has ended is noticed by the end of its line.
-        let _ = self.line.send(order);
+        if self.line.send(order).is_err() {
+            // It has ended, or does not read.
+            self.due = Some((Instant::now(), Signal::TERM));
+        }
     }
 
     /// Ends the process: SIGTERM, and SIGKILL if it does not release its NIC.
@@ -249,13 +298,22 @@ impl Client {
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,
+            _ if self.stream.is_none() => {
+                let limit = time_text(ORPHAN_LIMIT);
+                Some(format!(
+                    "its process has not ended {limit} after the client"
+                ))
+            }
             Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
             Stage::Waiting => None,
-            Stage::Running => Some("longer than --max-run".into()),
+            Stage::Running => Some(format!(
+                "the run takes longer than --max-run of the server, {}",
+                time_text(self.longest_run)
+            )),
         }
     }
 
-    /// Returns when [`Self::advance`] has something to do, if it has.
+    /// Returns when to call [`Self::advance`] next, if nothing else happens.
     pub fn due(&self) -> Option<Instant> {
         let reap = self.has_closed.then(|| Instant::now() + REAP_INTERVAL);
         let due = self.due.map(|(due, _)| due);
@@ -269,6 +327,10 @@ impl Client {
         {
             if signal == Signal::TERM {
                 self.exceeded = self.limit();
+                if let Some(limit) = self.exceeded.clone() {
+                    // Its client receives the reason.
+                    self.order(&Order::Refuse(limit));
+                }
             }
             if let Some(process) = Pid::from_raw(self.process.id() as i32) {
                 // It is not reaped yet, so the number is its own.
@@ -302,9 +364,10 @@ impl Client {
             (_, Some(signal)) => format!("signal {signal} ended its process"),
             _ => messages.lines().next_back().unwrap_or("no message").into(),
         };
-        let reason = match &self.exceeded {
-            Some(limit) => format!("{limit} ({reason})"),
-            None => reason,
+        let reason = match (self.exceeded, status.signal()) {
+            (Some(limit), None) => limit,
+            (Some(limit), Some(_)) => format!("{limit}; {reason}"),
+            (None, _) => reason,
         };
         let text = match self.stage {
             Stage::Arriving => format!("did not begin: {reason}"),

@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -42,15 +43,24 @@ use crate::number::{bytes_within, time, time_text, within};
 use crate::plan::{Plan, Role};
 use crate::run;
 use crate::session::arrivals::{Arrival, Rules, receive_all};
-use crate::session::{LISTENING, Listener, Reach, RefusalLog, status};
+use crate::session::{LISTENING, Listener, Reach, RefusalLog, Totals, status};
 use crate::token::Token;
 use crate::tools::TOOLS;
 use log::{Log, Priority};
 use supervisor::{Limits, Supervisor};
 
 /// The options of the tools that `serve` has as well, by their long forms.
-const OF_TOOLS: [&str; 8] = [
-    "device", "svc-id", "cpu", "libcxi", "port", "bind", "any-job", "token",
+const OF_TOOLS: [&str; 10] = [
+    "device",
+    "svc-id",
+    "vni",
+    "traffic-class",
+    "cpu",
+    "libcxi",
+    "port",
+    "bind",
+    "any-job",
+    "token",
 ];
 
 /// Default of `--max-clients`.
@@ -90,7 +100,9 @@ pub fn usage() -> Usage {
         entry(
             "max-clients",
             "COUNT",
-            format!("Most clients at a time, those that wait included\n(default: {MAX_CLIENTS})"),
+            format!(
+                "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
+            ),
             "The largest number of clients at a time: those that measure and those that wait for \
              their turn. Further ones are refused.",
         ),
@@ -217,13 +229,26 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
 fn networks(text: &str) -> Result<Vec<IpNet>, String> {
     let network = |text: &str| {
         let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        text.parse().ok().or_else(address)
+        text.parse().ok().or_else(address).map(canonical)
     };
     let networks: Option<Vec<IpNet>> = text.split(',').map(network).collect();
     networks.ok_or_else(|| {
         "expected networks and addresses with commas between them, such as 10.1.0.0/16,192.168.1.7"
             .into()
     })
+}
+
+/// Returns an IPv4 network for one of IPv4-mapped addresses, such as ::ffff:10.1.0.0/112: clients
+/// are compared by their IPv4 addresses.
+fn canonical(network: IpNet) -> IpNet {
+    /// Bits of an IPv4-mapped address before the IPv4 address.
+    const MAPPED: u8 = 96;
+    match network.addr().to_canonical() {
+        address @ IpAddr::V4(_) if network.prefix_len() >= MAPPED => {
+            IpNet::new_assert(address, network.prefix_len() - MAPPED)
+        }
+        _ => network,
+    }
 }
 
 /// Returns the plan of a server of the first tool with the options of tools among `matches`.
@@ -253,28 +278,45 @@ fn plan(matches: &ArgMatches) -> Result<Plan, Failure> {
 
 /// Serves until it is interrupted.
 fn serve(asked: &Asked) -> Result<(), Failure> {
-    let Asked {
-        plan,
-        allowed,
-        limits,
-        ..
-    } = asked;
+    let plan = &asked.plan;
     // The CPUs that the runs with the default NIC take, before anything is opened.
     let placed = run::place(&Plan {
         role: Role::Server,
         ..plan.clone()
     })?;
     let listener = listener(plan)?;
+    let log = Log::start()?;
+    let ended = serve_at(listener, asked, &placed, &log);
+    log.finish();
+    ended
+}
+
+/// Serves the clients that come to `listener`; `placed` is the plan of a run with the default NIC.
+fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Result<(), Failure> {
+    let Asked {
+        plan,
+        allowed,
+        limits,
+        ..
+    } = asked;
     let port = listener.port();
-    let log = Log::new();
     let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
     let (arrived, arrivals) = mpsc::channel();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
-    let others = others(&placed)?;
-    let thread = receive(listener, rules, log, others, arrived, wake)?;
+    let totals = Arc::new(Totals::default());
+    let receiver = Receiver {
+        listener,
+        rules,
+        log: log.clone(),
+        totals: totals.clone(),
+        cpus: free_cpus(placed)?,
+        arrived,
+        wake,
+    };
+    let thread = receiver.start()?;
     log.line(
         Priority::Info,
-        &format!(
+        format!(
             "{LISTENING}{port} for clients of all tools; NIC without --peer-device: {}",
             plan.device
         ),
@@ -287,7 +329,7 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    Supervisor::new(plan, port, *limits, log).run(&arrivals, &woken)?;
+    Supervisor::new(plan, port, *limits, log.clone(), totals).run(&arrivals, &woken)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
         Ok(ended) => ended,
@@ -295,34 +337,40 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     }
 }
 
-/// Starts the thread that receives connections. It passes each client to `arrived`, and sends a byte
-/// to `wake`. It runs on `cpus`, if there are any, and the scheduler prefers other threads to it.
-fn receive(
+/// What the thread has that receives connections.
+struct Receiver {
     listener: Listener,
     rules: Rules,
-    mut log: Log,
+    log: Log,
+    totals: Arc<Totals>,
+    /// The CPUs to run on; empty for all.
     cpus: Vec<u32>,
+    /// Receives each client.
     arrived: Sender<Arrival>,
-    mut wake: UnixStream,
-) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
-    let receive = move || {
+    /// Receives a byte after each client.
+    wake: UnixStream,
+}
+
+impl Receiver {
+    /// Starts the thread. The scheduler prefers other threads to it.
+    fn start(self) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
+        let thread = thread::Builder::new().name("arrivals".into());
+        let started = thread.spawn(move || self.receive());
+        started.environment("cannot start a thread")
+    }
+
+    fn receive(mut self) -> Result<(), Failure> {
         // Without its own CPUs, or a lower priority, the thread receives as well.
-        let _confined = Confined::to(&cpus);
+        let _confined = Confined::to(&self.cpus);
         let _ = rustix::process::nice(NICENESS);
-        receive_all(
-            &listener,
-            &rules,
-            RefusalLog::new("", &mut log),
-            |arrival| {
-                // The main thread ends with the process.
-                if arrived.send(arrival).is_ok() {
-                    let _ = wake.write_all(&[0]);
-                }
-            },
-        )
-    };
-    let thread = thread::Builder::new().name("arrivals".into());
-    thread.spawn(receive).environment("cannot start a thread")
+        let refusals = RefusalLog::new("", &mut self.log).counting_in(self.totals);
+        receive_all(&self.listener, &self.rules, refusals, |arrival| {
+            // The main thread ends with the process.
+            if self.arrived.send(arrival).is_ok() {
+                let _ = self.wake.write_all(&[0]);
+            }
+        })
+    }
 }
 
 /// Returns the socket of the service manager, or else one on the plan's port.
@@ -339,7 +387,7 @@ fn listener(plan: &Plan) -> Result<Listener, Failure> {
 }
 
 /// Returns the CPUs on which no run with the default NIC measures.
-fn others(placed: &Plan) -> Result<Vec<u32>, Failure> {
+fn free_cpus(placed: &Plan) -> Result<Vec<u32>, Failure> {
     let mut cpus = cxi::placement::cpus().explain("cannot read the CPUs of this process")?;
     cpus.retain(|cpu| !placed.placement.cpus.contains(cpu));
     Ok(cpus)
@@ -360,11 +408,17 @@ mod tests {
 
     #[test]
     fn takes_options_of_tools_and_its_own() {
-        let asked = asked(&["-d", "soft3", "-p", "0", "--any-job", "--max-run=10m"]).unwrap();
+        let arguments = "-d soft3 -p 0 --any-job --max-run=10m --vni=7 --traffic-class=bulk-data";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let asked = asked(&arguments).unwrap();
         assert_eq!(asked.plan.role, Role::Server);
         assert_eq!(asked.plan.device.to_string(), "soft3");
         assert_eq!((asked.plan.port, asked.plan.admission.any_job), (0, true));
         assert_eq!(asked.limits.run, Duration::from_secs(600));
+        let passed = asked.plan.server_arguments();
+        for argument in ["--device=soft3", "--vni=7", "--traffic-class=BULK_DATA"] {
+            assert!(passed.contains(&argument.into()), "{passed:?}");
+        }
         assert_eq!(asked.limits.clients, MAX_CLIENTS);
     }
 
@@ -385,7 +439,7 @@ mod tests {
 
     #[test]
     fn reads_networks_and_addresses() {
-        let allowed = networks("10.1.0.0/16,192.168.1.7,fd00::/8").unwrap();
+        let allowed = networks("10.1.0.0/16,192.168.1.7,fd00::/8,::ffff:10.9.0.0/112").unwrap();
         let contains = |address: &str| {
             let address: IpAddr = address.parse().unwrap();
             allowed.iter().any(|network| network.contains(&address))
@@ -393,6 +447,8 @@ mod tests {
         for (address, expected) in [
             ("10.1.255.1", true),
             ("10.2.0.1", false),
+            ("10.9.255.1", true),
+            ("10.10.0.1", false),
             ("192.168.1.7", true),
             ("192.168.1.8", false),
             ("fd12::1", true),

@@ -1,7 +1,10 @@
 //! The main thread of the server: a process for each client, whose turn it decides.
 
+use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,19 +14,26 @@ use sd_notify::NotifyState;
 
 use super::client::Client;
 use super::log::{Log, Priority};
-use super::queue::{places, turns};
+use super::queue::{Stage, places, turns};
 use crate::device::{DeviceKind, DeviceName};
-use crate::error::Failure;
+use crate::error::{Failure, cause};
 use crate::interrupt;
 use crate::machine::{Machine, host_name};
 use crate::number::time_text;
 use crate::plan::Plan;
-use crate::run::control_line::Ready;
 use crate::session::arrivals::{Arrival, Newcomer};
-use crate::session::status;
+use crate::session::control_line::Ready;
+use crate::session::{LineLimit, Totals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
+
+/// Most clients in the handshake at a time. Further ones wait without a process: each process opens
+/// a NIC, maybe while another one measures with it.
+const MOST_ARRIVING: usize = 4;
+
+/// Number of clients that a host may have in any case; with a larger `--max-clients`, half of it.
+const OF_A_HOST: usize = 8;
 
 /// What clients may ask for.
 #[derive(Clone, Copy, Debug)]
@@ -46,26 +56,46 @@ pub struct Supervisor<'a> {
     pub limits: Limits,
     /// Where events are written.
     pub log: Log,
+    /// The clients that have a process.
     clients: Vec<Client>,
+    /// Those that wait for one, with their NICs.
+    arrived: VecDeque<(Newcomer, DeviceName)>,
     since: Instant,
-    served: u64,
+    counts: Counts,
+    /// Those that the other thread has refused.
+    totals: Arc<Totals>,
+    /// Limits the lines about clients that were refused or did not begin.
+    refusals: LineLimit,
+}
+
+/// How clients have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Their run succeeded.
+    done: u64,
+    /// Their run failed.
     failed: u64,
+    /// They left the queue.
+    left: u64,
+    /// They did not come as far.
     refused: u64,
 }
 
 impl<'a> Supervisor<'a> {
-    /// Creates the supervisor of a server that listens on `port`.
-    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log) -> Self {
+    /// Creates the supervisor of a server that listens on `port`; another thread counts its refusals
+    /// in `totals`.
+    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
         Self {
             plan,
             port,
             limits,
             log,
             clients: Vec::new(),
+            arrived: VecDeque::new(),
             since: Instant::now(),
-            served: 0,
-            failed: 0,
-            refused: 0,
+            counts: Counts::default(),
+            totals,
+            refusals: LineLimit::new("clients"),
         }
     }
 
@@ -101,9 +131,10 @@ impl<'a> Supervisor<'a> {
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
         let mut polled = vec![PollFd::new(wake, PollFlags::IN)];
         for client in &self.clients {
-            let (line, stderr) = client.sockets();
+            let (line, stderr, stream) = client.sockets();
             polled.extend(line.map(|line| PollFd::new(line, PollFlags::IN)));
             polled.extend(stderr.map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+            polled.extend(stream.map(|stream| PollFd::new(stream, PollFlags::RDHUP)));
         }
         interrupt::wait_for_any(&mut polled, within)?;
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -112,13 +143,17 @@ impl<'a> Supervisor<'a> {
         let arrived = ready.next() == Some(true);
         let mut asked = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
-            let (line, stderr) = client.sockets();
+            let (line, stderr, stream) = client.sockets();
             let (has_line, has_stderr) = (line.is_some(), stderr.is_some());
+            let has_stream = stream.is_some();
             if has_line && ready.next() == Some(true) {
                 asked.extend(client.read_line().map(|needs| (index, needs)));
             }
             if has_stderr && ready.next() == Some(true) {
                 client.read_messages();
+            }
+            if has_stream && ready.next() == Some(true) {
+                client.lose_peer();
             }
         }
         for (index, needs) in asked {
@@ -165,32 +200,48 @@ impl<'a> Supervisor<'a> {
 
     fn admit(&mut self, newcomer: Newcomer) {
         let device = newcomer.device.unwrap_or(self.plan.device);
-        let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+        let peer = newcomer.peer;
         let most = self.limits.clients;
-        let refusal = if self.clients.len() >= most {
+        let of_a_host = OF_A_HOST.max(most / 2);
+        let host = peer.ip();
+        let present = self.clients.iter().map(Client::host);
+        let present = present.chain(self.arrived.iter().map(|(other, _)| other.peer.ip()));
+        let refusal = if present.clone().count() >= most {
             Some(format!(
                 "the server has {most} clients already (--max-clients)"
+            ))
+        } else if present.filter(|other| *other == host).count() >= of_a_host {
+            Some(format!(
+                "the server has {of_a_host} clients of {host} already (half of --max-clients)"
             ))
         } else {
             lacks(device, self.plan.device)
         };
-        let failed = match refusal {
-            Some(reason) => {
-                newcomer.refuse(&reason);
-                Some(reason)
-            }
-            None => match Client::start(self.plan, newcomer, device) {
-                Ok(client) => {
-                    self.clients.push(client);
-                    None
+        match refusal {
+            Some(reason) => self.refuse(newcomer, device, &reason),
+            None => self.arrived.push_back((newcomer, device)),
+        }
+    }
+
+    fn refuse(&mut self, newcomer: Newcomer, device: DeviceName, reason: &str) {
+        let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+        newcomer.refuse(reason);
+        self.refused(&format!("{peer} {tool} on {device}: refused: {reason}"));
+    }
+
+    /// Starts the processes of clients that have arrived.
+    fn start(&mut self) {
+        let arriving = |client: &&Client| client.entry().stage == Stage::Arriving;
+        while self.clients.iter().filter(arriving).count() < MOST_ARRIVING
+            && let Some((newcomer, device)) = self.arrived.pop_front()
+        {
+            match Client::start(self.plan, &newcomer, device, self.limits.run) {
+                Ok(client) => self.clients.push(client),
+                Err(error) => {
+                    let reason = format!("the server cannot start a process: {}", cause(&error));
+                    self.refuse(newcomer, device, &reason);
                 }
-                Err(error) => Some(format!("cannot start a process: {error}")),
-            },
-        };
-        if let Some(reason) = failed {
-            self.refused += 1;
-            let line = format!("{peer} {tool} on {device}: refused: {reason}");
-            self.log.line(Priority::Warning, &line);
+            }
         }
     }
 
@@ -203,35 +254,60 @@ impl<'a> Supervisor<'a> {
                 continue;
             };
             let client = self.clients.remove(index);
-            let name = client.name();
+            let (name, stage) = (client.name(), client.entry().stage);
             let ending = client.ending(status);
-            let priority = if ending.is_success {
-                self.served += 1;
-                Priority::Info
-            } else {
-                self.failed += 1;
-                Priority::Warning
+            let line = format!("{name}: {}", ending.text);
+            let priority = match stage {
+                Stage::Arriving => {
+                    self.refused(&line);
+                    continue;
+                }
+                Stage::Waiting => {
+                    self.counts.left += 1;
+                    Priority::Warning
+                }
+                Stage::Running if ending.is_success => {
+                    self.counts.done += 1;
+                    self.totals.runs.fetch_add(1, Ordering::Relaxed);
+                    let log = &self.log;
+                    self.refusals
+                        .served(|line| log.line(Priority::Warning, line));
+                    Priority::Info
+                }
+                Stage::Running => {
+                    self.counts.failed += 1;
+                    Priority::Warning
+                }
             };
-            self.log.line(priority, &format!("{name}: {}", ending.text));
+            self.log.line(priority, line);
         }
+    }
+
+    /// Counts a client that was refused or did not begin.
+    fn refused(&mut self, line: &str) {
+        self.counts.refused += 1;
+        let log = &self.log;
+        self.refusals
+            .add(line, |line| log.line(Priority::Warning, line));
     }
 
     /// Removes the clients that have ended, and begins the runs of those whose turn it is.
     fn advance(&mut self) {
         self.reap();
+        self.start();
         let entries = || self.clients.iter().map(Client::entry).collect::<Vec<_>>();
         let begin = turns(&entries(), self.limits.buffers);
         for index in begin {
-            self.clients[index].begin(self.limits.run);
+            self.clients[index].begin();
             let line = format!("{}: begins", self.clients[index].name());
-            self.log.line(Priority::Info, &line);
+            self.log.line(Priority::Info, line);
         }
         let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
         for (index, place) in places(&entries) {
             let client = &mut self.clients[index];
             if client.set_place(place) {
                 let line = format!("{}: waits, place {place}", client.name());
-                self.log.line(Priority::Info, &line);
+                self.log.line(Priority::Info, line);
             }
         }
     }
@@ -240,22 +316,29 @@ impl<'a> Supervisor<'a> {
     fn status(&self) -> String {
         let (host, port, pid) = (host_name(), self.port, std::process::id());
         let up = self.since.elapsed().as_secs();
-        let Self {
-            served,
+        let Counts {
+            done,
             failed,
+            left,
             refused,
-            ..
-        } = self;
+        } = self.counts;
+        let refused = refused + self.totals.clients.load(Ordering::Relaxed);
+        let unrelated = self.totals.unrelated.load(Ordering::Relaxed);
         let mut text = format!(
             "cxidiag {} on {host}, port {port}, process {pid}, for {up} s\n\
-             {served} runs done, {failed} failed, {refused} clients refused\n",
+             runs: {done} done, {failed} failed; clients: {refused} refused, {left} left the queue; \
+             other connections: {unrelated}\n",
             env!("CARGO_PKG_VERSION")
         );
-        if self.clients.is_empty() {
+        if self.clients.is_empty() && self.arrived.is_empty() {
             text += "no clients\n";
         }
         for client in &self.clients {
             text += &(client.state() + "\n");
+        }
+        for (newcomer, device) in &self.arrived {
+            let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+            text += &format!("{peer} {tool} on {device}: arrives\n");
         }
         text
     }
@@ -263,6 +346,9 @@ impl<'a> Supervisor<'a> {
     /// Ends all processes, which release their NICs first.
     fn stop_all(&mut self) {
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        for (newcomer, _) in self.arrived.drain(..) {
+            newcomer.refuse("the server ends");
+        }
         self.clients.iter_mut().for_each(Client::stop);
         while !self.clients.is_empty() {
             self.reap();

@@ -1,11 +1,12 @@
 //! The messages between `cxidiag serve` and its processes, one for each client: lines of JSON on a
 //! socket that is the standard output of the process. The document of the run follows on it.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub enum Order {
     Place(u32),
     /// It is the client's turn.
     Begin,
-    /// The client may not measure, for this reason.
+    /// The client may not measure, or no longer, for this reason.
     Refuse(String),
 }
 
@@ -53,14 +54,20 @@ impl ControlLine {
         }
     }
 
-    /// Sends a message.
+    /// Sends a message. Does not wait.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Those of the socket, and a receiver that has not read hundreds of messages.
     pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let line = serde_json::to_string(message)? + "\n";
-        self.socket.write_all(line.as_bytes())
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = send(&self.socket, line.as_bytes(), flags)?;
+        if sent == line.len() {
+            Ok(())
+        } else {
+            Err(ErrorKind::WouldBlock.into())
+        }
     }
 
     /// Waits for more bytes. Returns false at the end of the connection.
@@ -83,6 +90,18 @@ impl ControlLine {
         Some(message)
     }
 
+    /// Returns why the server ends the run, if it has sent a reason. Does not wait.
+    pub fn refusal(&mut self) -> Option<String> {
+        let mut part = [0; 4096];
+        if let Ok((length, _)) = recv(&self.socket, &mut part, RecvFlags::DONTWAIT) {
+            self.received.extend(&part[..length]);
+        }
+        match self.message()? {
+            Order::Refuse(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Returns the bytes that are no message: the document.
     pub fn rest(&self) -> &[u8] {
         &self.received
@@ -97,6 +116,8 @@ impl AsFd for ControlLine {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
