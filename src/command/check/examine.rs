@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::lock::Lock;
+use super::traffic::Runs;
 use super::uses::Uses;
 use super::{Asked, traffic};
 use crate::backend;
@@ -102,7 +103,12 @@ impl Examination {
     /// # Errors
     ///
     /// An interruption.
-    pub fn traffic(&mut self, lock: &Result<Lock, Failure>, asked: &Asked) -> Result<(), Failure> {
+    pub fn traffic(
+        &mut self,
+        lock: &Result<Lock, Failure>,
+        runs: &mut Runs,
+        asked: &Asked,
+    ) -> Result<(), Failure> {
         let Ok(first) = &self.first else {
             return Ok(());
         };
@@ -120,9 +126,7 @@ impl Examination {
             return Ok(());
         }
         let speed = link::speed_text(&first.files).and_then(|text| LinkSpeed::of(&text));
-        let measured =
-            traffic::measure(self.device, self.is_software, speed, asked.libcxi.as_ref())?;
-        (self.traffic, self.failure) = measured;
+        (self.traffic, self.failure) = runs.measure(self.device, self.is_software, speed)?;
         Ok(())
     }
 
