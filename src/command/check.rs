@@ -1,4 +1,4 @@
-//! `check`: judges the health of NICs, and tries a write and a read (docs/check.md).
+//! `check`: evaluates the health of NICs, and tries a write and a read (docs/check.md).
 
 mod examine;
 mod lock;

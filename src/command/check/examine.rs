@@ -150,17 +150,17 @@ impl Examination {
             None | Some(Err(_)) => first.files,
         };
         let after = CodeWords::read(&files);
-        // A software NIC is of no generation, whatever it says to programs that ask.
+        // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = of_link(&files, generation, asked);
         findings.extend(if asked.has_window() {
-            code_words::judge(&files, &first.code_words, &after)
+            code_words::evaluate(&files, &first.code_words, &after)
         } else {
             code_words::left_out("--quick")
         });
         findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
         findings.extend(pcie::aer(&files));
-        findings.extend(Monitor::read(&files).judge(first.monitor, &files));
+        findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         let iommu = if is_software {
             Finding::untested(&host::IOMMU, "software NIC")
         } else {
