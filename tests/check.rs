@@ -384,7 +384,7 @@ fn refuses_invalid_arguments() {
 fn line_for_node_health_check_matches_good_nics_only() {
     let page = include_str!("../docs/check.md");
     let mut lines = page.lines();
-    let line = lines.find_map(|line| line.strip_prefix("* || check_cmd_output -t 20 -r 0 -m '/^"));
+    let line = lines.find_map(|line| line.strip_prefix("* || check_cmd_output -t 25 -r 0 -m '/^"));
     let (start, command) = line
         .and_then(|line| line.split_once("/' cxidiag check "))
         .expect("a line");

@@ -1,4 +1,4 @@
-//! `check`: judges the health of NICs, and tries a write and a read (docs/check.md).
+//! `check`: evaluates the health of NICs, and tries a write and a read (docs/check.md).
 
 mod examine;
 mod lock;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::{Arg, ArgAction, ArgMatches};
 
 use self::examine::Examination;
+use self::traffic::Runs;
 use super::output::{Destinations, json_entry};
 use crate::backend;
 use crate::cli::parser::{hint_before, with_optional_value};
@@ -194,8 +195,9 @@ fn examine(
     if asked.has_traffic() && examinations.iter().any(Examination::has_files) {
         let lock = lock::take(machine);
         interrupt::check()?;
+        let mut runs = Runs::new(asked.libcxi.as_ref());
         for examination in &mut examinations {
-            examination.traffic(&lock, asked)?;
+            examination.traffic(&lock, &mut runs, asked)?;
         }
     }
     if asked.has_window() && examinations.iter().any(Examination::has_files) {

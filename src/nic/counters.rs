@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::code_word_limits::DriverLimits;
 use super::counter::{Change, Reading};
 use super::counter_table::{Preset, Row};
 use super::files::Files;
+use super::pcie_speed::PcieSpeed;
 use crate::number::decimal;
 
 /// Where the names of the retry handler's counters begin.
@@ -60,28 +62,21 @@ pub struct NicFacts {
     pub link_speed: Option<String>,
     /// Transfers per second of each PCIe lane, in 10^9.
     pub pcie_gt_per_s: Option<f64>,
+    /// Limits of code words that the driver shows.
+    pub limits: DriverLimits,
 }
 
 impl NicFacts {
     /// Reads the facts about `device`.
     pub fn read(files: &Files, device: String, is_software: bool) -> Self {
-        let speed = |name| gigatransfers(&files.text(name)?);
         Self {
             device,
             is_software,
             link_speed: (files.text("port/speed")).or_else(|| files.text("port/0/link/speed")),
-            // The extended speed counts if there is one (health.md 2.1).
-            pcie_gt_per_s: speed("properties/current_esm_link_speed")
-                .or_else(|| speed("current_link_speed")),
+            pcie_gt_per_s: PcieSpeed::read(files).map(|speed| speed.gt_per_s),
+            limits: DriverLimits::read(files),
         }
     }
-}
-
-/// Returns the number in a speed such as `16.0 GT/s PCIe`.
-fn gigatransfers(text: &str) -> Option<f64> {
-    let (number, unit) = text.split_once(' ')?;
-    let number = number.parse().ok().filter(|number: &f64| *number > 0.0);
-    number.filter(|_| unit.starts_with("GT/s"))
 }
 
 /// What the counters of a NIC did during a run. Those that the NIC does not have are missing.

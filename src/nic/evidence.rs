@@ -58,7 +58,21 @@ impl Evidence<'_> {
 
     /// Returns the mode of the link as the driver shows it.
     pub fn speed_name(&self) -> &str {
-        self.changes.nic.link_speed.as_deref().unwrap_or_default()
+        let name = self.changes.nic.link_speed.as_deref();
+        name.unwrap_or("an unknown speed")
+    }
+
+    /// Returns the sum of counters; one that is not available adds nothing.
+    pub fn total(&self, names: &[&str]) -> u64 {
+        let counts = names.iter().map(|name| self.or_0(name));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the sum of counters whose names are one of `prefixes` and a number; one that is not
+    /// available adds nothing.
+    pub fn total_numbered(&self, prefixes: &[&str]) -> u64 {
+        let sums = prefixes.iter().map(|prefix| self.changes.sum(prefix));
+        sums.flatten().fold(0, u64::saturating_add)
     }
 
     /// Returns what to do about a bad link; a software NIC has no cable.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::code_word_limits::{Limits, bit_rate};
 use super::counter::Change;
 use super::evidence::Evidence;
-use super::link_speed::LinkSpeed;
+use super::pcie_speed::max_corrected_per_minute;
 
 /// A rule that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ struct Rule {
 struct Found {
     text: String,
     limit: String,
+    /// Where the limit comes from, if it is not the source of the rule.
+    source: Option<&'static str>,
 }
 
 /// Sources of limits.
@@ -71,16 +74,16 @@ const fn rule(
 
 /// Returns the rules that hold for a NIC.
 pub fn findings(evidence: &Evidence) -> Vec<Finding> {
-    let found = |rule: &Rule| {
-        let Found { text, limit } = (rule.find)(evidence)?;
+    let finding = |rule: &Rule| {
+        let found = (rule.find)(evidence)?;
         Some(Finding {
             code: rule.code,
-            text,
-            limit,
-            source: rule.source,
+            text: found.text,
+            limit: found.limit,
+            source: found.source.unwrap_or(rule.source),
         })
     };
-    RULES.iter().filter_map(found).collect()
+    RULES.iter().filter_map(finding).collect()
 }
 
 /// Share of a time or of packets above which a finding is reported.
@@ -98,18 +101,6 @@ const CODE_WORD_CHECK: Duration = Duration::from_millis(500);
 
 /// Interval in which the driver updates the PCIe errors: a minute.
 const PCIE_CHECK: Duration = Duration::from_secs(60);
-
-/// PCIe errors of one kind in a minute above which the driver reports them, by 10^9 transfers per
-/// second of a lane.
-const PCIE_LIMITS: [(f64, f64); 7] = [
-    (2.5, 5.0),
-    (5.0, 10.0),
-    (8.0, 15.0),
-    (16.0, 31.0),
-    (20.0, 40.0),
-    (25.0, 48.0),
-    (32.0, 61.0),
-];
 
 fn packets_resent(of: &Evidence) -> Option<Found> {
     let timeouts = of.count("pct_spt_timeouts");
@@ -131,14 +122,15 @@ fn packets_resent(of: &Evidence) -> Option<Found> {
 }
 
 fn link_errors(of: &Evidence) -> Option<Found> {
-    let (speed, rate) = (of.speed()?, uncorrected_per_s(of)?);
-    let limit = max_uncorrected(&speed);
+    let rate = uncorrected_per_s(of)?;
+    let limit = Limits::uncorrected(of.changes.nic.limits, of.speed()).bad?;
     (rate > limit).then(|| Found {
         text: format!(
             "link errors: {rate:.1} lost code words per second{}",
             of.about_cable()
         ),
         limit: format!("{limit:.1} per second at {}", of.speed_name()),
+        source: None,
     })
 }
 
@@ -156,24 +148,30 @@ fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
 }
 
 fn link_failing(of: &Evidence) -> Option<Found> {
-    let (speed, rate) = (of.speed()?, of.per_second("hni_pcs_corrected_cw")?);
-    let limit = max_corrected(&speed);
+    let rate = of.per_second("hni_pcs_corrected_cw")?;
+    let limit = Limits::corrected(of.changes.nic.limits, of.speed()).bad?;
     (rate > limit).then(|| Found {
         text: format!(
             "the link is failing: {rate:.0} corrected code words per second{}",
             of.about_cable()
         ),
         limit: format!("{limit:.0} per second at {}", of.speed_name()),
+        source: None,
     })
 }
 
+/// A link with more errors than healthy ones have, or than the driver of Cassini 2 warns of.
 fn link_marginal(of: &Evidence) -> Option<Found> {
-    const LIMIT: f64 = 1e-6;
-    let (speed, rate) = (of.speed()?, of.per_second("hni_pcs_corrected_cw")?);
-    let errors = speed.bit_error_rate(rate);
-    (errors > LIMIT && link_failing(of).is_none()).then(|| Found {
-        text: format!("the link is marginal: corrected bit error rate {errors:.1e}"),
-        limit: format!("{LIMIT:.0e}"),
+    let rate = of.per_second("hni_pcs_corrected_cw")?;
+    let limits = Limits::corrected(of.changes.nic.limits, of.speed());
+    let bits = bit_rate(of.speed());
+    (rate > limits.suspect && link_failing(of).is_none()).then(|| Found {
+        text: format!(
+            "the link is marginal: corrected bit error rate {:.1e}",
+            rate / bits
+        ),
+        limit: format!("{:.0e}", limits.suspect / bits),
+        source: limits.is_of_driver.then_some(DRIVER),
     })
 }
 
@@ -197,28 +195,33 @@ fn bad_lane(of: &Evidence) -> Option<Found> {
     let [.., (next, ..), (_, lane, worst)] = lanes[..] else {
         return None;
     };
-    let (speed, rate) = (of.speed()?, worst.per_second()?);
-    let limit = max_corrected(&speed) / lanes_in_limit(&speed);
-    let share = rate / speed.bits_per_s;
+    let rate = worst.per_second()?;
+    let corrected = of.speed().and_then(|speed| speed.cassini_1);
+    let limit = corrected.map(|limits| limits.max_of_lane_per_s);
+    let share = rate / bit_rate(of.speed());
     // Few errors do not distinguish lanes.
-    let is_alone = worst.count()? > 10 * next && share > 1e-9;
-    (rate > limit || is_alone).then(|| Found {
+    let is_alone = worst.count()? > next.saturating_mul(10) && share > 1e-9;
+    let is_above = limit.is_some_and(|limit| rate > limit);
+    (is_above || is_alone).then(|| Found {
         text: format!(
             "lane {lane} of the link has most errors: {rate:.0} per second{}",
             of.about_cable()
         ),
-        limit: format!("{limit:.0} per second, or 10 times those of the next lane"),
+        limit: match limit {
+            Some(limit) => format!("{limit:.0} per second, or 10 times those of the next lane"),
+            None => "10 times those of the next lane".into(),
+        },
+        source: limit.is_none().then_some(OWN),
     })
 }
 
 fn target_oversubscribed(of: &Evidence) -> Option<Found> {
-    let names = [
+    let refused = of.total(&[
         "pct_no_tct_nacks",
         "pct_no_trs_nacks",
         "pct_no_mst_nacks",
         "pct_resource_busy",
-    ];
-    let refused: u64 = names.iter().map(|name| of.or_0(name)).sum();
+    ]);
     let text = || {
         format!(
             "{} refused because tables of this NIC were full: too many sources at once",
@@ -229,12 +232,11 @@ fn target_oversubscribed(of: &Evidence) -> Option<Found> {
 }
 
 fn congestion(of: &Evidence) -> Option<Found> {
-    let sum = |prefix| of.changes.sum(prefix).unwrap_or(0);
-    let marked = sum("ixe_tc_req_ecn_pkts_") + sum("ixe_tc_rsp_ecn_pkts_");
-    let unmarked = sum("ixe_tc_req_no_ecn_pkts_") + sum("ixe_tc_rsp_no_ecn_pkts_");
-    let share = marked as f64 / (marked + unmarked).max(1) as f64;
+    let marked = of.total_numbered(&["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"]);
+    let unmarked = of.total_numbered(&["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"]);
+    let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
     let paused = of.longest_share("hni_tx_paused_");
-    let held_back = sum("oxe_stall_fgfc_blk_");
+    let held_back = of.total_numbered(&["oxe_stall_fgfc_blk_"]);
     let mut signs = Vec::new();
     if share > NOTABLE_SHARE {
         signs.push(format!("{:.1} % of packets were marked", 100.0 * share));
@@ -253,6 +255,7 @@ fn congestion(of: &Evidence) -> Option<Found> {
     (!signs.is_empty()).then(|| Found {
         text: format!("congestion in the fabric: {}", signs.join(", ")),
         limit: "1 % of packets or of the time, or any flow control".into(),
+        source: None,
     })
 }
 
@@ -270,6 +273,7 @@ fn slow_receiving_host(of: &Evidence) -> Option<Found> {
             100.0 * paused
         ),
         limit: format!("{MAX_BLOCKED_CYCLES} cycles per packet and 1 % of the time"),
+        source: None,
     })
 }
 
@@ -282,6 +286,7 @@ fn slow_sending_host(of: &Evidence) -> Option<Found> {
             "this host is slow to send: PCIe reads were blocked for {blocked:.0} cycles per packet"
         ),
         limit: format!("{MAX_BLOCKED_CYCLES} cycles per packet"),
+        source: None,
     })
 }
 
@@ -293,6 +298,7 @@ fn class_limit(of: &Evidence) -> Option<Found> {
             100.0 * share
         ),
         limit: "1 % of the time".into(),
+        source: None,
     })
 }
 
@@ -312,6 +318,7 @@ fn translation_misses(of: &Evidence) -> Option<Found> {
             100.0 * share
         ),
         limit: "1 % misses, or any eviction".into(),
+        source: None,
     })
 }
 
@@ -320,8 +327,8 @@ fn pcie_errors(of: &Evidence) -> Option<Found> {
     let per_minute = of.count_in("properties/pcie_corr_err", PCIE_CHECK);
     let per_minute = per_minute.unwrap_or(0.0);
     let speed = of.changes.nic.pcie_gt_per_s;
-    let limit = PCIE_LIMITS.iter().find(|(gt, _)| Some(*gt) == speed);
-    let is_above = limit.is_some_and(|(_, limit)| per_minute > *limit);
+    let limit = speed.and_then(|gt| Some((gt, max_corrected_per_minute(gt)?)));
+    let is_above = limit.is_some_and(|(_, limit)| per_minute > limit as f64);
     (uncorrected > 0 || is_above).then(|| Found {
         text: format!(
             "PCIe errors: {uncorrected} not corrected, {per_minute:.0} corrected per minute"
@@ -330,6 +337,7 @@ fn pcie_errors(of: &Evidence) -> Option<Found> {
             Some((gt, limit)) => format!("0, {limit} corrected per minute at {gt} GT/s"),
             None => "0".into(),
         },
+        source: None,
     })
 }
 
@@ -345,15 +353,16 @@ fn slow_matching(of: &Evidence) -> Option<Found> {
              unexpected arrivals"
         ),
         limit: format!("{LIMIT} entries, or any unexpected arrival"),
+        source: None,
     })
 }
 
 fn events_lost(of: &Evidence) -> Option<Found> {
-    let kinds = ["ordinary", "fc_sc", "rsrvn"];
-    let lost: u64 = kinds
-        .iter()
-        .filter_map(|kind| of.changes.sum(&format!("ee_events_dropped_{kind}_cntr_")))
-        .sum();
+    let lost = of.total_numbered(&[
+        "ee_events_dropped_ordinary_cntr_",
+        "ee_events_dropped_fc_sc_cntr_",
+        "ee_events_dropped_rsrvn_cntr_",
+    ]);
     let text = || {
         format!(
             "{} lost because an event queue was full: the result of its program is invalid",
@@ -367,7 +376,7 @@ fn unknown_targets(of: &Evidence) -> Option<Found> {
     let vni = of.or_0("rmu_ptl_invld_vni_cntr");
     let address = of.or_0("rmu_ptl_invld_dfa_cntr");
     let portal = of.or_0("rmu_ptl_no_ptlte_cntr");
-    if vni + address + portal == 0 {
+    if vni == 0 && address == 0 && portal == 0 {
         return None;
     }
     above_zero(format!(
@@ -400,13 +409,17 @@ fn others_use_nic(of: &Evidence) -> Option<Found> {
              run has about {own} with data"
         ),
         limit: format!("{limit} packets"),
+        source: None,
     })
 }
 
 /// Returns what was found by a rule that holds for any count.
 fn above_zero(text: String) -> Option<Found> {
-    let limit = "0".into();
-    Some(Found { text, limit })
+    Some(Found {
+        text,
+        limit: "0".into(),
+        source: None,
+    })
 }
 
 /// Returns `1 packet was` or `37 packets were`.
@@ -422,29 +435,6 @@ fn were(count: u64, what: &str) -> String {
 fn uncorrected_per_s(of: &Evidence) -> Option<f64> {
     let count = of.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
     Some(count / CODE_WORD_CHECK.as_secs_f64())
-}
-
-/// Returns the uncorrected code words per second above which the driver takes a link for failed: a
-/// bit error rate of 1e-10.
-fn max_uncorrected(speed: &LinkSpeed) -> f64 {
-    let limit = speed.max_uncorrected_per_s;
-    limit.unwrap_or(1e-10 * speed.bits_per_s)
-}
-
-/// Returns the corrected code words per second above which the driver of Cassini 1 takes a link for
-/// failed, and that of Cassini 2 warns: half of a bit error rate of 2e-5.
-fn max_corrected(speed: &LinkSpeed) -> f64 {
-    let limit = speed.max_corrected_per_s;
-    limit.unwrap_or(1e-5 * speed.bits_per_s)
-}
-
-/// Returns by how many lanes the driver divides the limit of a link.
-fn lanes_in_limit(speed: &LinkSpeed) -> f64 {
-    match speed.name {
-        "cd100g" => 4.0,
-        "cd50g" => 2.0,
-        _ => 8.0,
-    }
 }
 
 #[cfg(test)]

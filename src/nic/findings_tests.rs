@@ -1,5 +1,8 @@
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
+use super::super::code_word_limits::DriverLimits;
 use super::super::counter_table::{Preset, Row};
 use super::super::counters::{Changes, NicFacts};
 use super::*;
@@ -21,6 +24,7 @@ fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
         is_software: false,
         link_speed: Some("BS_200G".into()),
         pcie_gt_per_s: Some(16.0),
+        limits: DriverLimits::default(),
     };
     Changes::new(nic, by_name)
 }
@@ -117,9 +121,44 @@ fn limits_of_link_follow_its_speed() {
     assert_eq!(at("ck400G", LOST, 43), Some("link_errors"));
     assert_eq!(at("CD_50G", LOST, 6), Some("link_errors"));
     assert_eq!(at("NA", LOST, 1000), Some("uncorrected_code_words"));
-    assert_eq!(at("ck400G", CORRECTED, 4_250_001), Some("link_failing"));
+    assert_eq!(at("ck400G", CORRECTED, 100_000_000), Some("link_marginal"));
+    assert_eq!(at("ck400G", CORRECTED, 425_000), None);
     assert_eq!(at("BJ_100G", CORRECTED, 10_312_501), Some("link_failing"));
-    assert_eq!(at("NA", CORRECTED, 1 << 40), None);
+    assert_eq!(at("NA", CORRECTED, 1 << 40), Some("link_marginal"));
+}
+
+#[test]
+fn limits_in_files_of_the_driver_come_first() {
+    let mut changes = changes(1.0, &[("hni_pcs_corrected_cw", 4_250_001)]);
+    changes.nic.link_speed = Some("ck400G".into());
+    changes.nic.limits.set("ccw_warn_limit", "4250000").unwrap();
+    let marginal = &found(&changes)[0];
+    let limit = (marginal.limit.as_str(), marginal.source);
+    assert_eq!((marginal.code, limit), ("link_marginal", ("1e-5", DRIVER)));
+    changes.nic.limits.set("ccw_warn_limit", "4250001").unwrap();
+    assert_eq!(found(&changes), []);
+    changes.nic.limits.set("ccw_down_limit", "4250000").unwrap();
+    assert_eq!(found(&changes)[0].code, "link_failing");
+}
+
+proptest! {
+    /// A server sends any counts.
+    #[test]
+    fn accepts_any_counts(
+        counts in proptest::collection::vec((any::<u64>(), any::<Option<u32>>()), 1..8),
+        speed in "BS_200G|ck400G|cd50G|x",
+    ) {
+        let counts = counts.into_iter().cycle();
+        let names = Preset::All.rows().flat_map(Row::names);
+        let by_name = names.zip(counts).map(|(name, (by, us))| {
+            let within = us.map(|us| Duration::from_micros(us.into()));
+            (name, Change::Counted { by: by | 1 << 63, within })
+        });
+        let mut nic = changes(1.0, &[]).nic;
+        nic.link_speed = Some(speed);
+        let all = Changes::new(nic, by_name.collect());
+        prop_assert!(found(&all).len() > 8);
+    }
 }
 
 #[test]

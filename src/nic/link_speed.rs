@@ -1,86 +1,120 @@
-//! The modes of a link, with the rates and limits of its code words (health.md 1.7, 2.1).
+//! The modes of a link, with the rates of its code words and the limits of the driver for them
+//! (health.md 1.7, 2.1).
 
 /// The mode of a link at one speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkSpeed {
-    /// The name of the mode in `port/speed` or `port/0/link/speed`, in lower case.
-    pub name: &'static str,
     /// Speed for data, in Gb/s.
     pub gigabits_per_s: f64,
     /// Bit rate on the cable with FEC, in bits per second, by which bit error rates are computed.
     pub bits_per_s: f64,
-    /// Uncorrected code words per second above which the driver takes the link for failed.
-    pub max_uncorrected_per_s: Option<f64>,
-    /// Corrected code words per second above which the driver takes the link for failed.
-    pub max_corrected_per_s: Option<f64>,
     /// Code words per second of a healthy link, busy or idle.
     pub code_words_per_s: Option<f64>,
+    /// Uncorrected code words per second above which the driver takes the link for failed.
+    pub max_uncorrected_per_s: f64,
+    /// Limits that only the driver of Cassini 1 has.
+    pub cassini_1: Option<Corrected>,
 }
 
-/// Limits of health.md 1.7: uncorrected code words of Cassini 1 at 21, 11 and 5 a second (those of
-/// the driver), of Cassini 2 at 42.5; corrected ones at a bit error rate of 1e-4.
-const SPEEDS: [LinkSpeed; 6] = [
-    LinkSpeed {
-        name: "ck400g",
-        gigabits_per_s: 400.0,
-        bits_per_s: 425e9,
-        max_uncorrected_per_s: Some(42.5),
-        max_corrected_per_s: None,
-        code_words_per_s: None,
-    },
-    LinkSpeed {
-        name: "ck200g",
-        gigabits_per_s: 200.0,
-        bits_per_s: 212.5e9,
-        max_uncorrected_per_s: None,
-        max_corrected_per_s: None,
-        code_words_per_s: None,
-    },
-    LinkSpeed {
-        name: "bs200g",
-        gigabits_per_s: 200.0,
-        bits_per_s: 212.5e9,
-        max_uncorrected_per_s: Some(21.0),
-        max_corrected_per_s: Some(21_250_000.0),
-        code_words_per_s: Some(39_062_500.0),
-    },
-    LinkSpeed {
-        name: "bj100g",
-        gigabits_per_s: 100.0,
-        bits_per_s: 103.125e9,
-        max_uncorrected_per_s: Some(11.0),
-        max_corrected_per_s: Some(10_312_500.0),
-        code_words_per_s: Some(19_531_250.0),
-    },
-    LinkSpeed {
-        name: "cd100g",
-        gigabits_per_s: 100.0,
-        bits_per_s: 106.25e9,
-        max_uncorrected_per_s: Some(11.0),
-        max_corrected_per_s: Some(10_625_000.0),
-        code_words_per_s: None,
-    },
-    LinkSpeed {
-        name: "cd50g",
-        gigabits_per_s: 50.0,
-        bits_per_s: 53.125e9,
-        max_uncorrected_per_s: Some(5.0),
-        max_corrected_per_s: Some(5_312_500.0),
-        code_words_per_s: None,
-    },
+/// Limits of corrected errors per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Corrected {
+    /// Code words above which the driver takes the link for failed.
+    pub max_per_s: f64,
+    /// Errors of a lane above which the driver warns.
+    pub max_of_lane_per_s: f64,
+}
+
+/// A mode, as either generation has it.
+struct Mode {
+    /// The name in `port/speed` or `port/0/link/speed`, in lower case without `_`.
+    name: &'static str,
+    gigabits_per_s: f64,
+    bits_per_s: f64,
+    code_words_per_s: Option<f64>,
+    /// Limits of Cassini 1: uncorrected and corrected code words per second, and by how many lanes
+    /// the driver divides the latter.
+    cassini_1: Option<(f64, f64, f64)>,
+}
+
+/// Bit rate that cxi_stat assumes for a mode that it does not know, in bits per second.
+pub const ASSUMED_BIT_RATE: f64 = 212.5e9;
+
+/// Bit error rate of uncorrected code words above which the driver of Cassini 2 takes a link for
+/// failed. The limits of Cassini 1 are the same, rounded.
+const MAX_UNCORRECTED: f64 = 1e-10;
+
+const MODES: [Mode; 7] = [
+    mode("ck400g", 400.0, 425e9, None, None),
+    mode("ck200g", 200.0, 212.5e9, None, None),
+    mode("ck100g", 100.0, 106.25e9, None, None),
+    mode(
+        "bs200g",
+        200.0,
+        212.5e9,
+        Some(39_062_500.0),
+        Some((21.0, 21_250_000.0, 8.0)),
+    ),
+    mode(
+        "bj100g",
+        100.0,
+        103.125e9,
+        Some(19_531_250.0),
+        Some((11.0, 10_312_500.0, 8.0)),
+    ),
+    mode(
+        "cd100g",
+        100.0,
+        106.25e9,
+        None,
+        Some((11.0, 10_625_000.0, 4.0)),
+    ),
+    mode("cd50g", 50.0, 53.125e9, None, Some((5.0, 5_312_500.0, 2.0))),
 ];
+
+const fn mode(
+    name: &'static str,
+    gigabits_per_s: f64,
+    bits_per_s: f64,
+    code_words_per_s: Option<f64>,
+    cassini_1: Option<(f64, f64, f64)>,
+) -> Mode {
+    Mode {
+        name,
+        gigabits_per_s,
+        bits_per_s,
+        code_words_per_s,
+        cassini_1,
+    }
+}
 
 impl LinkSpeed {
     /// Returns the mode that the driver shows as `text`: `BS_200G` of Cassini 1, `bs200G` of
     /// Cassini 2. `None` for a mode without known rates.
     pub fn of(text: &str) -> Option<Self> {
         let name = text.trim().replace('_', "").to_lowercase();
-        SPEEDS.into_iter().find(|speed| speed.name == name)
+        let mode = MODES.into_iter().find(|mode| mode.name == name)?;
+        let limits = mode.cassini_1.filter(|_| text.contains('_'));
+        let corrected = |(_, max_per_s, lanes)| Corrected {
+            max_per_s,
+            max_of_lane_per_s: max_per_s / lanes,
+        };
+        Some(Self {
+            gigabits_per_s: mode.gigabits_per_s,
+            bits_per_s: mode.bits_per_s,
+            code_words_per_s: mode.code_words_per_s,
+            max_uncorrected_per_s: limits
+                .map_or(MAX_UNCORRECTED * mode.bits_per_s, |(uncorrected, ..)| {
+                    uncorrected
+                }),
+            cassini_1: limits.map(corrected),
+        })
     }
 
-    /// Returns the bit error rate of this many code words per second, as cxi_stat computes it.
-    pub fn bit_error_rate(&self, code_words_per_s: f64) -> f64 {
-        code_words_per_s / self.bits_per_s
+    /// Returns whether a link in the mode that the driver shows as `text` has no speed, because it
+    /// is down.
+    pub fn is_none(text: &str) -> bool {
+        matches!(text, "NA" | "invalid" | "no-link" | "error")
     }
 }
 
@@ -90,26 +124,33 @@ mod tests {
 
     #[test]
     fn finds_the_names_of_both_generations() {
-        for (text, bits) in [
-            ("BS_200G", 212.5e9),
-            ("bs200G\n", 212.5e9),
-            ("ck400G", 425e9),
-            ("CD_50G", 53.125e9),
+        for (text, gigabits, bits) in [
+            ("BS_200G", 200.0, 212.5e9),
+            ("bs200G\n", 200.0, 212.5e9),
+            ("ck400G", 400.0, 425e9),
+            ("ck100G", 100.0, 106.25e9),
+            ("CD_50G", 50.0, 53.125e9),
         ] {
-            assert_eq!(LinkSpeed::of(text).unwrap().bits_per_s, bits, "{text}");
+            let speed = LinkSpeed::of(text).unwrap();
+            assert_eq!((speed.gigabits_per_s, speed.bits_per_s), (gigabits, bits));
         }
         for text in ["NA", "no-link", "", "invalid"] {
             assert_eq!(LinkSpeed::of(text), None);
         }
     }
 
-    /// The numbers of HPE's sample output (health.md 1.8): code words in 4 s.
     #[test]
-    fn computes_bit_error_rates() {
-        let speed = LinkSpeed::of("BS_200G").unwrap();
-        for (code_words, expected) in [(1.0, 1.176e-12), (8.0, 9.412e-12), (32.0, 3.765e-11)] {
-            let rate = speed.bit_error_rate(code_words / 4.0);
-            assert_eq!(format!("{rate:.3e}"), format!("{expected:.3e}"));
-        }
+    fn only_cassini_1_fails_by_corrected_errors() {
+        let of = |text| {
+            let speed = LinkSpeed::of(text).unwrap();
+            let corrected = speed.cassini_1;
+            let of_lane = corrected.map(|limits| limits.max_of_lane_per_s);
+            (speed.max_uncorrected_per_s, of_lane)
+        };
+        assert_eq!(of("BS_200G"), (21.0, Some(2_656_250.0)));
+        assert_eq!(of("CD_100G"), (11.0, Some(2_656_250.0)));
+        assert_eq!(of("CD_50G"), (5.0, Some(2_656_250.0)));
+        assert_eq!(of("ck400G"), (42.5, None));
+        assert_eq!(of("bs200G"), (21.25, None));
     }
 }

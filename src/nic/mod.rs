@@ -6,12 +6,14 @@
 //! * `counter_table`: the counters that are read beside a result, and their presets.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
-//! * `link_speed`: the modes of a link, with the rates and limits of its code words.
+//! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
+//! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
 //! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
 //! ([`crate::backend::files`]).
 
+pub mod code_word_limits;
 pub mod counter;
 pub mod counter_table;
 pub mod counters;
@@ -20,3 +22,4 @@ pub mod files;
 pub mod findings;
 pub mod health;
 pub mod link_speed;
+pub mod pcie_speed;

@@ -287,17 +287,17 @@ pub mod testing {
 
     /// Returns an item that is good.
     pub fn good() -> Finding {
-        Finding::judged(&link::STATE, "up", "up", Verdict::Good)
+        Finding::compared(&link::STATE, "up", "up", Verdict::Good)
     }
 
     /// Returns an item that is bad.
     pub fn bad() -> Finding {
-        Finding::judged(&pcie::WIDTH, "x8", "x16", Verdict::Bad)
+        Finding::compared(&pcie::WIDTH, "x8", "x16", Verdict::Bad)
     }
 
     /// Returns an item of the host that is suspect.
     pub fn suspect() -> Finding {
-        Finding::judged(
+        Finding::compared(
             &host::GOVERNOR,
             "powersave",
             "performance",

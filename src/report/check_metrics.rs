@@ -194,8 +194,11 @@ fn verdicts(
     holds: impl Fn(Verdict) -> bool,
 ) -> Family {
     let samples = check.blocks().flat_map(|(device, items)| {
-        let judged = |item: &&ItemResult| item.verdict_kind >= Verdict::Good;
-        items.iter().filter(judged).map(move |item| (device, item))
+        let has_verdict = |item: &&ItemResult| item.verdict_kind >= Verdict::Good;
+        items
+            .iter()
+            .filter(has_verdict)
+            .map(move |item| (device, item))
     });
     let samples = samples.map(|(device, item)| Sample {
         labels: vec![

@@ -1,5 +1,5 @@
-//! The exchange of the counters of a server's NIC, and its messages: bytes <-> changes. Each message is a string of items
-//! with commas between them: facts about the NIC, `link=BS_200G`, and counters,
+//! The exchange of the counters of a server's NIC, and its messages: bytes <-> changes. Each message
+//! is a string of items with commas between them: facts about the NIC, `link=BS_200G`, and counters,
 //! `hni_tx_ok_opt:37:1200345`, with their increase and its time in microseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
         is_software,
         link_speed,
         pcie_gt_per_s,
+        limits,
     } = &changes.nic;
     let software = is_software.then(|| "software".to_owned());
     let link = link_speed.as_ref().filter(|speed| is_link_speed(speed));
@@ -81,6 +82,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
         link.map(|speed| format!("link={speed}")),
         pcie_gt_per_s.map(|speed| format!("pcie={speed}")),
     ];
+    let limits = limits.iter().map(|(name, limit)| format!("{name}={limit}"));
     let counter = |name: String| {
         let value = match changes.of(&name)? {
             Change::Counted { by, within } => {
@@ -94,7 +96,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     let counters = preset.rows().flat_map(Row::names).filter_map(counter);
     let mut messages = Vec::new();
     let mut text = String::new();
-    for item in facts.into_iter().flatten().chain(counters) {
+    for item in facts.into_iter().flatten().chain(limits).chain(counters) {
         // A comma before the item, and NUL after it.
         if text.len() + item.len() + 2 > MAX_PAYLOAD {
             messages.push(wire::string(&std::mem::take(&mut text)));
@@ -152,7 +154,8 @@ impl Received {
                     let speed = speed.parse().ok();
                     self.nic.pcie_gt_per_s = speed.filter(|speed: &f64| speed.is_finite());
                 }
-                _ => self.nic.is_software |= item == "software",
+                Some((name, limit)) => self.nic.limits.set(name, limit)?,
+                None => self.nic.is_software |= item == "software",
             }
         }
         Some(())
@@ -188,6 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::nic::code_word_limits::DriverLimits;
 
     fn received(preset: Preset, messages: &[Vec<u8>]) -> Changes {
         let mut received = Received::none_of(preset);
@@ -198,7 +202,10 @@ mod tests {
     }
 
     fn nic() -> NicFacts {
+        let mut limits = DriverLimits::default();
+        limits.set("ccw_warn_limit", "4250000.5").unwrap();
         NicFacts {
+            limits,
             device: "cxi1".into(),
             is_software: false,
             link_speed: Some("BS_200G".into()),

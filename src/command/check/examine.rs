@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::lock::Lock;
+use super::traffic::Runs;
 use super::uses::Uses;
 use super::{Asked, traffic};
 use crate::backend;
@@ -102,7 +103,12 @@ impl Examination {
     /// # Errors
     ///
     /// An interruption.
-    pub fn traffic(&mut self, lock: &Result<Lock, Failure>, asked: &Asked) -> Result<(), Failure> {
+    pub fn traffic(
+        &mut self,
+        lock: &Result<Lock, Failure>,
+        runs: &mut Runs,
+        asked: &Asked,
+    ) -> Result<(), Failure> {
         let Ok(first) = &self.first else {
             return Ok(());
         };
@@ -120,9 +126,7 @@ impl Examination {
             return Ok(());
         }
         let speed = link::speed_text(&first.files).and_then(|text| LinkSpeed::of(&text));
-        let measured =
-            traffic::measure(self.device, self.is_software, speed, asked.libcxi.as_ref())?;
-        (self.traffic, self.failure) = measured;
+        (self.traffic, self.failure) = runs.measure(self.device, self.is_software, speed)?;
         Ok(())
     }
 
@@ -146,17 +150,17 @@ impl Examination {
             None | Some(Err(_)) => first.files,
         };
         let after = CodeWords::read(&files);
-        // A software NIC is of no generation, whatever it says to programs that ask.
+        // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = of_link(&files, generation, asked);
         findings.extend(if asked.has_window() {
-            code_words::judge(&files, &first.code_words, &after)
+            code_words::evaluate(&files, &first.code_words, &after)
         } else {
             code_words::left_out("--quick")
         });
         findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
         findings.extend(pcie::aer(&files));
-        findings.extend(Monitor::read(&files).judge(first.monitor, &files));
+        findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         let iommu = if is_software {
             Finding::untested(&host::IOMMU, "software NIC")
         } else {

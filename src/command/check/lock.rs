@@ -19,8 +19,8 @@ use crate::interrupt;
 use crate::machine::Machine;
 use crate::number::time_text;
 
-/// How long a check waits for another one.
-const LIMIT: Duration = Duration::from_secs(15);
+/// How long a check waits for another one, which takes 10 s at most.
+const LIMIT: Duration = Duration::from_secs(12);
 
 /// Interval at which it tries again.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(number.trim(), process::id().to_string());
         let refused = take_within(Duration::ZERO, &machine).unwrap_err();
         let message = format!(
-            "another cxidiag check (process {}) has not ended within 15s",
+            "another cxidiag check (process {}) has not ended within 12s",
             process::id()
         );
         assert_eq!(refused.message(), message);

@@ -14,8 +14,12 @@ use crate::plan::expect::Metric;
 use crate::report::Outcome;
 use crate::report::noise::is_disturbed;
 
-/// Time limit of a run. Runs take some ten milliseconds; 8 NICs with four of them have 10 s.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Time limit of a run. Runs take some ten milliseconds.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs on all NICs that may exceed their limit: a check of eight NICs, two of which do not answer,
+/// takes less than 10 s.
+const MAX_TIMEOUTS: usize = 2;
 
 /// The runs: tool, item, options.
 const RUNS: [(&str, &Item, &[&str]); 4] = [
@@ -47,44 +51,80 @@ pub fn left_out(why: &str) -> Vec<Finding> {
         .to_vec()
 }
 
-/// Measures through `device`, whose link has this `speed`. Returns the findings, and why a run was
-/// not possible: later runs are then left out.
-///
-/// # Errors
-///
-/// An interruption.
-pub fn measure(
-    device: DeviceName,
-    is_software: bool,
-    speed: Option<LinkSpeed>,
-    libcxi: Option<&LibraryFile>,
-) -> Result<(Vec<Finding>, Option<Failure>), Failure> {
-    let mut findings = Vec::new();
-    for (at, (tool, item, options)) in RUNS.into_iter().enumerate() {
-        let outcome = match probe(tool, device, options, libcxi).run() {
-            Ok(outcome) => outcome,
-            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
-            Err(failure) => {
-                // A run has ended itself where the NIC does not answer.
-                findings.push(failed(item, &failure.message()));
-                continue;
-            }
-        };
-        match &outcome.error {
-            Some(problem) if problem.kind == Kind::Nic.name() => {
-                findings.push(failed(item, &problem.message));
-            }
-            Some(problem) => {
-                let why = "a run was not possible";
-                let rest = RUNS.iter().skip(at);
-                findings.extend(rest.map(|(_, item, _)| Finding::untested(item, why)));
-                let failure = Failure::environment(format!("{tool}: {}", problem.message));
-                return Ok((findings, Some(failure.with_hint_if(problem.hint.clone()))));
-            }
-            None => findings.push(judged(item, &outcome, is_software, speed)),
+/// The runs of one check, on one NIC after the other.
+#[derive(Debug)]
+pub struct Runs<'a> {
+    libcxi: Option<&'a LibraryFile>,
+    /// Runs that have not ended within their limit, or not started.
+    without_result: usize,
+}
+
+impl<'a> Runs<'a> {
+    /// Returns the runs of a check with this library.
+    pub fn new(libcxi: Option<&'a LibraryFile>) -> Self {
+        Self {
+            libcxi,
+            without_result: 0,
         }
     }
-    Ok((findings, None))
+
+    /// Measures through `device`, whose link has this `speed`. Returns the findings, and why a run
+    /// was not possible: later runs are then left out.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn measure(
+        &mut self,
+        device: DeviceName,
+        is_software: bool,
+        speed: Option<LinkSpeed>,
+    ) -> Result<(Vec<Finding>, Option<Failure>), Failure> {
+        let libcxi = self.libcxi;
+        let run = |tool, options| probe(tool, device, options, libcxi).run();
+        self.measure_by(run, is_software, speed)
+    }
+
+    /// Measures by `run`, which takes a tool and its options.
+    fn measure_by(
+        &mut self,
+        mut run: impl FnMut(&'static str, &'static [&'static str]) -> Result<Outcome, Failure>,
+        is_software: bool,
+        speed: Option<LinkSpeed>,
+    ) -> Result<(Vec<Finding>, Option<Failure>), Failure> {
+        if self.without_result >= MAX_TIMEOUTS {
+            return Ok((left_out("runs on other NICs did not end"), None));
+        }
+        let mut findings = Vec::new();
+        let rest = |at: usize, why| {
+            let left_out = RUNS.iter().skip(at);
+            left_out.map(move |(_, item, _)| Finding::untested(item, why))
+        };
+        for (at, (tool, item, options)) in RUNS.into_iter().enumerate() {
+            let outcome = match run(tool, options) {
+                Ok(outcome) => outcome,
+                Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+                Err(failure) => {
+                    self.without_result += 1;
+                    findings.push(failed(item, &failure.message()));
+                    findings.extend(rest(at + 1, "a run did not end"));
+                    return Ok((findings, None));
+                }
+            };
+            match &outcome.error {
+                Some(problem) if problem.kind == Kind::Nic.name() => {
+                    findings.push(failed(item, &problem.message));
+                }
+                Some(problem) => {
+                    findings.extend(rest(at, "a run was not possible"));
+                    let failure = Failure::environment(format!("{tool}: {}", problem.message));
+                    return Ok((findings, Some(failure.with_hint_if(problem.hint.clone()))));
+                }
+                None => findings.push(evaluated(item, &outcome, is_software, speed)),
+            }
+        }
+        Ok((findings, None))
+    }
 }
 
 fn probe(
@@ -112,7 +152,7 @@ fn failed(item: &'static Item, why: &str) -> Finding {
     }
 }
 
-fn judged(
+fn evaluated(
     item: &'static Item,
     outcome: &Outcome,
     is_software: bool,
@@ -130,5 +170,33 @@ fn judged(
         traffic::disturbed(finding)
     } else {
         finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_without_end_leave_out_later_runs_and_then_later_nics() {
+        let mut runs = Runs::new(None);
+        let mut started = 0;
+        let mut verdicts = || {
+            let endless = |_, _| {
+                started += 1;
+                Err(Failure::environment("write-lat did not end within 3s"))
+            };
+            let (findings, failure) = runs.measure_by(endless, false, None).unwrap();
+            assert_eq!(failure.map(|failure| failure.message()), None);
+            findings
+                .iter()
+                .map(|found| found.verdict)
+                .collect::<Vec<_>>()
+        };
+        let (bad, absent) = (Verdict::Bad, Verdict::NotAvailable);
+        assert_eq!(verdicts(), [bad, absent, absent, absent]);
+        assert_eq!(verdicts(), [bad, absent, absent, absent]);
+        assert_eq!(verdicts(), [absent; 4]);
+        assert_eq!(started, MAX_TIMEOUTS);
     }
 }

@@ -48,7 +48,7 @@ pub fn algorithmic(files: &Files) -> Finding {
     };
     let verdict = unless_good(problem.is_some(), Verdict::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
-    Finding::judged(&ALGORITHMIC, value, "02:00:00 and NID", verdict)
+    Finding::compared(&ALGORITHMIC, value, "02:00:00 and NID", verdict)
 }
 
 /// The retry handler: it has an event queue.
@@ -58,13 +58,13 @@ pub fn retry_handler(files: &Files) -> Finding {
         |queue| {
             if queue == 0 {
                 let value = "not running";
-                return Finding::judged(&RETRY_HANDLER, value, "running", Verdict::Bad);
+                return Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Bad);
             }
             let timeouts = files.of_retry_handler("spt_timeouts");
             let value = timeouts.map_or("running".to_owned(), |timeouts| {
                 format!("running, {timeouts} timeouts")
             });
-            Finding::judged(&RETRY_HANDLER, value, "running", Verdict::Good)
+            Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Good)
         },
     )
 }

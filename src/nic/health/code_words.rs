@@ -4,8 +4,9 @@
 use std::time::SystemTime;
 
 use super::{Files, Finding, Item, Verdict, link, unless_good};
+use crate::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
 use crate::nic::counter::{Change, Reading};
-use crate::nic::link_speed::LinkSpeed;
+use crate::nic::link_speed::{Corrected, LinkSpeed};
 
 /// Whether code words arrive all the time.
 pub static FLOW: Item = Item {
@@ -50,13 +51,6 @@ pub static REPLAYS: Item = Item {
 /// Part of the code words of a healthy link below which the link was down.
 const FLOW_LIMIT: f64 = 0.9;
 
-/// Bit error rate of repaired errors above which a link is marginal: healthy links have 1e-12 to
-/// 1e-9, a documented bad one 2.5e-6.
-const MARGINAL: f64 = 1e-6;
-
-/// Bit rate that cxi_stat assumes for a mode that it does not know, in bits per second.
-const ASSUMED_BIT_RATE: f64 = 212.5e9;
-
 /// Lanes of the counters of Cassini 2; Cassini 1 has the first half.
 const MAX_LANES: usize = 16;
 
@@ -98,17 +92,37 @@ struct Rate {
     seconds: f64,
 }
 
+/// Why a counter has no rate.
+enum Gap {
+    /// The NIC does not have it, or has not advanced its stamp.
+    Missing,
+    Reset,
+}
+
+impl Gap {
+    fn finding(self, item: &'static Item) -> Finding {
+        match self {
+            Self::Missing => Finding::absent(item),
+            Self::Reset => Finding::untested(item, "the counter was reset during the check"),
+        }
+    }
+}
+
 impl Rate {
-    fn between(before: Option<Reading>, after: Option<Reading>) -> Option<Self> {
-        match Change::between(before?, after?) {
+    fn between(before: Option<Reading>, after: Option<Reading>) -> Result<Self, Gap> {
+        let (Some(before), Some(after)) = (before, after) else {
+            return Err(Gap::Missing);
+        };
+        match Change::between(before, after) {
             Change::Counted {
                 by,
                 within: Some(within),
-            } if !within.is_zero() => Some(Self {
+            } if !within.is_zero() => Ok(Self {
                 count: by,
                 seconds: within.as_secs_f64(),
             }),
-            _ => None,
+            Change::Counted { .. } => Err(Gap::Missing),
+            Change::Reset => Err(Gap::Reset),
         }
     }
 
@@ -124,41 +138,13 @@ impl Rate {
     }
 }
 
-/// Limits of code words per second of one kind.
-struct Limits {
-    /// Above it, the link is suspect.
-    suspect: Option<f64>,
-    /// Above it, the link is bad.
-    bad: Option<f64>,
-}
-
-impl Limits {
-    fn verdict(&self, per_second: f64) -> Verdict {
-        let exceeds = |limit: Option<f64>| limit.is_some_and(|limit| per_second > limit);
-        if exceeds(self.bad) {
-            Verdict::Bad
-        } else {
-            unless_good(exceeds(self.suspect), Verdict::Suspect)
-        }
+/// Returns the verdict on code words with errors.
+fn verdict(limits: &Limits, per_second: f64) -> Verdict {
+    if limits.bad.is_some_and(|bad| per_second > bad) {
+        Verdict::Bad
+    } else {
+        unless_good(per_second > limits.suspect, Verdict::Suspect)
     }
-
-    /// Returns the limits as text; `number` writes one of them.
-    fn text(&self, number: impl Fn(f64) -> String) -> String {
-        match (self.suspect.map(&number), self.bad.map(&number)) {
-            (Some(suspect), Some(bad)) => format!("{suspect} (bad: {bad})"),
-            (Some(limit), None) | (None, Some(limit)) => limit,
-            (None, None) => "-".into(),
-        }
-    }
-}
-
-/// Returns a limit of the driver of Cassini 2; 0 means none.
-fn of_driver(files: &Files, name: &str) -> Option<f64> {
-    let limit: f64 = files
-        .text(&format!("port/0/link/fec/monitor_check/{name}"))?
-        .parse()
-        .ok()?;
-    (limit > 0.0).then_some(limit)
 }
 
 /// Returns the items without values, and why.
@@ -168,23 +154,28 @@ pub fn left_out(why: &str) -> Vec<Finding> {
         .to_vec()
 }
 
-/// Judges what the counters did between two readings.
-pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Finding> {
+/// Evaluates what the counters did between two readings.
+pub fn evaluate(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Finding> {
     if link::is_up(files) == Some(false) {
         return left_out("the link is down");
     }
     let speed = link::speed_text(files).and_then(|text| LinkSpeed::of(&text));
+    let driver = DriverLimits::read(files);
+    let corrected = Rate::between(before.corrected, after.corrected);
+    let uncorrected = Rate::between(before.uncorrected, after.uncorrected);
     vec![
         flow(before, after, speed),
-        uncorrected(
-            files,
-            Rate::between(before.uncorrected, after.uncorrected),
+        errors(
+            &UNCORRECTED,
+            uncorrected,
             speed,
+            &Limits::uncorrected(driver, speed),
         ),
-        corrected(
-            files,
-            Rate::between(before.corrected, after.corrected),
+        errors(
+            &CORRECTED,
+            corrected,
             speed,
+            &Limits::corrected(driver, speed),
         ),
         lanes(before, after, speed),
         replays(before, after),
@@ -193,8 +184,9 @@ pub fn judge(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Findin
 
 /// All code words, good or not.
 fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
-    let Some(good) = Rate::between(before.good, after.good) else {
-        return Finding::absent(&FLOW);
+    let good = match Rate::between(before.good, after.good) {
+        Ok(good) => good,
+        Err(gap) => return gap.finding(&FLOW),
     };
     let with_errors = [
         Rate::between(before.corrected, after.corrected),
@@ -208,41 +200,22 @@ fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Find
         Some(expected) => {
             let limit = expected * FLOW_LIMIT;
             let verdict = unless_good(per_second < limit, Verdict::Bad);
-            Finding::judged(&FLOW, value, format!(">{limit:.3e}/s"), verdict)
+            Finding::compared(&FLOW, value, format!(">{limit:.3e}/s"), verdict)
         }
     }
 }
 
-fn uncorrected(files: &Files, rate: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
-    let limits = Limits {
-        // Healthy links have none.
-        suspect: Some(of_driver(files, "ucw_warn_limit").unwrap_or(0.0)),
-        bad: of_driver(files, "ucw_down_limit")
-            .or(speed.and_then(|speed| speed.max_uncorrected_per_s)),
-    };
-    errors(&UNCORRECTED, rate, speed, &limits)
-}
-
-fn corrected(files: &Files, rate: Option<Rate>, speed: Option<LinkSpeed>) -> Finding {
-    let marginal = speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s) * MARGINAL;
-    let limits = Limits {
-        suspect: Some(of_driver(files, "ccw_warn_limit").unwrap_or(marginal)),
-        bad: of_driver(files, "ccw_down_limit")
-            .or(speed.and_then(|speed| speed.max_corrected_per_s)),
-    };
-    errors(&CORRECTED, rate, speed, &limits)
-}
-
 fn errors(
     item: &'static Item,
-    rate: Option<Rate>,
+    rate: Result<Rate, Gap>,
     speed: Option<LinkSpeed>,
     limits: &Limits,
 ) -> Finding {
-    let Some(rate) = rate else {
-        return Finding::absent(item);
+    let rate = match rate {
+        Ok(rate) => rate,
+        Err(gap) => return gap.finding(item),
     };
-    let bits = speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s);
+    let bits = bit_rate(speed);
     let per_second = rate.per_second();
     let value = format!("{} ({per_second:.1}/s)", rate.bit_errors(bits));
     let number = |limit: f64| {
@@ -252,16 +225,26 @@ fn errors(
             format!("BER {:.0e}", limit / bits)
         }
     };
-    Finding::judged(item, value, limits.text(number), limits.verdict(per_second))
+    let suspect = number(limits.suspect);
+    let limit = match limits.bad {
+        Some(bad) => format!("{suspect} (bad: {})", number(bad)),
+        None => suspect,
+    };
+    Finding::compared(item, value, limit, verdict(limits, per_second))
         .with_number(per_second / bits)
 }
 
 /// The worst lane. The driver of Cassini 1 warns of a lane at a part of the limit of the link.
 fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
-    let rates = before.lanes.iter().zip(&after.lanes).enumerate();
-    let rates = rates.filter_map(|(lane, (before, after))| {
-        Some((lane, Rate::between(*before, *after)?.per_second()))
-    });
+    let rates = before.lanes.iter().zip(&after.lanes);
+    let rates: Vec<_> = rates
+        .map(|(before, after)| Rate::between(*before, *after))
+        .collect();
+    if rates.iter().any(|rate| matches!(rate, Err(Gap::Reset))) {
+        return Gap::Reset.finding(&LANES);
+    }
+    let rates = rates.iter().enumerate();
+    let rates = rates.filter_map(|(lane, rate)| Some((lane, rate.as_ref().ok()?.per_second())));
     let Some((lane, worst)) = rates.max_by(|one, other| one.1.total_cmp(&other.1)) else {
         return Finding::absent(&LANES);
     };
@@ -270,35 +253,29 @@ fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Fin
     } else {
         format!("lane {lane}: {worst:.1}/s")
     };
-    let share = speed.map_or(8.0, |speed| match speed.name {
-        "cd100g" => 4.0,
-        "cd50g" => 2.0,
-        _ => 8.0,
-    });
-    match speed.and_then(|speed| speed.max_corrected_per_s) {
+    match speed.and_then(|speed| speed.cassini_1) {
         None => Finding::shown(&LANES, value),
-        Some(limit) => {
-            let limits = Limits {
-                suspect: Some(limit / share),
-                bad: None,
-            };
-            let limit = limits.text(|limit| format!("{limit:.3e}/s"));
-            Finding::judged(&LANES, value, limit, limits.verdict(worst))
+        Some(Corrected {
+            max_of_lane_per_s: limit,
+            ..
+        }) => {
+            let verdict = unless_good(worst > limit, Verdict::Suspect);
+            Finding::compared(&LANES, value, format!("{limit:.3e}/s"), verdict)
         }
     }
 }
 
 fn replays(before: &CodeWords, after: &CodeWords) -> Finding {
-    let rates = before.replays.iter().zip(&after.replays);
-    let counts: Option<Vec<u64>> = rates
-        .map(|(before, after)| Some(Rate::between(*before, *after)?.count))
-        .collect();
-    let Some(counts) = counts else {
-        return Finding::absent(&REPLAYS);
+    let [sent, received] =
+        [0, 1].map(|side| Rate::between(before.replays[side], after.replays[side]));
+    let (sent, received) = match (sent, received) {
+        (Ok(sent), Ok(received)) => (sent.count, received.count),
+        (Err(Gap::Reset), _) | (_, Err(Gap::Reset)) => return Gap::Reset.finding(&REPLAYS),
+        (Err(Gap::Missing), _) | (_, Err(Gap::Missing)) => return Finding::absent(&REPLAYS),
     };
-    let value = format!("{} sent, {} received", counts[0], counts[1]);
-    let verdict = unless_good(counts.iter().any(|count| *count > 0), Verdict::Suspect);
-    Finding::judged(&REPLAYS, value, "0", verdict)
+    let value = format!("{sent} sent, {received} received");
+    let verdict = unless_good(sent > 0 || received > 0, Verdict::Suspect);
+    Finding::compared(&REPLAYS, value, "0", verdict)
 }
 
 #[cfg(test)]
@@ -320,7 +297,7 @@ mod tests {
             CodeWords::read(&made_up.files)
         };
         let (before, after) = (read(1_000, 100), read(1_000 + by, 104));
-        let findings = judge(&made_up.files, &before, &after);
+        let findings = evaluate(&made_up.files, &before, &after);
         let mut findings = findings.into_iter().filter(|found| found.item == item);
         findings.next().unwrap()
     }
@@ -403,6 +380,22 @@ mod tests {
             let found = found(counter, 0, &[("port/link", link)], &CORRECTED);
             assert_eq!(found.verdict, NotAvailable, "{counter} {link}");
         }
+    }
+
+    #[test]
+    fn reset_counters_are_named() {
+        let made_up = MadeUp::new(&CASSINI_1);
+        for name in ["hni_pcs_good_cw", "hni_pcs_fecl_errors_3"] {
+            made_up.write(&format!("telemetry/{name}"), "500@100.000000000");
+        }
+        let before = CodeWords::read(&made_up.files);
+        for name in ["hni_pcs_good_cw", "hni_pcs_fecl_errors_3"] {
+            made_up.write(&format!("telemetry/{name}"), "3@104.000000000");
+        }
+        let findings = evaluate(&made_up.files, &before, &CodeWords::read(&made_up.files));
+        let notes = findings.iter().map(|found| found.note.as_deref());
+        let reset = Some("the counter was reset during the check");
+        assert!(notes.eq([reset, None, None, reset, None]), "{findings:?}");
     }
 
     #[test]

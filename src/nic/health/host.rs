@@ -71,7 +71,7 @@ pub fn iommu(files: &Files, machine: &Machine) -> Finding {
         |kind| {
             let is_free = matches!(kind.as_str(), "off" | "identity");
             let verdict = unless_good(!is_free, Verdict::Suspect);
-            Finding::judged(&IOMMU, kind, "off, identity", verdict)
+            Finding::compared(&IOMMU, kind, "off, identity", verdict)
         },
     )
 }
@@ -89,7 +89,7 @@ pub fn locality(files: &Files, allowed: &[u32]) -> Finding {
     };
     let is_far = !allowed.is_empty() && !allowed.iter().any(|cpu| local.contains(cpu));
     let limit = format!("allowed: {}", shown(allowed));
-    Finding::judged(
+    Finding::compared(
         &LOCALITY,
         value,
         limit,
@@ -131,7 +131,7 @@ fn governor(machine: &Machine) -> Finding {
     };
     let is_best = counts.keys().all(|name| name == "performance");
     let verdict = unless_good(!is_best, Verdict::Suspect);
-    Finding::judged(&GOVERNOR, value, "performance", verdict)
+    Finding::compared(&GOVERNOR, value, "performance", verdict)
 }
 
 fn huge_pages(machine: &Machine) -> Finding {
@@ -160,13 +160,13 @@ mod tests {
     #[test]
     fn translation_is_suspect() {
         let host = MadeUpHost::new(&[("sys/kernel/iommu_groups/0/type", "DMA\n")]);
-        let judge = |files: &Files| iommu(files, &host.machine());
+        let evaluate = |files: &Files| iommu(files, &host.machine());
         let cases = [
             ("identity\n", Good),
             ("DMA-FQ\n", Suspect),
             ("", NotAvailable),
         ];
-        assert_verdicts("iommu_group/type", judge, &cases);
+        assert_verdicts("iommu_group/type", evaluate, &cases);
         let bare = MadeUpHost::new(&[]);
         std::fs::create_dir_all(bare.machine().root().join(IOMMU_GROUPS)).unwrap();
         let files = MadeUp::new(&[]);

@@ -1,4 +1,5 @@
-//! What a NIC is: shown to be compared with other nodes, not judged. Errors of its memory are.
+//! What a NIC is: shown without a limit, to be compared with other nodes. Errors of its memory have
+//! one.
 
 use super::{Files, Finding, Generation, Item, Verdict, unless_good};
 
@@ -92,7 +93,7 @@ pub fn memory_errors(files: &Files) -> Finding {
     };
     let verdict = unless_good(!with_errors.is_empty(), Verdict::Bad);
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
-    Finding::judged(&MEMORY_ERRORS, value, "0", verdict).with_number(total as f64)
+    Finding::compared(&MEMORY_ERRORS, value, "0", verdict).with_number(total as f64)
 }
 
 /// The active QoS profile.
@@ -101,7 +102,7 @@ pub fn qos_profile(files: &Files) -> Finding {
         return Finding::absent(&QOS_PROFILE);
     };
     let verdict = unless_good(!PROFILES.contains(&profile.as_str()), Verdict::Suspect);
-    Finding::judged(&QOS_PROFILE, profile, "a known one", verdict)
+    Finding::compared(&QOS_PROFILE, profile, "a known one", verdict)
 }
 
 /// Generation, serial number, firmware and driver.

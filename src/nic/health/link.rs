@@ -117,7 +117,7 @@ pub fn state(files: &Files) -> Finding {
         || Finding::absent(&STATE),
         |state| {
             let verdict = unless_good(state != "up", Verdict::Bad);
-            Finding::judged(&STATE, state, "up", verdict)
+            Finding::compared(&STATE, state, "up", verdict)
         },
     )
 }
@@ -125,8 +125,12 @@ pub fn state(files: &Files) -> Finding {
 /// The speed of the link against `expected` or that of the hardware, in Gb/s.
 pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
     let of_modes = speed_text(files).map(|text| {
-        let speed = LinkSpeed::of(&text).map(|speed| speed.gigabits_per_s);
-        (text, speed)
+        let gigabits = if LinkSpeed::is_none(&text) {
+            Some(0.0)
+        } else {
+            LinkSpeed::of(&text).map(|speed| speed.gigabits_per_s)
+        };
+        (text, gigabits)
     });
     // `properties/speed` has Mb/s, and is not reliable on Cassini 2.
     let of_properties = || {
@@ -145,10 +149,13 @@ pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64
     ) {
         (Some(gigabits), Some(limit)) => {
             let verdict = unless_good(gigabits < limit, Verdict::Bad);
-            Finding::judged(&SPEED, text, format!("{limit} Gb/s"), verdict)
+            Finding::compared(&SPEED, text, format!("{limit} Gb/s"), verdict)
                 .with_number(gigabits * 1e9 / 8.0)
         }
-        (None, Some(limit)) => Finding::judged(&SPEED, text, format!("{limit} Gb/s"), Verdict::Bad),
+        // A mode that is not known may be fast enough.
+        (None, Some(limit)) => {
+            Finding::compared(&SPEED, text, format!("{limit} Gb/s"), Verdict::Suspect)
+        }
         (_, None) => Finding::shown(&SPEED, text),
     }
 }
@@ -166,7 +173,7 @@ pub fn lanes(files: &Files) -> Finding {
         (true, None) => "degraded".to_owned(),
         (true, Some(speed)) => format!("degraded, receives {speed} Gb/s"),
     };
-    Finding::judged(&LANES, value, "all", unless_good(is_degraded, Verdict::Bad))
+    Finding::compared(&LANES, value, "all", unless_good(is_degraded, Verdict::Bad))
 }
 
 /// Whether link-level retry runs.
@@ -180,7 +187,7 @@ pub fn layer_retry(files: &Files) -> Finding {
     } else {
         "running"
     };
-    Finding::judged(
+    Finding::compared(
         &LAYER_RETRY,
         state,
         limit,
@@ -194,7 +201,7 @@ pub fn loopback(files: &Files) -> Finding {
         return Finding::absent(&LOOPBACK);
     };
     let is_off = matches!(mode.as_str(), "off" | "disabled");
-    Finding::judged(&LOOPBACK, mode, "off", unless_good(!is_off, Verdict::Bad))
+    Finding::compared(&LOOPBACK, mode, "off", unless_good(!is_off, Verdict::Bad))
 }
 
 /// What pauses the link: PFC on Cassini 1. The words of Cassini 2 are shown.
@@ -205,7 +212,7 @@ pub fn pause(files: &Files) -> Finding {
     ) {
         (Some(mode), _) => {
             let verdict = unless_good(!mode.starts_with("pfc"), Verdict::Bad);
-            Finding::judged(&PAUSE, mode, "pfc/802.1qbb", verdict)
+            Finding::compared(&PAUSE, mode, "pfc/802.1qbb", verdict)
         }
         (None, map) => Finding::shown_if(&PAUSE, map),
     }
@@ -221,7 +228,7 @@ pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
     }
     let is_unknown = matches!(media.as_str(), "unknown" | "NA" | "invalid");
     let verdict = unless_good(is_unknown, Verdict::Suspect);
-    Finding::judged(&MEDIA, media, "known", verdict)
+    Finding::compared(&MEDIA, media, "known", verdict)
 }
 
 /// How often the link was restarted before `now`, in seconds since 1970.
@@ -238,7 +245,7 @@ pub fn flaps(files: &Files, now: u64) -> Finding {
     };
     let (hour, ten_hours) = (within(1), within(10));
     let is_bad = hour >= FLAPS_LIMIT.0 || ten_hours >= FLAPS_LIMIT.1;
-    Finding::judged(
+    Finding::compared(
         &FLAPS,
         format!("{hour} in 1 h, {ten_hours} in 10 h"),
         format!("<{}, <{}", FLAPS_LIMIT.0, FLAPS_LIMIT.1),
@@ -269,7 +276,7 @@ pub fn warnings(files: &Files) -> Finding {
     } else {
         format!("{} code words", names.join(" and "))
     };
-    Finding::judged(&WARNINGS, value, "none", verdict)
+    Finding::compared(&WARNINGS, value, "none", verdict)
 }
 
 /// The largest frame of the fabric.
@@ -278,7 +285,7 @@ pub fn mtu(files: &Files) -> Finding {
         || Finding::absent(&MTU),
         |mtu| {
             let verdict = unless_good(mtu != HPC_MTU, Verdict::Suspect);
-            Finding::judged(&MTU, mtu.to_string(), HPC_MTU.to_string(), verdict)
+            Finding::compared(&MTU, mtu.to_string(), HPC_MTU.to_string(), verdict)
         },
     )
 }
@@ -313,6 +320,7 @@ mod tests {
             ("BS_200G", Good),
             ("BJ_100G", Bad),
             ("NA", Bad),
+            ("XY_300G", Suspect),
             ("", NotAvailable),
         ];
         assert_verdicts("port/speed", of(cassini1, None), &cases);
@@ -323,6 +331,11 @@ mod tests {
         );
         let cases = [("ck400G", Good), ("ck200G", Bad), ("no-link", Bad)];
         assert_verdicts("port/0/link/speed", of(cassini2, None), &cases);
+        assert_verdicts(
+            "port/0/link/speed",
+            of(cassini2, Some(100.0)),
+            &[("ck100G", Good), ("cd50G", Bad)],
+        );
         assert_verdicts("port/0/link/speed", of(None, None), &[("ck200G", Shown)]);
         assert_verdicts(
             "properties/speed",
@@ -337,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_modes_of_both_generations() {
+    fn compares_modes_of_both_generations() {
         assert_verdicts(
             "port/link_layer_retry",
             layer_retry,

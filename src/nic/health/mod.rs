@@ -1,4 +1,4 @@
-//! The health of a NIC and its host, judged by what any user can read (health.md 2; docs/check.md).
+//! The health of a NIC and its host, as far as any user can read it (health.md 2; docs/check.md).
 //!
 //! Each file has the items of one subject, and a function for each that returns a [`Finding`]. What
 //! cannot be read is [`Verdict::NotAvailable`]: an older driver, the other generation of hardware or
@@ -7,7 +7,7 @@
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `pcie`: the connection to the host.
 //! * `address`: fabric address and retry handler.
-//! * `identity`: what is shown, not judged: generation, firmware, driver, QoS profile.
+//! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host.
 //! * `traffic`: a loopback write and read.
@@ -81,7 +81,7 @@ pub static ITEMS: [&Item; 41] = [
     &host::LIBRARY,
 ];
 
-/// What an item proves to be.
+/// The result of comparing the value of an item with its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// There is no limit: the value is for the reader.
@@ -162,7 +162,7 @@ impl Finding {
     }
 
     /// A value that was compared with `limit`.
-    pub fn judged(
+    pub fn compared(
         item: &'static Item,
         value: impl Into<String>,
         limit: impl Into<String>,
@@ -228,6 +228,14 @@ impl Generation {
             Self::Cassini2 => 400.0,
         }
     }
+
+    /// Returns the speed of each lane of its connection to the host, in 10^9 transfers per second.
+    pub fn pcie_gt_per_s(self) -> f64 {
+        match self {
+            Self::Cassini1 => 16.0,
+            Self::Cassini2 => 32.0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -273,16 +281,16 @@ pub mod testing {
         fs::write(path, content).unwrap();
     }
 
-    /// Asserts the verdict of `judge` for each content of a file.
+    /// Asserts the verdict that `evaluate` returns for each content of a file.
     #[track_caller]
     pub fn assert_verdicts(
         name: &str,
-        judge: impl Fn(&Files) -> Finding,
+        evaluate: impl Fn(&Files) -> Finding,
         cases: &[(&str, Verdict)],
     ) {
         for (content, verdict) in cases {
             let made_up = MadeUp::new(&[(name, content)]);
-            let finding = judge(&made_up.files);
+            let finding = evaluate(&made_up.files);
             assert_eq!(finding.verdict, *verdict, "{name} {content:?}: {finding:?}");
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Files, Finding, Generation, Item, Verdict, unless_good};
 use crate::nic::counter::{Change, Reading};
+use crate::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
 
 /// Lanes of the connection.
 pub static WIDTH: Item = Item {
@@ -62,32 +63,6 @@ pub static CORRECTED: Item = Item {
 /// Lanes of the card.
 const LANES: u64 = 16;
 
-/// Speeds in GT/s, and the repaired errors of one kind in a minute above which the driver logs them
-/// (health.md 1.7).
-const CORRECTED_LIMITS: [(f64, u64); 7] = [
-    (2.5, 5),
-    (5.0, 10),
-    (8.0, 15),
-    (16.0, 31),
-    (20.0, 40),
-    (25.0, 48),
-    (32.0, 61),
-];
-
-/// Returns the GT/s in `16.0 GT/s PCIe`, `16 GT/s` or `16.0 GT/s`.
-fn gigatransfers(text: &str) -> Option<f64> {
-    text.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns the speed in effect: the extended one where it is a number.
-fn current_speed(files: &Files) -> Option<(f64, String)> {
-    let of = |name: &str| {
-        let text = files.text(name)?;
-        Some((gigatransfers(&text)?, text))
-    };
-    of("properties/current_esm_link_speed").or_else(|| of("current_link_speed"))
-}
-
 /// The number of lanes: all that the card has.
 pub fn width(files: &Files) -> Finding {
     let lanes = |name| files.number(name).filter(|lanes| *lanes > 0);
@@ -101,26 +76,32 @@ pub fn width(files: &Files) -> Finding {
         unless_good(current < LANES, Verdict::Suspect)
     };
     let limit = format!("x{}", max.max(LANES));
-    Finding::judged(&WIDTH, format!("x{current}"), limit, verdict).with_number(current as f64)
+    Finding::compared(&WIDTH, format!("x{current}"), limit, verdict).with_number(current as f64)
 }
 
-/// The speed: the largest of the card, and that of its generation.
+/// The speed: the largest of the card, and that of its generation. An extended speed is configured,
+/// and need not be that of the generation.
 pub fn speed(files: &Files, generation: Option<Generation>) -> Finding {
-    let Some((current, text)) = current_speed(files) else {
+    let Some(current) = PcieSpeed::read(files) else {
         return Finding::absent(&SPEED);
     };
-    let max = files
-        .text("max_link_speed")
-        .and_then(|text| gigatransfers(&text));
-    let Some(max) = max.or(generation.map(|generation| match generation {
-        Generation::Cassini1 => 16.0,
-        Generation::Cassini2 => 32.0,
-    })) else {
-        return Finding::shown(&SPEED, text);
+    let value = format!("{:.1} GT/s", current.gt_per_s);
+    let of_generation = generation
+        .filter(|_| !current.is_extended)
+        .map(Generation::pcie_gt_per_s);
+    let of_card = PcieSpeed::max(files).or(generation.map(Generation::pcie_gt_per_s));
+    let limits = [of_card, of_generation];
+    let Some(limit) = limits.into_iter().flatten().reduce(f64::max) else {
+        return Finding::shown(&SPEED, value);
     };
-    let verdict = unless_good(current < max, Verdict::Bad);
-    let value = text.trim_end_matches(" PCIe");
-    Finding::judged(&SPEED, value, format!("{max:.1} GT/s"), verdict).with_number(current * 1e9)
+    let is_below = |limit: Option<f64>| limit.is_some_and(|limit| current.gt_per_s < limit);
+    let verdict = if is_below(of_card) {
+        Verdict::Bad
+    } else {
+        unless_good(is_below(of_generation), Verdict::Suspect)
+    };
+    Finding::compared(&SPEED, value, format!("{limit:.1} GT/s"), verdict)
+        .with_number(current.gt_per_s * 1e9)
 }
 
 /// Advanced error reporting: counts since the last boot, which the kernel keeps.
@@ -139,7 +120,7 @@ pub fn aer(files: &Files) -> Vec<Finding> {
             || Finding::absent(item),
             |count| {
                 let verdict = unless_good(count >= limit, beyond);
-                Finding::judged(item, count.to_string(), format!("<{limit}"), verdict)
+                Finding::compared(item, count.to_string(), format!("<{limit}"), verdict)
                     .with_number(count as f64)
             },
         )
@@ -173,14 +154,14 @@ impl Monitor {
         }
     }
 
-    /// Judges the last of two readings: unrepaired errors since the driver was loaded, and repaired
+    /// Evaluates the last of two readings: unrepaired errors since the driver was loaded, and repaired
     /// ones of the last update, if there was one in between.
-    pub fn judge(self, before: Self, files: &Files) -> Vec<Finding> {
+    pub fn evaluate(self, before: Self, files: &Files) -> Vec<Finding> {
         let uncorrected = self.uncorrected.map_or_else(
             || Finding::absent(&UNCORRECTED),
             |count| {
                 let verdict = unless_good(count > 0, Verdict::Suspect);
-                Finding::judged(&UNCORRECTED, count.to_string(), "0", verdict)
+                Finding::compared(&UNCORRECTED, count.to_string(), "0", verdict)
                     .with_number(count as f64)
             },
         );
@@ -199,17 +180,14 @@ fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
         Some(Change::Counted { by, .. }) => by,
         _ => 0,
     };
-    let speed = current_speed(files).map(|(speed, _)| speed);
-    let limit = CORRECTED_LIMITS
-        .iter()
-        .find(|(of, _)| Some(*of) == speed)
-        .map(|(_, limit)| *limit);
+    let speed = PcieSpeed::read(files).map(|speed| speed.gt_per_s);
+    let limit = speed.and_then(max_corrected_per_minute);
     let value = format!("{count}, {added} of them during the check");
     let finding = match limit {
         None => Finding::shown(&CORRECTED, value),
         Some(limit) => {
             let verdict = unless_good(added > limit, Verdict::Suspect);
-            Finding::judged(&CORRECTED, value, format!("{limit} more"), verdict)
+            Finding::compared(&CORRECTED, value, format!("{limit} more"), verdict)
         }
     };
     finding.with_number(count as f64)
@@ -258,6 +236,23 @@ mod tests {
         assert_verdicts(name, of(Some(Generation::Cassini2)), &[("16 GT/s", Bad)]);
         assert_verdicts(name, of(Some(Generation::Cassini1)), &[("16 GT/s", Good)]);
         assert_verdicts(name, of(None), &[("16 GT/s", Shown)]);
+        for (generation, speed, verdict) in [
+            (Generation::Cassini1, "16.0 GT/s", Good),
+            (Generation::Cassini1, "8.0 GT/s", Suspect),
+            (Generation::Cassini2, "16.0 GT/s", Suspect),
+            (Generation::Cassini2, "32.0 GT/s", Good),
+        ] {
+            let made_up = MadeUp::new(&[(name, speed), ("max_link_speed", speed)]);
+            let found = super::speed(&made_up.files, Some(generation));
+            assert_eq!(found.verdict, verdict, "{generation:?} {speed}");
+        }
+        let extended = MadeUp::new(&[
+            (name, "16.0 GT/s"),
+            ("max_link_speed", "16.0 GT/s"),
+            ("properties/current_esm_link_speed", "25.0 GT/s"),
+        ]);
+        let found = speed(&extended.files, Some(Generation::Cassini2));
+        assert_eq!(found.verdict, Good);
     }
 
     #[test]
@@ -285,13 +280,13 @@ mod tests {
                 Suspect,
             ),
         ] {
-            let judge = |files: &Files| aer(files).remove(number);
+            let evaluate = |files: &Files| aer(files).remove(number);
             let cases = [
                 (below, Good),
                 (beyond, verdict),
                 ("nothing\n", NotAvailable),
             ];
-            assert_verdicts(&format!("aer_dev_{name}"), judge, &cases);
+            assert_verdicts(&format!("aer_dev_{name}"), evaluate, &cases);
         }
     }
 
@@ -309,14 +304,14 @@ mod tests {
                 Monitor::read(&made_up.files)
             };
             let (before, after) = (read(1000), read(1000 + added));
-            let found = after.judge(before, &made_up.files).remove(1);
+            let found = after.evaluate(before, &made_up.files).remove(1);
             assert_eq!(found.verdict, verdict, "{speed} {added}");
         }
-        let judge = |files: &Files| {
+        let evaluate = |files: &Files| {
             let reading = Monitor::read(files);
-            reading.judge(reading, files).remove(0)
+            reading.evaluate(reading, files).remove(0)
         };
         let cases = [("0\n", Good), ("1\n", Suspect), ("", NotAvailable)];
-        assert_verdicts("properties/pcie_uncorr_err", judge, &cases);
+        assert_verdicts("properties/pcie_uncorr_err", evaluate, &cases);
     }
 }

@@ -11,7 +11,7 @@ pub static USABLE: Item = Item {
              'cxidiag devices --verbose' lists them",
 };
 
-/// Judges the numbers of the services that this process may use. In a job that has a service on this
+/// Evaluates the numbers of the services that this process may use. In a job that has a service on this
 /// NIC, that one must be among them.
 pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
     let list = |numbers: &[u32]| {
@@ -26,11 +26,11 @@ pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
     match of_job {
         Some(service) => {
             let verdict = unless_good(!services.contains(&service), Verdict::Bad);
-            Finding::judged(&USABLE, value, format!("{service} (of the job)"), verdict)
+            Finding::compared(&USABLE, value, format!("{service} (of the job)"), verdict)
         }
         None => {
             let verdict = unless_good(services.is_empty(), Verdict::Suspect);
-            Finding::judged(&USABLE, value, "any", verdict)
+            Finding::compared(&USABLE, value, "any", verdict)
         }
     }
 }

@@ -50,7 +50,7 @@ const WRITE_PARTS: (f64, f64) = (0.9, 0.6);
 /// The same of reads.
 const READ_PARTS: (f64, f64) = (0.75, 0.5);
 
-/// Judges the median of a latency in seconds. Of a software NIC, any is good.
+/// Evaluates the median of a latency in seconds. A software NIC has no limit: any latency is good.
 pub fn latency(item: &'static Item, seconds: f64, is_software: bool) -> Finding {
     let value = format!("{:.2} us", seconds * 1e6);
     let finding = if is_software {
@@ -64,12 +64,13 @@ pub fn latency(item: &'static Item, seconds: f64, is_software: bool) -> Finding 
             Verdict::Good
         };
         let limit = format!("<{} us (bad: {} us)", SLOW * 1e6, TOO_SLOW * 1e6);
-        Finding::judged(item, value, limit, verdict)
+        Finding::compared(item, value, limit, verdict)
     };
     finding.with_number(seconds)
 }
 
-/// Judges a bandwidth in bytes per second by the speed of the link. Of a software NIC, any is good.
+/// Compares a bandwidth in bytes per second with the speed of the link. A software NIC has no limit:
+/// any bandwidth is good.
 pub fn bandwidth(
     item: &'static Item,
     bytes_per_s: f64,
@@ -96,7 +97,7 @@ pub fn bandwidth(
                 Verdict::Good
             };
             let limit = format!(">{:.2} GB/s (bad: {:.2})", suspect / 1e9, bad / 1e9);
-            Finding::judged(item, value, limit, verdict)
+            Finding::compared(item, value, limit, verdict)
         }
     };
     finding.with_number(bytes_per_s)
@@ -117,7 +118,7 @@ pub fn disturbed(finding: Finding) -> Finding {
 }
 
 fn works(item: &'static Item, value: String) -> Finding {
-    Finding::judged(item, value, "works", Verdict::Good)
+    Finding::compared(item, value, "works", Verdict::Good)
 }
 
 #[cfg(test)]
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidths_are_judged_by_the_speed_of_the_link() {
+    fn compares_bandwidths_with_the_speed_of_the_link() {
         let speed = LinkSpeed::of("BS_200G");
         let of = |item, gigabytes: f64| bandwidth(item, gigabytes * 1e9, speed, false).verdict;
         for (item, gigabytes, verdict) in [
