@@ -150,6 +150,15 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     }
 }
 
+/// Returns the step of a run that fails with this return code (libcxi.md 12.3).
+fn step_of_code(code: ReturnCode) -> Step {
+    match code.name() {
+        Some("UNDELIVERABLE" | "CANCELED" | "HRP_RSP_DISCARD") => Step::Answer,
+        Some("VNI_NOT_FOUND") => Step::Vni,
+        _ => Step::Operation,
+    }
+}
+
 /// Returns the failure for an unexpected event or an event with an error code; `what` was awaited.
 pub fn unexpected(
     what: &str,
@@ -161,7 +170,8 @@ pub fn unexpected(
         let failure = Failure::nic(format!(
             "{what} failed: the NIC reported {code} (return code {})",
             code.0
-        ));
+        ))
+        .in_step(step_of_code(code));
         return match of_code(code) {
             Some(explanation) => failure.with_hint(explanation.hint()),
             None => failure,

@@ -77,6 +77,8 @@ pub enum Step {
     Turn,
     /// The answer of the peer's NIC.
     Answer,
+    /// The operation, which a NIC refuses or cannot complete.
+    Operation,
 }
 
 impl Step {
@@ -92,6 +94,7 @@ impl Step {
             Self::Address => "address",
             Self::Turn => "turn",
             Self::Answer => "answer",
+            Self::Operation => "operation",
         }
     }
 }

@@ -189,10 +189,14 @@ fn class_set(text: &str) -> Result<Vec<TrafficClass>, String> {
         let is_set = |class: &TrafficClass| bits & (1 << class.number()) != 0;
         TrafficClass::ALL.into_iter().filter(is_set).collect()
     };
-    bits.filter(|&bits| is_hexadecimal && bits <= LARGEST_SET)
-        .map(granted)
-        .filter(|classes: &Vec<_>| !classes.is_empty())
-        .ok_or_else(|| "expected traffic classes as a hexadecimal number, such as 0xa".into())
+    let bits = bits
+        .filter(|&bits| is_hexadecimal && bits <= LARGEST_SET)
+        .ok_or("expected traffic classes as a hexadecimal number, such as 0xa")?;
+    let classes: Vec<_> = granted(bits);
+    if classes.is_empty() {
+        return Err("no traffic class for RDMA is granted".into());
+    }
+    Ok(classes)
 }
 
 /// The set of all classes. Its highest bit is that of Ethernet, which no tool uses.

@@ -80,6 +80,7 @@ fn names_the_step_that_failed() {
     let disabled = ("CXIDIAG_SERVICES", "disabled");
     let down = ("CXIDIAG_FAULTS", "down=0s");
     let refused = ("CXIDIAG_FAULTS", "error=PT_DISABLED:1");
+    let lost = ("CXIDIAG_FAULTS", "error=UNDELIVERABLE:1");
     for (variable, arguments, step, operations) in [
         (NOTHING, "nosuch.invalid -d soft0", "name", 1),
         (NOTHING, "127.0.0.1 -p 1 -d soft0", "tcp", 1),
@@ -87,7 +88,8 @@ fn names_the_step_that_failed() {
         (disabled, "--loopback -d soft0", "service", 1),
         (NOTHING, "--loopback -d cxi99", "device", 1),
         (down, "--loopback -d soft0", "link", 1),
-        (refused, "--loopback -d soft0", "answer", 4),
+        (refused, "--loopback -d soft0", "operation", 4),
+        (lost, "--loopback -d soft0", "answer", 4),
     ] {
         let output = ping(&format!("-c 1 --json {arguments}"), variable);
         assert_status(&output, 1);
@@ -124,7 +126,7 @@ fn prints_what_the_nic_reports_with_its_hint() {
     let text = stdout(&output);
     let line = text.lines().nth(1).unwrap();
     assert!(
-        line.contains("write FAILED") && line.contains("no answer: "),
+        line.contains("write FAILED") && line.contains("NIC error: "),
         "{line}"
     );
     assert!(
@@ -158,14 +160,14 @@ fn distinguishes_busy_nics_from_dead_ones() {
     // The first one was that of the ping.
     server.wait_for("write-lat on soft0: begins\n");
     server.wait_for("write-lat on soft0: begins\n");
-    let busy = ping("-d soft1 -c 1 --timeout=300ms");
+    let busy = ping("-d soft1 -c 1 --timeout=2s");
     assert_status(&busy, 1);
     let failures = &document(&busy)["pairs"][0]["failures"];
     assert_eq!(failures.as_array().map(Vec::len), Some(1), "{failures:#}");
     assert_eq!(failures[0]["step"], "turn");
     let message = failures[0]["message"].as_str().expect("text");
     assert!(
-        message.contains("did not end within 300ms: waiting for soft0 of the server"),
+        message.contains("did not end within 2s: waiting for soft0 of the server"),
         "{message}"
     );
     drop(client);

@@ -33,6 +33,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// packet takes 1.07 s (libcxi.md 12.3).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What to do without a connection.
+const NO_SERVER: &str = "check that the host is up, that 'cxidiag serve' runs there with this --port, and that no firewall blocks the port";
+
+/// What to do if another client measures.
+const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the host lists them)";
+
 /// The longest time of an option: a day.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -87,18 +93,17 @@ pub fn usage() -> Usage {
                 None,
                 "peer-device",
                 Some(Value::new("DEV|auto", Completion::Devices)),
-                "NIC of the server; auto: in the same position\n(default: that of the server)"
+                "NIC of the server; auto: the one of the same name\n(default: that of the server)"
                     .into(),
-                "The NIC of the server: a name, or *auto* for the one in the same position as the NIC \
-                 of this machine. By default the server chooses.",
+                "The NIC of the server: a name, or *auto* for the one with the name of the NIC of this \
+                 machine. By default the server chooses.",
             ),
             option(
                 None,
                 "all-nics",
                 None,
                 "Use each NIC of this machine, with --peer-device=auto".into(),
-                "Use each NIC of this machine in turn, with the NIC of the server in the same \
-                 position.",
+                "Use each NIC of this machine in turn, with the NIC of the same name of the server.",
             ),
             option(
                 Some('v'),
@@ -267,18 +272,22 @@ impl Asked {
         let mut answers = Vec::new();
         for operation in &OPERATIONS {
             let answer = self.operation(pair, operation)?;
-            let is_on_the_way = answer
-                .as_ref()
-                .is_err_and(|problem| problem.step.as_deref() != Some(Step::Answer.name()));
+            let is_of_nics = |problem: &Problem| {
+                let steps = [Step::Answer, Step::Operation];
+                steps
+                    .iter()
+                    .any(|step| problem.step.as_deref() == Some(step.name()))
+            };
+            let goes_on = answer.latencies.as_ref().err().is_none_or(is_of_nics);
             answers.push(answer);
-            if is_on_the_way {
+            if !goes_on {
                 break;
             }
         }
         Ok(answers)
     }
 
-    /// Runs one kind of operation. The inner error is that of the run.
+    /// Runs one kind of operation.
     fn operation(&self, pair: &Pair, operation: &Operation) -> Result<Answer, Failure> {
         let mut arguments = self.passed_on.clone();
         arguments.push(format!("--device={}", pair.device).into());
@@ -298,15 +307,24 @@ impl Asked {
             variables: Vec::new(),
             limit: Some(self.timeout),
         };
-        match probe.run() {
-            Ok(outcome) => Ok(ping::answer(outcome)),
-            Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
-            Err(failure) => Ok(Err(Problem::from(&match failure.step() {
-                Some(Step::Answer) => failure.with_hint(remedy(Situation::NoAnswer)),
-                Some(Step::Turn) => failure.with_hint(remedy(Situation::ServerBusy)),
-                _ => failure,
-            }))),
-        }
+        let failure = match probe.run() {
+            Ok(mut outcome) => {
+                let is_refused =
+                    |problem: &Problem| problem.step.as_deref() == Some(Step::Tcp.name());
+                if let Some(problem) = outcome.error.as_mut().filter(|problem| is_refused(problem))
+                {
+                    problem.hint = Some(NO_SERVER.into());
+                }
+                return Ok(Answer::of(outcome));
+            }
+            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) => failure,
+        };
+        Ok(Answer::none(&match failure.step() {
+            Some(Step::Answer) => failure.with_hint(remedy(Situation::NoAnswer)),
+            Some(Step::Turn) => failure.with_hint(BUSY),
+            _ => failure,
+        }))
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::outcome::{Outcome, Problem};
 use super::table::{self, Align};
 use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, Step};
+use crate::error::{Failure, Kind, Step};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -48,37 +48,55 @@ pub const OPERATIONS: [Operation; 4] = [
 /// Significant digits of the median of all pings.
 const DIGITS: u8 = 4;
 
-/// The latencies of a few operations of one kind, or why there is no answer.
-pub type Answer = Result<Latencies, Problem>;
+/// The end of a run with a few operations of one kind.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Address and name of the peer's NIC, if the handshake was complete.
+    peer_nic: Option<u32>,
+    peer_device: Option<String>,
+    /// The latencies, or why there is no answer.
+    pub latencies: Result<Latencies, Problem>,
+}
 
 /// The latencies of a few operations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
     min_ns: u64,
     median_ns: u64,
     max_ns: u64,
-    /// Address and name of the NIC that answered.
-    peer_nic: Option<u32>,
-    peer_device: Option<String>,
 }
 
-/// Returns the answer in the outcome of a run.
-pub fn answer(outcome: Outcome) -> Answer {
-    if let Some(problem) = outcome.error {
-        return Err(problem);
+impl Answer {
+    /// Returns the answer in the outcome of a run.
+    pub fn of(outcome: Outcome) -> Self {
+        let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
+        let found = latency.and_then(|of| {
+            let median = of.percentiles.iter().find(|of| of.percent == 50.0)?;
+            Some(Latencies {
+                min_ns: of.min_ns,
+                median_ns: median.value_ns,
+                max_ns: of.max_ns,
+            })
+        });
+        let without = || Problem::from(&Failure::environment("the run has no result"));
+        Self {
+            peer_nic: outcome.addresses.map(|of| of.remote.nic),
+            peer_device: outcome.peer.and_then(|of| of.device),
+            latencies: match outcome.error {
+                Some(problem) => Err(problem),
+                None => found.ok_or_else(without),
+            },
+        }
     }
-    let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
-    let found = latency.and_then(|of| {
-        let median = of.percentiles.iter().find(|of| of.percent == 50.0)?;
-        Some(Latencies {
-            min_ns: of.min_ns,
-            median_ns: median.value_ns,
-            max_ns: of.max_ns,
-            peer_nic: outcome.addresses.as_ref().map(|of| of.remote.nic),
-            peer_device: outcome.peer.as_ref().and_then(|of| of.device.clone()),
-        })
-    });
-    found.ok_or_else(|| Problem::from(&Failure::environment("the run has no result")))
+
+    /// Returns the answer of a run without an outcome.
+    pub fn none(failure: &Failure) -> Self {
+        Self {
+            peer_nic: None,
+            peer_device: None,
+            latencies: Err(failure.into()),
+        }
+    }
 }
 
 /// The answers of NICs, as `cxidiag ping --json` writes them. A value that is unknown is null.
@@ -152,7 +170,7 @@ struct PairFailure {
     /// The kind of operation.
     operation: &'static str,
     /// The step that failed: device, link, service, vni, name, tcp, address, turn (the NIC of the
-    /// server measures with another client), answer, or direction
+    /// server measures with another client), answer, operation (a NIC reports an error), or direction
     /// (operations of this NIC are answered, those of the peer's NIC do not arrive here); null if it
     /// is none of these.
     step: Option<String>,
@@ -198,14 +216,12 @@ impl Pair {
         name_direction(&mut answers);
         for (result, answer) in self.operations.iter_mut().zip(&answers) {
             result.sent += 1;
-            match answer {
-                Ok(latencies) => {
-                    self.peer_nic = latencies.peer_nic.or(self.peer_nic);
-                    if latencies.peer_device.is_some() {
-                        self.peer_device.clone_from(&latencies.peer_device);
-                    }
-                    result.add(latencies);
-                }
+            self.peer_nic = answer.peer_nic.or(self.peer_nic);
+            if answer.peer_device.is_some() {
+                self.peer_device.clone_from(&answer.peer_device);
+            }
+            match &answer.latencies {
+                Ok(latencies) => result.add(latencies),
                 Err(problem) => {
                     result.lost += 1;
                     count(&mut self.failures, result.name, problem);
@@ -249,11 +265,14 @@ impl OperationResult {
 /// Names the step of a send without an answer if everything before it is answered: writes, reads
 /// and atomics need no operation of the peer's NIC.
 fn name_direction(answers: &mut [Answer]) {
-    let Some((Err(send), others)) = answers.split_last_mut() else {
+    let Some((last, others)) = answers.split_last_mut() else {
+        return;
+    };
+    let Err(send) = &mut last.latencies else {
         return;
     };
     let is_last = others.len() + 1 == OPERATIONS.len();
-    if is_last && others.iter().all(Result::is_ok) {
+    if is_last && others.iter().all(|answer| answer.latencies.is_ok()) {
         let of_nic = send.step.as_deref() == Some(Step::Answer.name()) || send.kind == "peer";
         if of_nic {
             send.step = Some(DIRECTION.into());
@@ -347,7 +366,7 @@ pub fn line(report: &Ping, index: usize) -> String {
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let name = operation.name;
-        match answer {
+        match &answer.latencies {
             Ok(of) => {
                 let times = format!("{}/{}", us(of.min_ns), us(of.median_ns));
                 line += &format!("  {name} {times:11}");
@@ -361,7 +380,17 @@ pub fn line(report: &Ping, index: usize) -> String {
     let line = line.trim_end();
     match reason {
         None => line.to_owned(),
-        Some(problem) => format!("{line}  {}{}", at(problem.step.as_deref()), problem.message),
+        Some(problem) => {
+            let side = if problem.kind == Kind::Peer.name() {
+                "server: "
+            } else {
+                ""
+            };
+            let step = at(problem.step.as_deref());
+            // The place of the error follows in the table at the end.
+            let message = problem.message.split("; ").next().unwrap_or_default();
+            format!("{line}  {side}{step}{message}")
+        }
     }
 }
 
@@ -373,6 +402,7 @@ fn at(step: Option<&str>) -> String {
         Some("vni") => "VNI: ".into(),
         Some("answer") => "no answer: ".into(),
         Some("turn") => "busy: ".into(),
+        Some("operation") => "NIC error: ".into(),
         Some(DIRECTION) => "one direction only, the peer's operations do not arrive here: ".into(),
         Some(step) => format!("{step}: "),
     }
@@ -414,21 +444,25 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     for line in table::lines(rows, &align) {
         writeln!(out, "{line}")?;
     }
-    let failures = report
-        .pairs
-        .iter()
-        .flat_map(|pair| pair.failures.iter().map(move |failure| (pair, failure)));
-    for (pair, failure) in failures {
-        let (host, device) = (&pair.host, pair.device);
-        let (operation, message) = (failure.operation, &failure.message);
-        let step = at(failure.step.as_deref());
-        writeln!(
-            out,
-            "\n{host} {device} {operation} ({} times): {step}{message}",
-            failure.count
-        )?;
-        if let Some(hint) = &failure.hint {
-            writeln!(out, "hint: {hint}")?;
+    for pair in &report.pairs {
+        let mut failures = pair.failures.iter().peekable();
+        while let Some(failure) = failures.next() {
+            let (host, device) = (&pair.host, pair.device);
+            let (operation, message) = (failure.operation, &failure.message);
+            let step = at(failure.step.as_deref());
+            let times = match failure.count {
+                1 => "once".into(),
+                count => format!("{count} times"),
+            };
+            writeln!(
+                out,
+                "\n{host} {device} {operation} ({times}): {step}{message}"
+            )?;
+            // One hint for all kinds of operation that have the same one.
+            let next = failures.peek().and_then(|next| next.hint.as_ref());
+            if let Some(hint) = failure.hint.as_ref().filter(|hint| next != Some(*hint)) {
+                writeln!(out, "hint: {hint}")?;
+            }
         }
     }
     Ok(())
@@ -439,19 +473,19 @@ mod tests {
     use super::*;
 
     fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> Answer {
-        Ok(Latencies {
-            min_ns,
-            median_ns,
-            max_ns,
+        Answer {
             peer_nic: Some(0x13),
             peer_device: None,
-        })
+            latencies: Ok(Latencies {
+                min_ns,
+                median_ns,
+                max_ns,
+            }),
+        }
     }
 
     fn unanswered() -> Answer {
-        Err(Problem::from(&Failure::nic(
-            "no answer to a send within 5 s",
-        )))
+        Answer::none(&Failure::nic("no answer to a send within 5 s"))
     }
 
     fn pair(rounds: impl IntoIterator<Item = Vec<Answer>>) -> Pair {
@@ -494,7 +528,7 @@ mod tests {
         assert_eq!(pair.failures[0].count, 3);
         for number in 0..100 {
             let failure = Failure::nic(format!("error {number}"));
-            pair.add(vec![Err(Problem::from(&failure))]);
+            pair.add(vec![Answer::none(&failure)]);
         }
         assert_eq!(pair.failures.len(), MOST_FAILURES);
         assert_eq!(pair.lost(), 103);
