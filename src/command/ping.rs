@@ -22,7 +22,8 @@ use crate::number::{time, time_text, within};
 use crate::plan::outputs::Place;
 use crate::plan::{DEFAULT_PORT, Plan};
 use crate::report::outcome::Problem;
-use crate::report::ping::{self, Answer, OPERATIONS, Operation, Pair, Ping};
+use crate::report::ping::{Answer, OPERATIONS, Operation, Pair, Ping};
+use crate::report::ping_text;
 use crate::tool::PROGRAM;
 use crate::tools::TOOLS;
 
@@ -184,7 +185,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Err(failure);
     }
     report.end();
-    destinations.write(&report, ping::summary)?;
+    destinations.write(&report, ping_text::summary)?;
     report.result()
 }
 
@@ -192,7 +193,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 fn rounds(asked: &Asked, report: &mut Ping) -> Result<(), Failure> {
     let has_text = asked.json != Some(Place::Stdout);
     if has_text {
-        print(&ping::title(report))?;
+        print(&ping_text::title(report))?;
     }
     let mut round = 0;
     loop {
@@ -202,7 +203,7 @@ fn rounds(asked: &Asked, report: &mut Ping) -> Result<(), Failure> {
             let pair = &mut report.pairs[index];
             pair.add(answers);
             if has_text {
-                let line = ping::line(report, index);
+                let line = ping_text::line(report, index);
                 print(&line)?;
             }
         }

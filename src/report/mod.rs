@@ -47,6 +47,7 @@ pub mod openmetrics;
 pub mod outcome;
 mod percentiles;
 pub mod ping;
+pub mod ping_text;
 mod progress;
 mod reporter;
 mod run_columns;

@@ -1,14 +1,12 @@
-//! The answers of NICs, as text and as JSON. The doc comments of the types are the descriptions in
+//! The answers of NICs, as data and as JSON. The doc comments of the types are the descriptions in
 //! their schema, docs/ping.schema.json.
 
-use std::io::{self, Write};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::outcome::{Outcome, Problem};
-use super::table::{self, Align};
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, Kind, Step};
 
@@ -61,9 +59,9 @@ pub struct Answer {
 /// The latencies of a few operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
-    min_ns: u64,
-    median_ns: u64,
-    max_ns: u64,
+    pub(super) min_ns: u64,
+    pub(super) median_ns: u64,
+    pub(super) max_ns: u64,
 }
 
 impl Answer {
@@ -128,37 +126,37 @@ pub struct Pair {
     #[cfg_attr(test, schemars(with = "String"))]
     pub device: DeviceName,
     /// Whether it is a software NIC, so that no Cassini hardware is involved.
-    is_software: bool,
+    pub(super) is_software: bool,
     /// Address of the NIC that answers; null if none has answered.
     peer_nic: Option<u32>,
     /// Its name; null if none has answered, or the server does not send it.
     peer_device: Option<String>,
     /// Each kind of operation.
-    operations: Vec<OperationResult>,
+    pub(super) operations: Vec<OperationResult>,
     /// The different failures.
-    failures: Vec<PairFailure>,
+    pub(super) failures: Vec<PairFailure>,
     /// The answers of the last round.
     #[serde(skip)]
-    last: Vec<Answer>,
+    pub(super) last: Vec<Answer>,
 }
 
 /// The answers to one kind of operation. A ping is a few operations, in a run of its own.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct OperationResult {
+pub(super) struct OperationResult {
     /// The kind: write, read, atomic or send.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Number of pings; without those that were left out because one before them could not reach
     /// the NIC of the peer.
-    sent: u64,
+    pub(super) sent: u64,
     /// Number of pings without an answer.
-    lost: u64,
+    pub(super) lost: u64,
     /// Smallest latency, in nanoseconds; null without an answer.
-    min_ns: Option<u64>,
+    pub(super) min_ns: Option<u64>,
     /// Median of the medians of all pings, in nanoseconds; null without an answer.
-    median_ns: Option<u64>,
+    pub(super) median_ns: Option<u64>,
     /// Largest latency, in nanoseconds; null without an answer.
-    max_ns: Option<u64>,
+    pub(super) max_ns: Option<u64>,
     #[serde(skip)]
     medians: Histogram<u64>,
 }
@@ -166,20 +164,20 @@ struct OperationResult {
 /// A failure of a pair.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PairFailure {
+pub(super) struct PairFailure {
     /// The kind of operation.
-    operation: &'static str,
+    pub(super) operation: &'static str,
     /// The step that failed: device, link, service, vni, name, tcp, address, turn (the NIC of the
     /// server measures with another client), answer, operation (a NIC reports an error), or direction
     /// (operations of this NIC are answered, those of the peer's NIC do not arrive here); null if it
     /// is none of these.
-    step: Option<String>,
+    pub(super) step: Option<String>,
     /// What failed and why, in one line.
-    message: String,
+    pub(super) message: String,
     /// What to check and do, in one line; null if unknown.
-    hint: Option<String>,
+    pub(super) hint: Option<String>,
     /// How often it happened.
-    count: u64,
+    pub(super) count: u64,
 }
 
 fn by_name<S: serde::Serializer>(device: &DeviceName, serializer: S) -> Result<S::Ok, S::Error> {
@@ -232,7 +230,7 @@ impl Pair {
     }
 
     /// Returns the NIC that answers: by its name, or else by its address.
-    fn peer(&self) -> String {
+    pub(super) fn peer(&self) -> String {
         let address = || self.peer_nic.map(|nic| format!("{nic:#x}"));
         let name = self.peer_device.clone().or_else(address);
         name.unwrap_or_else(|| "?".into())
@@ -273,7 +271,8 @@ fn name_direction(answers: &mut [Answer]) {
     };
     let is_last = others.len() + 1 == OPERATIONS.len();
     if is_last && others.iter().all(|answer| answer.latencies.is_ok()) {
-        let of_nic = send.step.as_deref() == Some(Step::Answer.name()) || send.kind == "peer";
+        let of_nic =
+            send.step.as_deref() == Some(Step::Answer.name()) || send.kind == Kind::Peer.name();
         if of_nic {
             send.step = Some(DIRECTION.into());
         }
@@ -281,7 +280,7 @@ fn name_direction(answers: &mut [Answer]) {
 }
 
 /// The step of a pair with one working direction.
-const DIRECTION: &str = "direction";
+pub(super) const DIRECTION: &str = "direction";
 
 fn count(failures: &mut Vec<PairFailure>, operation: &'static str, problem: &Problem) {
     let same = |of: &PairFailure| {
@@ -340,139 +339,11 @@ impl Ping {
     }
 }
 
-/// Returns the line before the first round.
-pub fn title(report: &Ping) -> String {
-    let is_software = report.pairs.iter().any(|pair| pair.is_software);
-    let platform = if is_software {
-        " (software NIC, no Cassini hardware)"
-    } else {
-        ""
-    };
-    format!("8 bytes, min/median in us{platform}")
-}
-
-/// Returns the line of the last round of a pair.
-pub fn line(report: &Ping, index: usize) -> String {
-    let pair = &report.pairs[index];
-    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
-    let host = width(|pair| pair.host.len());
-    let device = width(|pair| pair.device.to_string().len());
-    let peer = pair.peer();
-    let mut line = format!(
-        "{:host$}  {:device$} -> {peer:7}",
-        pair.host,
-        pair.device.to_string()
-    );
-    let mut reason = None;
-    for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
-        let name = operation.name;
-        match &answer.latencies {
-            Ok(of) => {
-                let times = format!("{}/{}", us(of.min_ns), us(of.median_ns));
-                line += &format!("  {name} {times:11}");
-            }
-            Err(problem) => {
-                line += &format!("  {name} {:11}", "FAILED");
-                reason.get_or_insert(problem);
-            }
-        }
-    }
-    let line = line.trim_end();
-    match reason {
-        None => line.to_owned(),
-        Some(problem) => {
-            let side = if problem.kind == Kind::Peer.name() {
-                "server: "
-            } else {
-                ""
-            };
-            let step = at(problem.step.as_deref());
-            // The place of the error follows in the table at the end.
-            let message = problem.message.split("; ").next().unwrap_or_default();
-            format!("{line}  {side}{step}{message}")
-        }
-    }
-}
-
-/// Returns the step of a failure in words, for the beginning of a line.
-fn at(step: Option<&str>) -> String {
-    match step {
-        None => String::new(),
-        Some("tcp") => "TCP: ".into(),
-        Some("vni") => "VNI: ".into(),
-        Some("answer") => "no answer: ".into(),
-        Some("turn") => "busy: ".into(),
-        Some("operation") => "NIC error: ".into(),
-        Some(DIRECTION) => "one direction only, the peer's operations do not arrive here: ".into(),
-        Some(step) => format!("{step}: "),
-    }
-}
-
-fn us(ns: u64) -> String {
-    format!("{:.2}", ns as f64 / 1000.0)
-}
-
-/// Writes the table of all rounds, and what failed.
-///
-/// # Errors
-///
-/// An error of `out`.
-pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
-    let titles = [
-        "Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max",
-    ];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
-    for pair in &report.pairs {
-        for of in pair.operations.iter().filter(|of| of.sent > 0) {
-            let time = |ns: Option<u64>| ns.map_or("-".into(), us);
-            rows.push(vec![
-                pair.host.clone(),
-                pair.device.to_string(),
-                pair.peer(),
-                of.name.into(),
-                of.sent.to_string(),
-                of.lost.to_string(),
-                format!("{:.0} %", 100.0 * of.lost as f64 / of.sent as f64),
-                time(of.min_ns),
-                time(of.median_ns),
-                time(of.max_ns),
-            ]);
-        }
-    }
-    let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
-    writeln!(out)?;
-    for line in table::lines(rows, &align) {
-        writeln!(out, "{line}")?;
-    }
-    for pair in &report.pairs {
-        let mut failures = pair.failures.iter().peekable();
-        while let Some(failure) = failures.next() {
-            let (host, device) = (&pair.host, pair.device);
-            let (operation, message) = (failure.operation, &failure.message);
-            let step = at(failure.step.as_deref());
-            let times = match failure.count {
-                1 => "once".into(),
-                count => format!("{count} times"),
-            };
-            writeln!(
-                out,
-                "\n{host} {device} {operation} ({times}): {step}{message}"
-            )?;
-            // One hint for all kinds of operation that have the same one.
-            let next = failures.peek().and_then(|next| next.hint.as_ref());
-            if let Some(hint) = failure.hint.as_ref().filter(|hint| next != Some(*hint)) {
-                writeln!(out, "hint: {hint}")?;
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> Answer {
+    pub fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> Answer {
         Answer {
             peer_nic: Some(0x13),
             peer_device: None,
@@ -484,11 +355,11 @@ mod tests {
         }
     }
 
-    fn unanswered() -> Answer {
+    pub fn unanswered() -> Answer {
         Answer::none(&Failure::nic("no answer to a send within 5 s"))
     }
 
-    fn pair(rounds: impl IntoIterator<Item = Vec<Answer>>) -> Pair {
+    pub fn pair(rounds: impl IntoIterator<Item = Vec<Answer>>) -> Pair {
         let mut pair = Pair::new("node7", "cxi1".parse().unwrap());
         for round in rounds {
             pair.add(round);
@@ -535,29 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn shows_each_round_in_one_line() {
-        let ok = || answered(1900, 2010, 2500);
-        let report = Ping::new(vec![
-            pair([vec![ok(), ok(), ok(), ok()]]),
-            pair([vec![ok(), ok(), ok(), unanswered()]]),
-        ]);
-        assert_eq!(
-            line(&report, 0),
-            "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
-        );
-        let failed = line(&report, 1);
-        assert!(
-            failed.ends_with(
-                "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"
-            ),
-            "{failed}"
-        );
-        let result = report.result().unwrap_err().message();
-        assert_eq!(result, "1 of 8 pings without an answer");
-    }
-
-    #[test]
-    fn is_no_success_without_an_answer() {
+    fn counts_pings_without_an_answer() {
         assert!(Ping::new(vec![pair([])]).result().is_err());
+        let ok = || answered(1900, 2010, 2500);
+        assert!(Ping::new(vec![pair([vec![ok(); 4]])]).result().is_ok());
+        let pairs = vec![pair([vec![ok(); 4]]), pair([vec![ok(), unanswered()]])];
+        let message = Ping::new(pairs).result().unwrap_err().message();
+        assert_eq!(message, "1 of 6 pings without an answer");
     }
 }

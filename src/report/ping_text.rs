@@ -1,0 +1,161 @@
+//! The text of `ping`: a line for each round of a pair, and the table at the end.
+
+use std::io::{self, Write};
+
+use super::ping::{DIRECTION, OPERATIONS, Pair, Ping};
+use super::table::{self, Align};
+use crate::error::Kind;
+
+/// Returns the line before the first round.
+pub fn title(report: &Ping) -> String {
+    let is_software = report.pairs.iter().any(|pair| pair.is_software);
+    let platform = if is_software {
+        " (software NIC, no Cassini hardware)"
+    } else {
+        ""
+    };
+    format!("8 bytes, min/median in us{platform}")
+}
+
+/// Returns the line of the last round of a pair.
+pub fn line(report: &Ping, index: usize) -> String {
+    let pair = &report.pairs[index];
+    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
+    let host = width(|pair| pair.host.len());
+    let device = width(|pair| pair.device.to_string().len());
+    let peer = pair.peer();
+    let mut line = format!(
+        "{:host$}  {:device$} -> {peer:7}",
+        pair.host,
+        pair.device.to_string()
+    );
+    let mut reason = None;
+    for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
+        let name = operation.name;
+        match &answer.latencies {
+            Ok(of) => {
+                let times = format!("{}/{}", us(of.min_ns), us(of.median_ns));
+                line += &format!("  {name} {times:11}");
+            }
+            Err(problem) => {
+                line += &format!("  {name} {:11}", "FAILED");
+                reason.get_or_insert(problem);
+            }
+        }
+    }
+    let line = line.trim_end();
+    match reason {
+        None => line.to_owned(),
+        Some(problem) => {
+            let side = if problem.kind == Kind::Peer.name() {
+                "server: "
+            } else {
+                ""
+            };
+            let step = at(problem.step.as_deref());
+            // The place of the error follows in the table at the end.
+            let message = problem.message.split("; ").next().unwrap_or_default();
+            format!("{line}  {side}{step}{message}")
+        }
+    }
+}
+
+/// Returns the step of a failure in words, for the beginning of a line.
+fn at(step: Option<&str>) -> String {
+    match step {
+        None => String::new(),
+        Some("tcp") => "TCP: ".into(),
+        Some("vni") => "VNI: ".into(),
+        Some("answer") => "no answer: ".into(),
+        Some("turn") => "busy: ".into(),
+        Some("operation") => "NIC error: ".into(),
+        Some(DIRECTION) => "one direction only, the peer's operations do not arrive here: ".into(),
+        Some(step) => format!("{step}: "),
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1000.0)
+}
+
+/// Writes the table of all rounds, and what failed.
+///
+/// # Errors
+///
+/// An error of `out`.
+pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
+    let titles = [
+        "Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for pair in &report.pairs {
+        for of in pair.operations.iter().filter(|of| of.sent > 0) {
+            let time = |ns: Option<u64>| ns.map_or("-".into(), us);
+            rows.push(vec![
+                pair.host.clone(),
+                pair.device.to_string(),
+                pair.peer(),
+                of.name.into(),
+                of.sent.to_string(),
+                of.lost.to_string(),
+                format!("{:.0} %", 100.0 * of.lost as f64 / of.sent as f64),
+                time(of.min_ns),
+                time(of.median_ns),
+                time(of.max_ns),
+            ]);
+        }
+    }
+    let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
+    writeln!(out)?;
+    for line in table::lines(rows, &align) {
+        writeln!(out, "{line}")?;
+    }
+    for pair in &report.pairs {
+        let mut failures = pair.failures.iter().peekable();
+        while let Some(failure) = failures.next() {
+            let (host, device) = (&pair.host, pair.device);
+            let (operation, message) = (failure.operation, &failure.message);
+            let step = at(failure.step.as_deref());
+            let times = match failure.count {
+                1 => "once".into(),
+                count => format!("{count} times"),
+            };
+            writeln!(
+                out,
+                "\n{host} {device} {operation} ({times}): {step}{message}"
+            )?;
+            // One hint for all kinds of operation that have the same one.
+            let next = failures.peek().and_then(|next| next.hint.as_ref());
+            if let Some(hint) = failure.hint.as_ref().filter(|hint| next != Some(*hint)) {
+                writeln!(out, "hint: {hint}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ping::tests::{answered, pair, unanswered};
+    use super::*;
+
+    #[test]
+    fn shows_each_round_in_one_line() {
+        let ok = || answered(1900, 2010, 2500);
+        let report = Ping::new(vec![
+            pair([vec![ok(), ok(), ok(), ok()]]),
+            pair([vec![ok(), ok(), ok(), unanswered()]]),
+        ]);
+        assert_eq!(
+            line(&report, 0),
+            "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
+        );
+        let failed = line(&report, 1);
+        assert!(
+            failed.ends_with(
+                "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"
+            ),
+            "{failed}"
+        );
+    }
+}
