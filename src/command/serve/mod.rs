@@ -94,8 +94,8 @@ pub fn usage() -> Usage {
             "NETWORKS",
             "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)".into(),
             "The networks and addresses whose clients are served, with commas between them, such as \
-             10.1.0.0/16,192.168.1.7. Other connections are closed at once. Without it, everybody \
-             who reaches the port is served.",
+             10.1.0.0/16,192.168.1.7. Other clients are refused at once. Without it, everybody who \
+             reaches the port is served. `--status` works on this machine in any case.",
         ),
         entry(
             "max-clients",
@@ -104,22 +104,24 @@ pub fn usage() -> Usage {
                 "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
             ),
             "The largest number of clients at a time: those that measure and those that wait for \
-             their turn. Further ones are refused.",
+             their turn. Further ones are refused. One host has half of them at most, and 8 in any \
+             case.",
         ),
         entry(
             "max-run",
             "TIME",
             format!("Longest run, such as 90s or 10m (default: {max_run})"),
-            "The longest time of a run. A client that asks for a longer one is refused; a run that \
-             takes longer is ended. *TIME* is in seconds without a unit.",
+            "The longest time of a run. A client that asks for a longer duration is refused. A run \
+             with a duration is ended 10 s after this time, any other one at this time. *TIME* is \
+             in seconds without a unit.",
         ),
         entry(
             "max-buffers",
             "SIZE",
             "Most memory for the buffers of all runs\n(default: 4GiB)".into(),
             "The most memory for the buffers of all runs together. A run that needs more is \
-             refused; one that needs more than the others leave waits for them. *SIZE* is in bytes, \
-             or has one of the units K, M and G.",
+             refused; one that needs more than the others leave waits for them. Queues and threads \
+             take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
         ),
         Entry {
             short: None,
@@ -321,11 +323,15 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
             plan.device
         ),
     );
-    if allowed.is_empty() && plan.admission.token.is_none() {
-        log.line(
-            Priority::Info,
-            "everybody who reaches the port is served (see --allow, --token and --bind)",
-        );
+    if allowed.is_empty() {
+        let served = match plan.admission.token {
+            None => "everybody who reaches the port is served (see --allow, --token and --bind)",
+            Some(_) => {
+                "everybody who has the token is served; a token does not stop attackers (see \
+                 --allow and --bind)"
+            }
+        };
+        log.line(Priority::Info, served);
     }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
