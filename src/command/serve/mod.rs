@@ -30,6 +30,8 @@ use cxi::placement::Confined;
 use ipnet::IpNet;
 use rustix::net::sockopt::socket_acceptconn;
 use sd_notify::NotifyState;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level;
 
 use crate::advice::Explain;
 use crate::backend;
@@ -305,6 +307,8 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
     let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
     let (arrived, arrivals) = mpsc::channel();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
+    let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
+    low_level::pipe::register(SIGUSR1, ask).environment("cannot wait for signals")?;
     let totals = Arc::new(Totals::default());
     let receiver = Receiver {
         listener,
@@ -333,13 +337,28 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
         };
         log.line(Priority::Info, served);
     }
+    if let Some(problem) = problem(plan) {
+        let device = plan.device;
+        let line = format!("clients cannot measure with {device} at present: {problem}");
+        log.line(Priority::Warning, line);
+    }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    Supervisor::new(plan, port, *limits, log.clone(), totals).run(&arrivals, &woken)?;
+    let mut supervisor = Supervisor::new(plan, port, *limits, log.clone(), totals);
+    supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
         Ok(ended) => ended,
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Returns why no client can measure with the default NIC, if it is seen at once.
+fn problem(plan: &Plan) -> Option<String> {
+    match backend::open(plan.device, plan.libcxi.as_ref()) {
+        Ok(device) if device.info().link_up => None,
+        Ok(_) => Some("its link is down".into()),
+        Err(failure) => Some(failure.message()),
     }
 }
 
