@@ -147,7 +147,7 @@ fn clients_of_a_nic_wait_for_their_turn() {
     server.wait_for(": left the queue after ");
     let state = status(&fabric, &server);
     for words in [
-        "runs: 1 done, 0 failed; clients: 0 refused, 1 left the queue; other connections: 0\n",
+        "runs: 1 done, 0 failed, 1 ended by the client; refused: 0 clients, 0 other connections\n",
         " write-lat on soft0: measures for ",
         " read-lat on soft0: waits, place 1, for ",
         " read-lat on soft0: waits, place 2, for ",
@@ -157,10 +157,14 @@ fn clients_of_a_nic_wait_for_their_turn() {
 
     drop(second);
     assert!(note(&mut third.0).ends_with(": place 1\n"));
-    drop(first);
+    server.wait_for(": left the queue after ");
+    signal(first.0.id(), "INT");
+    server.wait_for(" write-lat on soft0: interrupted by the client after ");
     assert!(third.0.wait().expect("an exit status").success());
-    let log = stop(server);
-    assert_eq!(log.matches(": left the queue after ").count(), 1, "{log}");
+    server.wait_for(" read-lat on soft0: done after ");
+    signal(server.id(), "USR1");
+    server.wait_for("runs: 2 done, 0 failed, 3 ended by the client; ");
+    stop(server);
     fabric.assert_nothing_left();
 }
 
@@ -207,7 +211,7 @@ fn half_handshakes_start_few_processes_and_print_few_lines() {
     assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
     server.wait_for(": done after ");
     let state = status(&fabric, &server);
-    let totals = "runs: 1 done, 0 failed; clients: 40 refused, ";
+    let totals = "runs: 1 done, 0 failed, 0 ended by the client; refused: 40 clients, ";
     assert!(state.contains(totals), "{state}");
     let log = stop(server);
     assert!(log.lines().count() < 5, "{log}");
@@ -250,7 +254,7 @@ fn refusals_reach_client_and_log() {
     );
     refused(
         &format!("{token} -s 65536 -l 512"),
-        "cannot run: the run needs buffers of 33554432 bytes here; --max-buffers is 20971520",
+        "cannot run: the run needs buffers of 32.0 MiB here; --max-buffers of the server is 20.0 MiB",
     );
     refused(
         &format!("{token} --peer-device=cxi7"),
@@ -270,7 +274,7 @@ fn refusals_reach_client_and_log() {
     );
     assert!(note(&mut first.0).ends_with(&format!(" ended the run: {reason}")));
     let state = status(&fabric, &server);
-    let totals = "runs: 0 done, 1 failed; clients: 5 refused, ";
+    let totals = "runs: 0 done, 1 failed, 0 ended by the client; refused: 5 clients, ";
     assert!(state.contains(totals), "{state}");
     stop(server);
 }
@@ -280,14 +284,15 @@ fn serves_allowed_networks_only() {
     let fabric = Fabric::new();
     let server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
     assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
-    stop(server);
+    signal(server.id(), "INT");
+    assert_status(&server.finish(), 130);
     let server = serve(&fabric, "--allow=10.0.0.0/8");
     let client = fabric.client("write-lat", &server, "-d soft1 -n 3");
     let error = assert_status(&client, 1);
     let reason = ") cannot run: --allow of the server does not list 127.0.0.1\n";
     assert!(error.ends_with(reason), "{error}");
     // A process of this machine may ask for the state.
-    assert!(status(&fabric, &server).contains("; other connections: 1\n"));
+    assert!(status(&fabric, &server).contains(" clients, 1 other connections\n"));
     let log = stop(server);
     assert!(
         log.contains(": --allow does not list its address\n"),

@@ -6,7 +6,8 @@
 //!   sub-trait of `Benchmark`.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `threads`: drives the pairs of a side from several threads.
-//! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each message.
+//! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
+//!   message.
 //! * `results`: the results of one size, and how they are reported.
 //! * `nic_counters`: what the counters of the NICs did during a run.
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
@@ -54,8 +55,8 @@ use crate::service::ServiceRequest;
 ///
 /// # Errors
 ///
-/// An invalid variable of the job, CPUs that the machine does not have, and not enough memory for the buffers of the sides that
-/// this process runs.
+/// An invalid variable of the job, CPUs that the machine does not have, and not enough memory for
+/// the buffers of the sides that this process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
     let second = loopback::is_second();

@@ -42,6 +42,9 @@ const ATTENTION: Duration = Duration::from_millis(250);
 /// What separates a peer from the reason why it cannot run, in messages.
 const CANNOT_RUN: &str = " cannot run: ";
 
+/// What separates a peer from the place where it was interrupted, in messages.
+const INTERRUPTED: &str = " was interrupted ";
+
 /// What separates a peer from the reason why it has ended the run, in messages.
 const ENDED_RUN: &str = " ended the run: ";
 
@@ -83,7 +86,7 @@ impl LinkError {
                 Error::msg(format!("the peer ({peer}){CANNOT_RUN}{reason}")),
             ),
             Self::InterruptNotice => {
-                Failure::peer(format!("the peer ({peer}) was interrupted {doing}"))
+                Failure::peer(format!("the peer ({peer}){INTERRUPTED}{doing}"))
             }
             Self::Interrupted(failure) => failure,
             Self::Silent => silent(peer, doing),
@@ -116,6 +119,11 @@ pub fn ended_by(peer: SocketAddr, reason: String) -> Failure {
 /// Returns whether a message consists of the reason of the peer.
 pub fn is_reason_of_peer(message: &str) -> bool {
     message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
+}
+
+/// Returns whether a message is about the interruption of the peer.
+pub fn is_interruption_of_peer(message: &str) -> bool {
+    message.starts_with("the peer (") && message.contains(INTERRUPTED)
 }
 
 /// Returns the failure for a host that no longer answers.

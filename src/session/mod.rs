@@ -66,7 +66,7 @@ use crate::tool::Tool;
 pub use caller::Caller;
 use connect::Search;
 use connection::{Connection, LinkError};
-pub use connection::{Look, is_reason_of_peer};
+pub use connection::{Look, is_interruption_of_peer, is_reason_of_peer};
 use control_line::ControlLine;
 use handshake::{Handshake, Introduction, Refusal};
 pub use listener::{Listener, Reach};

@@ -99,16 +99,24 @@ impl<'a> RefusalLog<'a> {
             self.runs = runs;
             self.served();
         }
+        // In the log of a server of all tools, each line begins with the address.
+        let is_of_all_tools = self.program.is_empty();
         let (limit, total, text) = match refusal {
-            Refusal::Unrelated(reason) => (
-                &mut self.unrelated,
-                &self.totals.unrelated,
-                format!("ignored a connection from {peer}: {reason}"),
-            ),
+            Refusal::Unrelated(reason) => {
+                let text = if is_of_all_tools {
+                    format!("{peer} ignored: {reason}")
+                } else {
+                    format!("ignored a connection from {peer}: {reason}")
+                };
+                (&mut self.unrelated, &self.totals.unrelated, text)
+            }
             Refusal::Failed(failure) | Refusal::Busy(failure) => {
-                let text = match &failure.hint {
-                    Some(hint) => format!("refused a client: {failure}; {hint}"),
-                    None => format!("refused a client: {failure}"),
+                let hint = failure.hint.as_ref();
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                let text = if is_of_all_tools {
+                    format!("{peer} refused: {failure}{hint}")
+                } else {
+                    format!("refused a client: {failure}{hint}")
                 };
                 (&mut self.clients, &self.totals.clients, text)
             }
@@ -179,7 +187,11 @@ mod tests {
         }
         assert_eq!(totals.unrelated.load(Ordering::Relaxed), 60);
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("ignored a connection").count(), 40, "{text}");
+        assert_eq!(
+            text.matches("10.1.1.8:4711 ignored: no message").count(),
+            40,
+            "{text}"
+        );
         let count = "refused 30 connections before this client\n";
         assert_eq!(text.matches(count).count(), 1, "{text}");
     }

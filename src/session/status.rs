@@ -27,7 +27,9 @@ const MOST: usize = 1 << 20;
 ///
 /// A server that cannot be reached or does not answer, and an interruption.
 pub fn ask(plan: &Plan, host: &str) -> Result<String, Failure> {
-    let connection = Search::new(plan, host)?.connect()?;
+    let connection = Search::new(plan, host)?.connect().map_err(|failure| {
+        failure.with_hint("no `cxidiag serve` runs on this machine with this port (see --port)")
+    })?;
     let end = Instant::now() + ANSWER_LIMIT;
     let mut stream = connection.into_stream();
     let what = format!("the server ({host}) did not answer");

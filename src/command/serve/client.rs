@@ -13,11 +13,13 @@ use serde_json::Value;
 
 use super::queue::{Entry, Stage};
 use crate::device::DeviceName;
+use crate::error::Kind;
 use crate::number::time_text;
 use crate::plan::Plan;
 use crate::run::served::MARK;
 use crate::session::arrivals::Newcomer;
 use crate::session::control_line::{ControlLine, Order, Ready};
+use crate::session::is_interruption_of_peer;
 use crate::token::TOKEN_VARIABLE;
 use crate::tool::{PROGRAM, Tool};
 
@@ -76,11 +78,24 @@ pub struct Client {
     stream: Option<TcpStream>,
 }
 
-/// How a run ended.
+/// How a client has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its run succeeded.
+    Done,
+    /// Its run failed.
+    Failed,
+    /// It left the queue, or interrupted its run.
+    Left,
+    /// It did not begin.
+    Refused,
+}
+
+/// The end of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Whether it succeeded.
-    pub is_success: bool,
+    /// How it ended.
+    pub outcome: Outcome,
     /// What happened, for the log.
     pub text: String,
 }
@@ -354,7 +369,7 @@ impl Client {
         let document: Value = serde_json::from_slice(self.line.rest()).unwrap_or_default();
         if status.success() {
             return Ending {
-                is_success: true,
+                outcome: Outcome::Done,
                 text: format!("done after {took:.3} s{}", measured(&document)),
             };
         }
@@ -369,15 +384,26 @@ impl Client {
             (Some(limit), Some(_)) => format!("{limit}; {reason}"),
             (None, _) => reason,
         };
-        let text = match self.stage {
-            Stage::Arriving => format!("did not begin: {reason}"),
-            Stage::Waiting => format!("left the queue after {took:.3} s: {reason}"),
-            Stage::Running => format!("failed after {took:.3} s: {reason}"),
+        let is_lost = document["error"]["kind"] == Kind::Peer.name();
+        let (outcome, text) = match self.stage {
+            Stage::Arriving => (Outcome::Refused, format!("did not begin: {reason}")),
+            Stage::Waiting if is_lost => {
+                (Outcome::Left, format!("left the queue after {took:.3} s"))
+            }
+            Stage::Waiting => (
+                Outcome::Failed,
+                format!("failed in the queue after {took:.3} s: {reason}"),
+            ),
+            Stage::Running if is_interruption_of_peer(&reason) => (
+                Outcome::Left,
+                format!("interrupted by the client after {took:.3} s"),
+            ),
+            Stage::Running => (
+                Outcome::Failed,
+                format!("failed after {took:.3} s: {reason}"),
+            ),
         };
-        Ending {
-            is_success: false,
-            text,
-        }
+        Ending { outcome, text }
     }
 }
 

@@ -30,6 +30,8 @@ use cxi::placement::Confined;
 use ipnet::IpNet;
 use rustix::net::sockopt::socket_acceptconn;
 use sd_notify::NotifyState;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level;
 
 use crate::advice::Explain;
 use crate::backend;
@@ -94,8 +96,8 @@ pub fn usage() -> Usage {
             "NETWORKS",
             "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)".into(),
             "The networks and addresses whose clients are served, with commas between them, such as \
-             10.1.0.0/16,192.168.1.7. Other connections are closed at once. Without it, everybody \
-             who reaches the port is served.",
+             10.1.0.0/16,192.168.1.7. Other clients are refused at once. Without it, everybody who \
+             reaches the port is served. `--status` works on this machine in any case.",
         ),
         entry(
             "max-clients",
@@ -104,22 +106,24 @@ pub fn usage() -> Usage {
                 "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
             ),
             "The largest number of clients at a time: those that measure and those that wait for \
-             their turn. Further ones are refused.",
+             their turn. Further ones are refused. One host has half of them at most, and 8 in any \
+             case.",
         ),
         entry(
             "max-run",
             "TIME",
             format!("Longest run, such as 90s or 10m (default: {max_run})"),
-            "The longest time of a run. A client that asks for a longer one is refused; a run that \
-             takes longer is ended. *TIME* is in seconds without a unit.",
+            "The longest time of a run. A client that asks for a longer duration is refused. A run \
+             with a duration is ended 10 s after this time, any other one at this time. *TIME* is \
+             in seconds without a unit.",
         ),
         entry(
             "max-buffers",
             "SIZE",
             "Most memory for the buffers of all runs\n(default: 4GiB)".into(),
             "The most memory for the buffers of all runs together. A run that needs more is \
-             refused; one that needs more than the others leave waits for them. *SIZE* is in bytes, \
-             or has one of the units K, M and G.",
+             refused; one that needs more than the others leave waits for them. Queues and threads \
+             take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
         ),
         Entry {
             short: None,
@@ -303,6 +307,8 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
     let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
     let (arrived, arrivals) = mpsc::channel();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
+    let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
+    low_level::pipe::register(SIGUSR1, ask).environment("cannot wait for signals")?;
     let totals = Arc::new(Totals::default());
     let receiver = Receiver {
         listener,
@@ -321,19 +327,38 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
             plan.device
         ),
     );
-    if allowed.is_empty() && plan.admission.token.is_none() {
-        log.line(
-            Priority::Info,
-            "everybody who reaches the port is served (see --allow, --token and --bind)",
-        );
+    if allowed.is_empty() {
+        let served = match plan.admission.token {
+            None => "everybody who reaches the port is served (see --allow, --token and --bind)",
+            Some(_) => {
+                "everybody who has the token is served; a token does not stop attackers (see \
+                 --allow and --bind)"
+            }
+        };
+        log.line(Priority::Info, served);
+    }
+    if let Some(problem) = problem(plan) {
+        let device = plan.device;
+        let line = format!("clients cannot measure with {device} at present: {problem}");
+        log.line(Priority::Warning, line);
     }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    Supervisor::new(plan, port, *limits, log.clone(), totals).run(&arrivals, &woken)?;
+    let mut supervisor = Supervisor::new(plan, port, *limits, log.clone(), totals);
+    supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
         Ok(ended) => ended,
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Returns why no client can measure with the default NIC, if it is seen at once.
+fn problem(plan: &Plan) -> Option<String> {
+    match backend::open(plan.device, plan.libcxi.as_ref()) {
+        Ok(device) if device.info().link_up => None,
+        Ok(_) => Some("its link is down".into()),
+        Err(failure) => Some(failure.message()),
     }
 }
 

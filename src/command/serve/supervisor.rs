@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
-use super::client::Client;
+use super::client::{Client, Outcome};
 use super::log::{Log, Priority};
 use super::queue::{Stage, places, turns};
 use crate::device::{DeviceKind, DeviceName};
@@ -75,9 +75,9 @@ struct Counts {
     done: u64,
     /// Their run failed.
     failed: u64,
-    /// They left the queue.
+    /// They left the queue, or interrupted their run.
     left: u64,
-    /// They did not come as far.
+    /// They did not come as far as the queue.
     refused: u64,
 }
 
@@ -99,19 +99,32 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more.
+    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs the
+    /// state whenever there is something to read from `asked`.
     ///
     /// # Errors
     ///
     /// An interruption.
-    pub fn run(&mut self, arrivals: &Receiver<Arrival>, wake: &UnixStream) -> Result<(), Failure> {
+    pub fn run(
+        &mut self,
+        arrivals: &Receiver<Arrival>,
+        wake: &UnixStream,
+        asked: &UnixStream,
+    ) -> Result<(), Failure> {
         let mut bytes = [0; 64];
         let ended = loop {
-            match self.wait(wake) {
+            match self.wait(wake, asked) {
                 Err(failure) => break Err(failure),
-                Ok(false) => {}
-                Ok(true) => {
-                    let _ = (&*wake).read(&mut bytes);
+                Ok((has_arrival, is_asked)) => {
+                    if is_asked {
+                        let _ = (&*asked).read(&mut bytes);
+                        for line in self.status().lines() {
+                            self.log.line(Priority::Info, line);
+                        }
+                    }
+                    if has_arrival {
+                        let _ = (&*wake).read(&mut bytes);
+                    }
                     match self.receive(arrivals) {
                         Ok(()) => {}
                         Err(TryRecvError::Empty | TryRecvError::Disconnected) => break Ok(()),
@@ -124,12 +137,15 @@ impl<'a> Supervisor<'a> {
         ended
     }
 
-    /// Waits for an arrival or for something of a process, and reads the latter. Returns whether
-    /// there is an arrival.
-    fn wait(&mut self, wake: &UnixStream) -> Result<bool, Failure> {
+    /// Waits for an arrival, for a question, or for something of a process, and reads the latter.
+    /// Returns whether there is an arrival, and whether there is a question.
+    fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let mut polled = vec![PollFd::new(wake, PollFlags::IN)];
+        let mut polled = vec![
+            PollFd::new(wake, PollFlags::IN),
+            PollFd::new(asked, PollFlags::IN),
+        ];
         for client in &self.clients {
             let (line, stderr, stream) = client.sockets();
             polled.extend(line.map(|line| PollFd::new(line, PollFlags::IN)));
@@ -140,14 +156,15 @@ impl<'a> Supervisor<'a> {
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(polled);
         let mut ready = ready.into_iter();
-        let arrived = ready.next() == Some(true);
-        let mut asked = Vec::new();
+        let has_arrival = ready.next() == Some(true);
+        let is_asked = ready.next() == Some(true);
+        let mut completed = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
             let (line, stderr, stream) = client.sockets();
             let (has_line, has_stderr) = (line.is_some(), stderr.is_some());
             let has_stream = stream.is_some();
             if has_line && ready.next() == Some(true) {
-                asked.extend(client.read_line().map(|needs| (index, needs)));
+                completed.extend(client.read_line().map(|needs| (index, needs)));
             }
             if has_stderr && ready.next() == Some(true) {
                 client.read_messages();
@@ -156,10 +173,10 @@ impl<'a> Supervisor<'a> {
                 client.lose_peer();
             }
         }
-        for (index, needs) in asked {
+        for (index, needs) in completed {
             self.check(index, needs);
         }
-        Ok(arrived)
+        Ok((has_arrival, is_asked))
     }
 
     /// Refuses the run of a client that needs more than the limits.
@@ -174,9 +191,8 @@ impl<'a> Supervisor<'a> {
         let Limits { run, buffers, .. } = self.limits;
         let asked = Duration::from_millis(asked_ms.unwrap_or_default());
         let reason = if buffer_bytes > buffers {
-            format!(
-                "the run needs buffers of {buffer_bytes} bytes here; --max-buffers is {buffers}"
-            )
+            let (needed, most) = (mebibytes(buffer_bytes), mebibytes(buffers));
+            format!("the run needs buffers of {needed} here; --max-buffers of the server is {most}")
         } else if asked > run {
             let (asked, run) = (time_text(asked), time_text(run));
             format!("the run takes {asked}; --max-run of the server is {run}")
@@ -254,19 +270,19 @@ impl<'a> Supervisor<'a> {
                 continue;
             };
             let client = self.clients.remove(index);
-            let (name, stage) = (client.name(), client.entry().stage);
+            let name = client.name();
             let ending = client.ending(status);
             let line = format!("{name}: {}", ending.text);
-            let priority = match stage {
-                Stage::Arriving => {
+            let priority = match ending.outcome {
+                Outcome::Refused => {
                     self.refused(&line);
                     continue;
                 }
-                Stage::Waiting => {
+                Outcome::Left => {
                     self.counts.left += 1;
-                    Priority::Warning
+                    Priority::Info
                 }
-                Stage::Running if ending.is_success => {
+                Outcome::Done => {
                     self.counts.done += 1;
                     self.totals.runs.fetch_add(1, Ordering::Relaxed);
                     let log = &self.log;
@@ -274,7 +290,7 @@ impl<'a> Supervisor<'a> {
                         .served(|line| log.line(Priority::Warning, line));
                     Priority::Info
                 }
-                Stage::Running => {
+                Outcome::Failed => {
                     self.counts.failed += 1;
                     Priority::Warning
                 }
@@ -326,8 +342,8 @@ impl<'a> Supervisor<'a> {
         let unrelated = self.totals.unrelated.load(Ordering::Relaxed);
         let mut text = format!(
             "cxidiag {} on {host}, port {port}, process {pid}, for {up} s\n\
-             runs: {done} done, {failed} failed; clients: {refused} refused, {left} left the queue; \
-             other connections: {unrelated}\n",
+             runs: {done} done, {failed} failed, {left} ended by the client; \
+             refused: {refused} clients, {unrelated} other connections\n",
             env!("CARGO_PKG_VERSION")
         );
         if self.clients.is_empty() && self.arrived.is_empty() {
@@ -355,6 +371,11 @@ impl<'a> Supervisor<'a> {
             thread::sleep(INTERVAL);
         }
     }
+}
+
+/// Returns a size for messages.
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// Returns why clients cannot measure with `device`, if they cannot; `own` is the NIC that they get
