@@ -193,7 +193,12 @@ fn examine(
         .map(|device| Examination::begin(*device, asked, grant, machine))
         .collect();
     if asked.has_traffic() && examinations.iter().any(Examination::has_files) {
-        let lock = lock::take(machine);
+        let has_hardware = (devices.iter()).any(|device| device.kind == DeviceKind::Hardware);
+        let lock = if has_hardware {
+            lock::take(machine)
+        } else {
+            Ok(None)
+        };
         interrupt::check()?;
         let mut runs = Runs::new(asked.libcxi.as_ref());
         for examination in &mut examinations {

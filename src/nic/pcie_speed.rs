@@ -1,4 +1,5 @@
-//! The speed of the connection to the host, with the driver's limits of errors (health.md 1.7, 2.1).
+//! The speed of the connection to the host, and the driver's limits of its errors (health.md 1.7,
+//! 2.1).
 
 use super::files::Files;
 

@@ -1,6 +1,6 @@
-//! The exchange of the counters of a server's NIC, and its messages: bytes <-> changes. Each message
-//! is a string of items with commas between them: facts about the NIC, `link=BS_200G`, and counters,
-//! `hni_tx_ok_opt:37:1200345`, with their increase and its time in microseconds.
+//! The exchange of the counters of a server's NIC, and its messages: bytes <-> changes. Each
+//! message is a string of items with commas between them: facts about the NIC, `link=BS_200G`, and
+//! counters, `hni_tx_ok_opt:37:1200345`, with their increase and its time in microseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

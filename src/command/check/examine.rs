@@ -105,7 +105,7 @@ impl Examination {
     /// An interruption.
     pub fn traffic(
         &mut self,
-        lock: &Result<Lock, Failure>,
+        lock: &Result<Option<Lock>, Failure>,
         runs: &mut Runs,
         asked: &Asked,
     ) -> Result<(), Failure> {

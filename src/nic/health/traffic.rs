@@ -69,8 +69,8 @@ pub fn latency(item: &'static Item, seconds: f64, is_software: bool) -> Finding 
     finding.with_number(seconds)
 }
 
-/// Compares a bandwidth in bytes per second with the speed of the link. A software NIC has no limit:
-/// any bandwidth is good.
+/// Compares a bandwidth in bytes per second with the speed of the link. A software NIC has no
+/// limit: any bandwidth is good.
 pub fn bandwidth(
     item: &'static Item,
     bytes_per_s: f64,
@@ -103,8 +103,8 @@ pub fn bandwidth(
     finding.with_number(bytes_per_s)
 }
 
-/// Returns the finding of a run that waited for its CPU: a result beyond the limits is then the fault
-/// of other programs, so that nothing is bad.
+/// Returns the finding of a run that waited for its CPU: a result beyond the limits is then the
+/// fault of other programs, so that nothing is bad.
 pub fn disturbed(finding: Finding) -> Finding {
     if finding.verdict != Verdict::Bad {
         return finding;

@@ -44,8 +44,8 @@ const MAX_SERVICES_LEN: u64 = 16 << 20;
 enum Sharing {
     /// One user, who owns it and alone can write to it.
     Private,
-    /// A group. Its set-group-ID bit and the write permission of the group mark it; other users have
-    /// no permission. Root or the user owns it.
+    /// A group. Its set-group-ID bit and the write permission of the group mark it; other users
+    /// have no permission. Root or the user owns it.
     Group,
 }
 
@@ -130,7 +130,8 @@ impl Directory {
     }
 
     /// Removes ports and snapshots whose owners are gone, and incomplete files of services. Other
-    /// files stay, whatever their names, as do those of other users in a directory that protects them (sticky).
+    /// files stay, whatever their names, as do those of other users in a directory that protects
+    /// them (sticky).
     pub fn sweep(&self) -> Result<(), Errno> {
         let remove = |name: &Path| match remove(&self.path.join(name)) {
             Ok(()) => Ok(true),
@@ -277,8 +278,8 @@ impl Directory {
         Ok(totals)
     }
 
-    /// Adds the counts of a device that is closed to those of its NIC. A file that cannot be written
-    /// loses them, and keeps no device from being closed.
+    /// Adds the counts of a device that is closed to those of its NIC. If their file cannot be
+    /// written, the counts are lost, and the device is closed all the same.
     pub fn count_closed(&self, nid: u32, counts: Option<Vec<u64>>) {
         let added = || {
             let mut totals = self.totals(nid).ok()?;
@@ -339,7 +340,8 @@ impl Directory {
         }
     }
 
-    /// Whether this is the name of a port or snapshot whose owner is alive.
+    /// Whether this is the name of a port or snapshot whose owner is alive. Those that this user may
+    /// not open count as alive.
     fn is_in_use(&self, name: &OsStr) -> bool {
         let path = self.path.join(name);
         let file = if parse(name, PREFIX).is_some() {
@@ -349,7 +351,11 @@ impl Directory {
         } else {
             return false;
         };
-        file.is_ok_and(is_owned)
+        match file {
+            Ok(file) => is_owned(file),
+            // A snapshot of another user, who removes it.
+            Err(error) => error == Errno::ACCESS,
+        }
     }
 
     fn counters_path(&self, nid: u32) -> PathBuf {

@@ -289,3 +289,33 @@ fn tolerates_dead_ports_that_sticky_directory_protects() {
     assert_eq!(ports(), [""; 0]);
     fs::remove_dir(fabric()).unwrap();
 }
+
+#[test]
+fn counters_continue_while_another_user_has_a_snapshot() {
+    alone!();
+    if role().is_some() {
+        become_user(1001, &[GROUP]);
+        let _snapshot = softnic::Snapshot::new(0).unwrap();
+        say("here");
+        listen();
+        return;
+    }
+    if !can_change_users() {
+        return;
+    }
+    make_directory(0o700);
+    chown(fabric(), None, Some(GROUP)).unwrap();
+    set_mode(0o2770);
+    let mut owner = Partner::start("owner");
+    assert_eq!(owner.receive(), "here");
+    let counters = fabric().join("counters-12");
+    assert!(counters.exists());
+    in_child(|| {
+        become_user(1002, &[GROUP]);
+        try_open() == Ok(())
+    });
+    assert!(counters.exists());
+    owner.end();
+    assert!(!counters.exists());
+    fs::remove_dir(fabric()).unwrap();
+}
