@@ -10,8 +10,8 @@ use std::process::{Child, Command};
 use std::thread;
 
 use harness::{
-    Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill, stderr, stdout,
-    tools,
+    CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill,
+    stderr, stdout, tools,
 };
 
 /// Starts a server whose clients measure with soft0 unless they ask for another NIC.
@@ -303,6 +303,24 @@ fn serves_allowed_networks_only() {
         error.contains("invalid value '10.1.1' for --allow: "),
         "{error}"
     );
+}
+
+#[test]
+fn nic_that_cannot_be_used_is_reported_at_the_start() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("serve", "-d cxi0 --libcxi=/nonexistent");
+    server.wait_for("clients cannot measure with cxi0 at present: ");
+    stop(server);
+}
+
+#[test]
+fn takes_one_socket_of_the_service_manager() {
+    let fabric = Fabric::new();
+    let script = "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\" serve -p 0 -d soft0";
+    let command = fabric.command_of("sh".as_ref(), &["-c", script, "sh", CXIDIAG]);
+    let error = assert_status(&finish(command), 1);
+    let reason = "cannot use the socket of the service manager: it has passed 2 (one ";
+    assert!(error.contains(reason), "{error}");
 }
 
 /// Returns how many descriptors, threads and children a process has.

@@ -168,9 +168,14 @@ mod tests {
         let server = Server::listen(&any_port, Reach::ThisMachine).unwrap();
         plan.port = server.port();
         let (client, server) = thread::scope(|scope| {
-            let found = scope.spawn(|| server.find_client(&plan, own, &mut Vec::new()).unwrap());
+            let found = scope.spawn(|| {
+                let (session, _) = server.find_client(&plan, own, &mut Vec::new()).unwrap();
+                session.ready().unwrap();
+                session
+            });
             let (client, _) = session::join(&plan, "127.0.0.1", own).unwrap();
-            (client, found.join().unwrap().0)
+            client.ready().unwrap();
+            (client, found.join().unwrap())
         });
         let context = Context {
             side: Side::Client,

@@ -10,12 +10,19 @@ const FIRST: i32 = 3;
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Returns how many sockets the service manager has passed to this process.
+pub fn count() -> u32 {
+    let number = |name| env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID") == Some(process::id()) {
+        number("LISTEN_FDS").unwrap_or(0)
+    } else {
+        0
+    }
+}
+
 /// Returns the first socket that the service manager has passed to this process, once.
 pub fn socket() -> Option<OwnedFd> {
-    let number = |name| env::var(name).ok()?.parse::<u32>().ok();
-    let is_for_us = number("LISTEN_PID") == Some(process::id());
-    let is_passed = is_for_us && number("LISTEN_FDS").is_some_and(|count| count > 0);
-    if !is_passed || IS_TAKEN.swap(true, Ordering::Relaxed) {
+    if count() == 0 || IS_TAKEN.swap(true, Ordering::Relaxed) {
         return None;
     }
     // SAFETY: F_SETFD changes only the flag of the descriptor, if there is one.

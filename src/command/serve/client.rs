@@ -258,6 +258,9 @@ impl Client {
         self.stage = stage;
         self.since = Instant::now();
         self.due = limit.map(|limit| (self.since + limit, Signal::TERM));
+        if self.stream.is_none() {
+            self.lose_peer();
+        }
     }
 
     /// Lets the client measure.

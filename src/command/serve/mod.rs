@@ -404,6 +404,11 @@ fn listener(plan: &Plan) -> Result<Listener, Failure> {
         return Listener::bind(plan.listening.bind.as_deref(), plan.port, Reach::Everywhere);
     };
     const WHAT: &str = "cannot use the socket of the service manager";
+    let count = inherited::count();
+    if count > 1 {
+        let reason = format!("it has passed {count} (one ListenStream= in the .socket unit)");
+        return Err(Failure::environment(reason).context(WHAT));
+    }
     if !socket_acceptconn(&socket).environment(WHAT)? {
         let reason = "it does not listen (ListenStream= in the .socket unit)";
         return Err(Failure::new(Kind::Environment, io::Error::other(reason)).context(WHAT));
