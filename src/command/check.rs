@@ -304,9 +304,15 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         Some(typed) => time(typed, WINDOWS)
             .map_err(|allowed| Failure::usage(invalid("window", typed, allowed)))?,
     };
+    let is_quick = matches.get_flag("quick");
+    if is_quick && text("window").is_some() {
+        return Err(Failure::usage(
+            "--window has no effect with --quick, which counts no errors",
+        ));
+    }
     Ok(Some(Asked {
         devices: once_each(devices),
-        is_quick: matches.get_flag("quick"),
+        is_quick,
         no_traffic: matches.get_flag("no-traffic"),
         busy_ok: matches.get_flag("busy-ok"),
         is_quiet: matches.get_flag("quiet"),

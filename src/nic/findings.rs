@@ -40,6 +40,7 @@ const DRIVER: &str = "the driver";
 const HPE: &str = "HPE's documents";
 const OPEN_MPI: &str = "Open MPI";
 const OWN: &str = "cxidiag";
+const OPEN_MPI_AND_OWN: &str = "Open MPI, cxidiag";
 
 /// All rules, in order of importance.
 const RULES: [Rule; 19] = [
@@ -52,8 +53,8 @@ const RULES: [Rule; 19] = [
     rule("bad_lane", DRIVER, bad_lane),
     rule("target_oversubscribed", OPEN_MPI, target_oversubscribed),
     rule("congestion", OWN, congestion),
-    rule("slow_receiving_host", OPEN_MPI, slow_receiving_host),
-    rule("slow_sending_host", OPEN_MPI, slow_sending_host),
+    rule("slow_receiving_host", OPEN_MPI_AND_OWN, slow_receiving_host),
+    rule("slow_sending_host", OPEN_MPI_AND_OWN, slow_sending_host),
     rule("class_limit", OWN, class_limit),
     rule("translation_misses", OWN, translation_misses),
     rule("pcie_errors", DRIVER, pcie_errors),
@@ -178,13 +179,18 @@ fn link_marginal(of: &Evidence) -> Option<Found> {
 fn link_replays(of: &Evidence) -> Option<Found> {
     let sent = of.or_0("hni_llr_tx_replay_event");
     let received = of.or_0("hni_llr_rx_replay_event");
-    if sent == 0 && received == 0 {
-        return None;
-    }
-    above_zero(format!(
-        "link-level retry sent data again {sent} times to the switch and {received} times from \
-         it: latency outliers of microseconds, no loss"
-    ))
+    let directions = [(sent, "to the switch"), (received, "from the switch")];
+    let times = directions.into_iter().filter(|(count, _)| *count > 0);
+    let times: Vec<String> = times
+        .map(|(count, direction)| format!("{} {direction}", of_times(count)))
+        .collect();
+    let text = || {
+        format!(
+            "link-level retry sent data again {}: latency outliers of microseconds, no loss",
+            times.join(" and ")
+        )
+    };
+    (!times.is_empty()).then(|| above_zero(text()))?
 }
 
 fn bad_lane(of: &Evidence) -> Option<Found> {
@@ -324,15 +330,16 @@ fn translation_misses(of: &Evidence) -> Option<Found> {
 
 fn pcie_errors(of: &Evidence) -> Option<Found> {
     let uncorrected = of.or_0("properties/pcie_uncorr_err");
+    let corrected = of.or_0("properties/pcie_corr_err");
     let per_minute = of.count_in("properties/pcie_corr_err", PCIE_CHECK);
-    let per_minute = per_minute.unwrap_or(0.0);
     let speed = of.changes.nic.pcie_gt_per_s;
     let limit = speed.and_then(|gt| Some((gt, max_corrected_per_minute(gt)?)));
-    let is_above = limit.is_some_and(|(_, limit)| per_minute > limit as f64);
+    let is_above = match (per_minute, limit) {
+        (Some(per_minute), Some((_, limit))) => per_minute > limit as f64,
+        _ => false,
+    };
     (uncorrected > 0 || is_above).then(|| Found {
-        text: format!(
-            "PCIe errors: {uncorrected} not corrected, {per_minute:.0} corrected per minute"
-        ),
+        text: format!("PCIe errors: {uncorrected} not corrected, {corrected} corrected"),
         limit: match limit {
             Some((gt, limit)) => format!("0, {limit} corrected per minute at {gt} GT/s"),
             None => "0".into(),
@@ -428,6 +435,15 @@ fn were(count: u64, what: &str) -> String {
         format!("1 {what} was")
     } else {
         format!("{count} {what}s were")
+    }
+}
+
+/// Returns `once` or `37 times`.
+fn of_times(count: u64) -> String {
+    if count == 1 {
+        "once".into()
+    } else {
+        format!("{count} times")
     }
 }
 

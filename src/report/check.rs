@@ -116,7 +116,8 @@ impl ItemResult {
         match (&self.value, &self.limit, &self.note) {
             (Some(value), Some(limit), _) => format!("{} {value}, expected {limit}", self.name),
             (Some(value), None, _) => format!("{} {value}", self.name),
-            (None, _, Some(note)) => note.clone(),
+            // Reasons for draining a node are short.
+            (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
             (None, _, None) => format!("{} not available", self.name),
         }
     }

@@ -61,7 +61,7 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
     }
     for item in items
         .iter()
-        .filter(|item| item.verdict_kind == Verdict::Bad)
+        .filter(|item| item.verdict_kind >= Verdict::Suspect)
     {
         if let Some(note) = &item.note {
             writeln!(out, "{}: {note}", item.name)?;
@@ -106,10 +106,14 @@ fn row(item: &ItemResult) -> Vec<String> {
         kind @ (Verdict::Suspect | Verdict::Bad) => format!("{} {}", kind.text(), item.code),
         kind => kind.text().to_owned(),
     };
-    let failed = (item.verdict_kind == Verdict::Bad).then_some("failed");
+    let without_value = match item.verdict_kind {
+        Verdict::Bad => Some("failed"),
+        Verdict::Suspect => Some("unknown"),
+        Verdict::Shown | Verdict::NotAvailable | Verdict::Good => None,
+    };
     vec![
         item.name.to_owned(),
-        or_dash(item.value.as_deref().or(failed)),
+        or_dash(item.value.as_deref().or(without_value)),
         or_dash(item.limit.as_deref()),
         or_dash(item.source),
         verdict,

@@ -8,8 +8,8 @@ const SPT_TIMEOUTS: u32 = 702;
 const ORDERED_REQUESTS: u32 = 674;
 const UNORDERED_REQUESTS: u32 = 675;
 
-/// Its counters, without the division of `spt_timeouts` by order.
-const COUNTERS: [&str; 32] = [
+/// Its counters.
+const COUNTERS: [&str; 34] = [
     "accel_close_complete",
     "cancel_no_matching_conn",
     "cancel_resource_busy",
@@ -38,6 +38,8 @@ const COUNTERS: [&str; 32] = [
     "smt_in_use",
     "spt_in_use",
     "spt_timeouts",
+    "spt_timeouts_o",
+    "spt_timeouts_u",
     "srb_in_use",
     "switch_tree_count",
     "tct_in_use",
@@ -56,12 +58,18 @@ const LIMITS: [(&str, u32); 5] = [
 /// Returns the files, by their paths.
 pub fn files(counters: &NicCounters, health: &Health) -> Entries {
     let requests = [ORDERED_REQUESTS, UNORDERED_REQUESTS].map(|number| counters.value(number));
-    let requests = requests.into_iter().fold(0, u64::saturating_add);
+    let [ordered, unordered] = requests;
+    let requests = ordered.saturating_add(unordered);
+    let timeouts = counters.value(SPT_TIMEOUTS);
+    // The engine does not count them by order: they are divided like the requests.
+    let of_unordered = (timeouts as f64 * unordered as f64 / requests.max(1) as f64) as u64;
     let refused = (requests as f64 * health.full) as u64;
     let value = |name: &str| match name {
         "nack_no_target_trs" | "nack_no_target_conn" => refused,
         "nacks" => refused.saturating_mul(2),
-        "spt_timeouts" => counters.value(SPT_TIMEOUTS),
+        "spt_timeouts" => timeouts,
+        "spt_timeouts_o" => timeouts.saturating_sub(of_unordered),
+        "spt_timeouts_u" => of_unordered,
         _ => 0,
     };
     let counts = COUNTERS.map(|name| (name.into(), Entry::File(format!("{}\n", value(name)))));

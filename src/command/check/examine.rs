@@ -63,7 +63,7 @@ impl Examination {
                 let opened = backend::open(device, asked.libcxi.as_ref());
                 let found = opened.and_then(|opened| Uses::of(&opened));
                 match found {
-                    Err(failure) => Finding::untested(&services::USABLE, failure.message()),
+                    Err(failure) => services::unknown(failure.message()),
                     Ok(uses) => {
                         is_software |= uses.is_software;
                         is_busy = uses.is_in_use.or_else(|| {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::super::probe::Probe;
+use crate::advice::{Situation, remedy};
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::{Failure, Kind};
 use crate::measure::Percentile;
@@ -13,6 +14,7 @@ use crate::nic::link_speed::LinkSpeed;
 use crate::plan::expect::Metric;
 use crate::report::Outcome;
 use crate::report::noise::is_disturbed;
+use crate::report::outcome::Problem;
 
 /// Time limit of a run. Runs take some ten milliseconds.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -112,6 +114,11 @@ impl<'a> Runs<'a> {
                 }
             };
             match &outcome.error {
+                Some(problem) if is_about_data(problem) => {
+                    findings.push(failed(item, &problem.message));
+                    findings.extend(rest(at + 1, "a run found wrong data"));
+                    return Ok((findings, None));
+                }
                 Some(problem) if problem.kind == Kind::Nic.name() => {
                     findings.push(failed(item, &problem.message));
                 }
@@ -133,8 +140,8 @@ fn probe(
     options: &[&str],
     libcxi: Option<&LibraryFile>,
 ) -> Probe {
-    let mut arguments: Vec<OsString> =
-        vec!["--loopback".into(), format!("--device={device}").into()];
+    let device = format!("--device={device}");
+    let mut arguments: Vec<OsString> = vec!["--loopback".into(), device.into(), "--verify".into()];
     arguments.extend(options.iter().map(OsString::from));
     let library = libcxi.map(|file| file.path.to_string_lossy().into_owned());
     Probe {
@@ -143,6 +150,11 @@ fn probe(
         variables: vec![(LIBCXI_VARIABLE, library)],
         limit: Some(LIMIT),
     }
+}
+
+/// Returns whether a run found wrong data, on either side.
+fn is_about_data(problem: &Problem) -> bool {
+    problem.hint.as_deref() == Some(remedy(Situation::WrongData))
 }
 
 fn failed(item: &'static Item, why: &str) -> Finding {

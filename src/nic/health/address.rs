@@ -37,7 +37,6 @@ pub fn algorithmic(files: &Files) -> Finding {
         .of_interface("addr_assign_type")
         .and_then(|text| text.parse::<u64>().ok());
     let problem = match (address, nid, assigned) {
-        (None, ..) => Some("not 02:00:00".to_owned()),
         (_, _, Some(assigned)) if assigned != SET_BY_SOFTWARE => {
             Some(format!("addr_assign_type {assigned}"))
         }
@@ -46,7 +45,7 @@ pub fn algorithmic(files: &Files) -> Finding {
         }
         _ => None,
     };
-    let verdict = unless_good(problem.is_some(), Verdict::Bad);
+    let verdict = unless_good(address.is_none() || problem.is_some(), Verdict::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
     Finding::compared(&ALGORITHMIC, value, "02:00:00 and NID", verdict)
 }

@@ -102,7 +102,7 @@ pub fn qos_profile(files: &Files) -> Finding {
         return Finding::absent(&QOS_PROFILE);
     };
     let verdict = unless_good(!PROFILES.contains(&profile.as_str()), Verdict::Suspect);
-    Finding::compared(&QOS_PROFILE, profile, "a known one", verdict)
+    Finding::compared(&QOS_PROFILE, profile, "one of the driver's", verdict)
 }
 
 /// Generation, serial number, firmware and driver.

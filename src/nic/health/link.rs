@@ -124,13 +124,13 @@ pub fn state(files: &Files) -> Finding {
 
 /// The speed of the link against `expected` or that of the hardware, in Gb/s.
 pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
-    let of_modes = speed_text(files).map(|text| {
-        let gigabits = if LinkSpeed::is_none(&text) {
-            Some(0.0)
-        } else {
-            LinkSpeed::of(&text).map(|speed| speed.gigabits_per_s)
-        };
-        (text, gigabits)
+    let of_modes = speed_text(files).map(|text| match LinkSpeed::of(&text) {
+        Some(LinkSpeed { gigabits_per_s, .. }) => {
+            let value = format!("{gigabits_per_s} Gb/s ({text})");
+            (value, Some(gigabits_per_s))
+        }
+        None if LinkSpeed::is_none(&text) => (text, Some(0.0)),
+        None => (text, None),
     });
     // `properties/speed` has Mb/s, and is not reliable on Cassini 2.
     let of_properties = || {
@@ -200,8 +200,13 @@ pub fn loopback(files: &Files) -> Finding {
     let Some(mode) = either(files, "port/loopback", "port/0/link/config/loopback") else {
         return Finding::absent(&LOOPBACK);
     };
-    let is_off = matches!(mode.as_str(), "off" | "disabled");
-    Finding::compared(&LOOPBACK, mode, "off", unless_good(!is_off, Verdict::Bad))
+    let off = if files.text("port/loopback").is_some() {
+        "off"
+    } else {
+        "disabled"
+    };
+    let verdict = unless_good(mode != off, Verdict::Bad);
+    Finding::compared(&LOOPBACK, mode, off, verdict)
 }
 
 /// What pauses the link: PFC on Cassini 1. The words of Cassini 2 are shown.

@@ -154,8 +154,8 @@ impl Monitor {
         }
     }
 
-    /// Evaluates the last of two readings: unrepaired errors since the driver was loaded, and repaired
-    /// ones of the last update, if there was one in between.
+    /// Evaluates the last of two readings: unrepaired errors since the driver was loaded, and
+    /// repaired ones of the last update, if there was one in between.
     pub fn evaluate(self, before: Self, files: &Files) -> Vec<Finding> {
         let uncorrected = self.uncorrected.map_or_else(
             || Finding::absent(&UNCORRECTED),
@@ -182,12 +182,12 @@ fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
     };
     let speed = PcieSpeed::read(files).map(|speed| speed.gt_per_s);
     let limit = speed.and_then(max_corrected_per_minute);
-    let value = format!("{count}, {added} of them during the check");
+    let value = format!("{added} during the check, {count} in all");
     let finding = match limit {
         None => Finding::shown(&CORRECTED, value),
         Some(limit) => {
             let verdict = unless_good(added > limit, Verdict::Suspect);
-            Finding::compared(&CORRECTED, value, format!("{limit} more"), verdict)
+            Finding::compared(&CORRECTED, value, format!("{limit} per minute"), verdict)
         }
     };
     finding.with_number(count as f64)

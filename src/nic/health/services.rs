@@ -11,8 +11,16 @@ pub static USABLE: Item = Item {
              'cxidiag devices --verbose' lists them",
 };
 
-/// Evaluates the numbers of the services that this process may use. In a job that has a service on this
-/// NIC, that one must be among them.
+/// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is not bad.
+pub fn unknown(why: impl Into<String>) -> Finding {
+    Finding {
+        verdict: Verdict::Suspect,
+        ..Finding::untested(&USABLE, why)
+    }
+}
+
+/// Evaluates the numbers of the services that this process may use. In a job that has a service on
+/// this NIC, that one must be among them.
 pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
     let list = |numbers: &[u32]| {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();

@@ -265,10 +265,13 @@ fn lost_packets_count_as_timeouts_of_the_retry_handler() {
     let files = Files::with("");
     let timeouts = files.counter("pct_spt_timeouts");
     assert!(timeouts > 0 && files.counter("pct_retry_srb_requests") > 0);
-    assert_eq!(
-        files.text("run/cxi/soft0/spt_timeouts"),
-        timeouts.to_string()
-    );
+    let of_handler = |name: &str| -> u64 {
+        let text = files.text(&format!("run/cxi/soft0/{name}"));
+        text.parse().unwrap()
+    };
+    assert_eq!(of_handler("spt_timeouts"), timeouts);
+    let by_order = ["spt_timeouts_o", "spt_timeouts_u"].map(of_handler);
+    assert_eq!(by_order.iter().sum::<u64>(), timeouts);
 }
 
 #[test]
