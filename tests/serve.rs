@@ -62,6 +62,11 @@ fn status(fabric: &Fabric, server: &Server) -> String {
     stdout(&output)
 }
 
+/// Waits until a server has no clients.
+fn wait_until_idle(fabric: &Fabric, server: &Server) {
+    while !status(fabric, server).contains("\nno clients\n") {}
+}
+
 #[test]
 fn serves_all_tools_one_after_another() {
     let fabric = Fabric::new();
@@ -81,6 +86,7 @@ fn serves_all_tools_one_after_another() {
         assert_success(&client);
         let document: serde_json::Value = serde_json::from_slice(&client.stdout).expect("JSON");
         assert_eq!(document["peer"]["device"], "soft0", "{tool}");
+        wait_until_idle(&fabric, &server);
     }
     of_shs_12.join().expect("an answer");
     let mut log = String::new();
@@ -206,8 +212,13 @@ fn half_handshakes_start_few_processes_and_print_few_lines() {
     let refusal = server.wait_for(": refused: ");
     let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
     assert!(refusal.ends_with(reason), "{refusal}");
+    // The answer to the second question follows the start of the processes.
+    for _ in 0..2 {
+        status(&fabric, &server);
+    }
     assert!(held(server.id())[2] <= 4);
     drop(halves);
+    wait_until_idle(&fabric, &server);
     assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
     server.wait_for(": done after ");
     let state = status(&fabric, &server);
@@ -245,6 +256,7 @@ fn refusals_reach_client_and_log() {
         let client = fabric.client_command("write-bw", &server, &format!("-d soft1 {args}"));
         let error = assert_status(&finish(client), 1);
         assert!(error.contains(reason), "{error}");
+        wait_until_idle(&fabric, &server);
     };
     refused("", "tokens differ: not set here, set at the peer");
     let token = "--token=secret";
