@@ -294,9 +294,10 @@ fn refusals_reach_client_and_log() {
 #[test]
 fn serves_allowed_networks_only() {
     let fabric = Fabric::new();
-    let server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
-    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    let mut server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
+    let mut client = measuring(&fabric, &mut server, "");
     signal(server.id(), "INT");
+    assert!(note(&mut client.0).contains(") was interrupted "));
     assert_status(&server.finish(), 130);
     let server = serve(&fabric, "--allow=10.0.0.0/8");
     let client = fabric.client("write-lat", &server, "-d soft1 -n 3");
