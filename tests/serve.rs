@@ -327,6 +327,18 @@ fn nic_that_cannot_be_used_is_reported_at_the_start() {
 }
 
 #[test]
+fn serves_clients_of_other_jobs_with_any_job() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("serve -p 0 -d soft0 --any-job");
+    command.env("SLURM_JOB_ID", "11");
+    let server = Server::start(command);
+    let mut client = fabric.client_command("write-lat", &server, "-d soft1 -n 3");
+    client.env("SLURM_JOB_ID", "12");
+    assert_success(&finish(client));
+    stop(server);
+}
+
+#[test]
 fn takes_one_socket_of_the_service_manager() {
     let fabric = Fabric::new();
     let script = "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\" serve -p 0 -d soft0";
