@@ -272,6 +272,8 @@ fn refusals_reach_client_and_log() {
         &format!("{token} --peer-device=cxi7"),
         "cannot run: this server has no cxi7",
     );
+    // No process was started for it.
+    server.wait_for(" refused: tokens differ: ");
     let mut first = measuring(&fabric, &mut server, token);
     let client = fabric.client("write-lat", &server, "-d soft2 -n 3 --token=secret");
     let error = assert_status(&client, 1);
