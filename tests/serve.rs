@@ -62,6 +62,11 @@ fn status(fabric: &Fabric, server: &Server) -> String {
     stdout(&output)
 }
 
+/// Waits until a server has no clients.
+fn wait_until_idle(fabric: &Fabric, server: &Server) {
+    while !status(fabric, server).contains("\nno clients\n") {}
+}
+
 #[test]
 fn serves_all_tools_one_after_another() {
     let fabric = Fabric::new();
@@ -81,6 +86,7 @@ fn serves_all_tools_one_after_another() {
         assert_success(&client);
         let document: serde_json::Value = serde_json::from_slice(&client.stdout).expect("JSON");
         assert_eq!(document["peer"]["device"], "soft0", "{tool}");
+        wait_until_idle(&fabric, &server);
     }
     of_shs_12.join().expect("an answer");
     let mut log = String::new();
@@ -206,8 +212,13 @@ fn half_handshakes_start_few_processes_and_print_few_lines() {
     let refusal = server.wait_for(": refused: ");
     let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
     assert!(refusal.ends_with(reason), "{refusal}");
+    // The answer to the second question follows the start of the processes.
+    for _ in 0..2 {
+        status(&fabric, &server);
+    }
     assert!(held(server.id())[2] <= 4);
     drop(halves);
+    wait_until_idle(&fabric, &server);
     assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
     server.wait_for(": done after ");
     let state = status(&fabric, &server);
@@ -245,6 +256,7 @@ fn refusals_reach_client_and_log() {
         let client = fabric.client_command("write-bw", &server, &format!("-d soft1 {args}"));
         let error = assert_status(&finish(client), 1);
         assert!(error.contains(reason), "{error}");
+        wait_until_idle(&fabric, &server);
     };
     refused("", "tokens differ: not set here, set at the peer");
     let token = "--token=secret";
@@ -260,6 +272,8 @@ fn refusals_reach_client_and_log() {
         &format!("{token} --peer-device=cxi7"),
         "cannot run: this server has no cxi7",
     );
+    // No process was started for it.
+    server.wait_for(" refused: tokens differ: ");
     let mut first = measuring(&fabric, &mut server, token);
     let client = fabric.client("write-lat", &server, "-d soft2 -n 3 --token=secret");
     let error = assert_status(&client, 1);
@@ -282,9 +296,10 @@ fn refusals_reach_client_and_log() {
 #[test]
 fn serves_allowed_networks_only() {
     let fabric = Fabric::new();
-    let server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
-    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    let mut server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
+    let mut client = measuring(&fabric, &mut server, "");
     signal(server.id(), "INT");
+    assert!(note(&mut client.0).contains(") was interrupted "));
     assert_status(&server.finish(), 130);
     let server = serve(&fabric, "--allow=10.0.0.0/8");
     let client = fabric.client("write-lat", &server, "-d soft1 -n 3");
@@ -310,6 +325,18 @@ fn nic_that_cannot_be_used_is_reported_at_the_start() {
     let fabric = Fabric::new();
     let mut server = fabric.server("serve", "-d cxi0 --libcxi=/nonexistent");
     server.wait_for("clients cannot measure with cxi0 at present: ");
+    stop(server);
+}
+
+#[test]
+fn serves_clients_of_other_jobs_with_any_job() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("serve -p 0 -d soft0 --any-job");
+    command.env("SLURM_JOB_ID", "11");
+    let server = Server::start(command);
+    let mut client = fabric.client_command("write-lat", &server, "-d soft1 -n 3");
+    client.env("SLURM_JOB_ID", "12");
+    assert_success(&finish(client));
     stop(server);
 }
 
