@@ -303,6 +303,7 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
         assert_eq!(assert_status(&output, 3), "");
         let text = stdout(&output);
         assert!(text.starts_with(line), "{faults}: {text}");
+        assert!(!text.lines().next().is_some_and(|line| line.contains(';')));
         assert!(!text.contains("cable"), "{text}");
     }
 }

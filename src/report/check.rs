@@ -1,5 +1,5 @@
-//! The health of NICs, as JSON and as the line that callers read (docs/check.md). The doc comments of
-//! the types are the descriptions in their schema, docs/check.schema.json.
+//! The health of NICs, as JSON and as the line that callers read (docs/check.md). The doc comments
+//! of the types are the descriptions in their schema, docs/check.schema.json.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +20,8 @@ const UNTESTED: &str = "untested";
 /// Suspect items that the first line names.
 const NAMED_SUSPECTS: usize = 3;
 
-/// The health of the NICs of a machine, as `cxidiag check --json` writes it. A value that is unknown
-/// is null.
+/// The health of the NICs of a machine, as `cxidiag check --json` writes it. A value that is
+/// unknown is null.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {

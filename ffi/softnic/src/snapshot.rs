@@ -30,8 +30,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Writes the files of the NIC with this number, as the driver of hardware would show them below
-    /// `/` (health.md 3).
+    /// Writes the files of the NIC with this number, as the driver of hardware would show them
+    /// below `/` (health.md 3).
     ///
     /// # Errors
     /// EINVAL for invalid environment variables, ENOENT without such a NIC, errors of the file

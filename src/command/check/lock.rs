@@ -1,9 +1,9 @@
 //! One check with traffic through hardware at a time: two would measure each other. Software NICs
 //! have no limits of latency and bandwidth, so that their checks need no lock.
 //!
-//! Root locks a file in `/run`, where no other user can create one. Others lock a file of their own,
-//! so that no user can hold up the checks of another one. A check of root and one of another user can
-//! therefore run at the same time, and measure each other.
+//! Root locks a file in `/run`, where no other user can create one. Others lock a file of their
+//! own, so that no user can hold up the checks of another one. A check of root and one of another
+//! user can therefore run at the same time, and measure each other.
 
 use std::env;
 use std::fs::{self, File};
@@ -96,9 +96,9 @@ fn still_running(mut file: &File) -> Failure {
     ))
 }
 
-/// Opens the file of this user: for root in `/run`, else in the directory of the user's session, else
-/// in a directory below that of temporary files. Returns `None` if there is none that no other user
-/// can open.
+/// Opens the file of this user: for root in `/run`, else in the directory of the user's session,
+/// else in a directory below that of temporary files. Returns `None` if there is none that no other
+/// user can open.
 fn open(machine: &Machine) -> Option<File> {
     let user = rustix::process::geteuid().as_raw();
     let of_system = machine.root().join("run").join(format!("{NAME}.lock"));

@@ -2,6 +2,7 @@
 //! limit.
 
 use std::ffi::OsString;
+use std::io;
 use std::time::Duration;
 
 use super::super::probe::Probe;
@@ -57,7 +58,7 @@ pub fn left_out(why: &str) -> Vec<Finding> {
 #[derive(Debug)]
 pub struct Runs<'a> {
     libcxi: Option<&'a LibraryFile>,
-    /// Runs that have not ended within their limit, or not started.
+    /// Runs that have not ended within their limit, or written no result.
     without_result: usize,
 }
 
@@ -106,6 +107,10 @@ impl<'a> Runs<'a> {
             let outcome = match run(tool, options) {
                 Ok(outcome) => outcome,
                 Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+                Err(failure) if is_of_system(&failure) => {
+                    findings.extend(rest(at, "a run was not possible"));
+                    return Ok((findings, Some(failure)));
+                }
                 Err(failure) => {
                     self.without_result += 1;
                     findings.push(failed(item, &failure.message()));
@@ -152,6 +157,11 @@ fn probe(
     }
 }
 
+/// Returns whether the system refused to start a run, which says nothing about the NIC.
+fn is_of_system(failure: &Failure) -> bool {
+    failure.error.root_cause().is::<io::Error>()
+}
+
 /// Returns whether a run found wrong data, on either side.
 fn is_about_data(problem: &Problem) -> bool {
     problem.hint.as_deref() == Some(remedy(Situation::WrongData))
@@ -188,6 +198,7 @@ fn evaluated(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Context;
 
     #[test]
     fn runs_without_end_leave_out_later_runs_and_then_later_nics() {
@@ -210,5 +221,22 @@ mod tests {
         assert_eq!(verdicts(), [bad, absent, absent, absent]);
         assert_eq!(verdicts(), [absent; 4]);
         assert_eq!(started, MAX_TIMEOUTS);
+    }
+
+    #[test]
+    fn nic_is_not_bad_because_no_process_starts() {
+        let refused = |_, _| {
+            let refused: Result<Outcome, _> = Err(io::Error::from(io::ErrorKind::WouldBlock));
+            refused.environment("cannot run write-lat")
+        };
+        let (findings, failure) = Runs::new(None).measure_by(refused, false, None).unwrap();
+        let mut verdicts = findings.iter().map(|found| found.verdict);
+        assert!(verdicts.all(|verdict| verdict == Verdict::NotAvailable));
+        assert!(
+            failure
+                .unwrap()
+                .message()
+                .starts_with("cannot run write-lat: ")
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The health of a NIC and its host, as far as any user can read it (health.md 2; docs/check.md).
 //!
 //! Each file has the items of one subject, and a function for each that returns a [`Finding`]. What
-//! cannot be read is [`Verdict::NotAvailable`]: an older driver, the other generation of hardware or
-//! a virtual function does not have every file.
+//! cannot be read is [`Verdict::NotAvailable`]: an older driver, the other generation of hardware
+//! or a virtual function does not have every file.
 //!
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `pcie`: the connection to the host.
@@ -30,7 +30,7 @@ pub struct Item {
     pub code: &'static str,
     /// Its name in tables.
     pub name: &'static str,
-    /// Where the limit comes from: a tool of HPE, the driver, `cxidiag` itself; `-` without a limit.
+    /// Where the limit comes from: a tool of HPE, the driver, `cxidiag` itself; `-` without limit.
     pub source: &'static str,
     /// What to do about hardware that fails.
     pub remedy: &'static str,

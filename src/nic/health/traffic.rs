@@ -43,8 +43,8 @@ const SLOW: f64 = 7e-6;
 const TOO_SLOW: f64 = 70e-6;
 
 /// Parts of the speed of the link below which a bandwidth is suspect and bad. HPE demands 180 Gb/s
-/// of writes at 200 Gb/s, and shows reads of 20.6 GB/s (health.md 2.6). Half of the lanes of PCIe, or
-/// half of their speed, give about 14 GB/s.
+/// of writes at 200 Gb/s, and shows reads of 20.6 GB/s (health.md 2.6). Half of the lanes of PCIe,
+/// or half of their speed, give about 14 GB/s.
 const WRITE_PARTS: (f64, f64) = (0.9, 0.6);
 
 /// The same of reads.

@@ -340,8 +340,8 @@ impl Directory {
         }
     }
 
-    /// Whether this is the name of a port or snapshot whose owner is alive. Those that this user may
-    /// not open count as alive.
+    /// Whether this is the name of a port or snapshot whose owner is alive. Those that this user
+    /// may not open count as such.
     fn is_in_use(&self, name: &OsStr) -> bool {
         let path = self.path.join(name);
         let file = if parse(name, PREFIX).is_some() {
