@@ -246,14 +246,16 @@ fn sends_each_barrier_and_result() {
     }
 }
 
-/// A legacy peer sends no name of its host.
+/// A legacy peer sends no name of its host or NIC.
 #[test]
 fn names_no_host_of_legacy_peers() {
     let fabric = Fabric::new();
     let ended = fabric.against_server("read-lat", "-n 1 --json --quiet", None);
     assert_both_succeed(&ended);
     let run: serde_json::Value = serde_json::from_slice(&ended.cxidiag.stdout).expect("JSON");
-    let expected = serde_json::json!({"host_name": null, "ip": "127.0.0.1", "is_cxidiag": false});
+    let expected = serde_json::json!({
+        "device": null, "host_name": null, "ip": "127.0.0.1", "is_cxidiag": false
+    });
     assert_eq!(run["peer"], expected);
 }
 
@@ -317,7 +319,7 @@ fn fails_if_the_peer_deviates_in_a_run() {
             "write-lat",
             FIRST,
             "huge",
-            "announced 4294967294 bytes at the Post-run barrier",
+            "announced 4294967040 bytes at the Post-run barrier",
         ),
         (
             "read-lat",

@@ -108,14 +108,6 @@ impl LinkError {
     }
 }
 
-/// Returns the failure of a run that the peer has ended for this reason.
-pub fn ended_by(peer: SocketAddr, reason: String) -> Failure {
-    Failure::new(
-        Kind::Peer,
-        Error::msg(format!("the peer ({peer}){ENDED_RUN}{reason}")),
-    )
-}
-
 /// Returns whether a message consists of the reason of the peer.
 pub fn is_reason_of_peer(message: &str) -> bool {
     message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
@@ -180,6 +172,8 @@ pub struct Connection {
     leads: bool,
     /// Why the connection is lost, if a check has found it: the kernel reports it only once.
     lost: Cell<Option<ErrorKind>>,
+    /// Both sides have all their resources.
+    is_ready: Cell<bool>,
 }
 
 impl Connection {
@@ -200,6 +194,7 @@ impl Connection {
             peer,
             leads,
             lost: Cell::new(None),
+            is_ready: Cell::new(false),
         };
         connection.allow_silence(SILENCE_UNATTENDED)?;
         Ok(connection)
@@ -273,7 +268,7 @@ impl Connection {
                 None => return Ok(()),
                 Some(Notice::Interrupt) => LinkError::InterruptNotice,
                 Some(Notice::Refusal) => match self.refusal_behind_messages() {
-                    LinkError::Refusal(reason) => return Err(ended_by(self.peer, reason)),
+                    LinkError::Refusal(reason) => return Err(self.refused(reason)),
                     other => other,
                 },
             },
@@ -283,6 +278,21 @@ impl Connection {
             },
         };
         Err(error.into_failure(self.peer, doing))
+    }
+
+    /// Marks that both sides have all their resources: a refusal ends a run from now on.
+    pub fn begin_run(&self) {
+        self.is_ready.set(true);
+    }
+
+    /// Returns the failure of a run that the peer has refused, or ended, for this reason.
+    pub fn refused(&self, reason: String) -> Failure {
+        if !self.is_ready.get() {
+            return LinkError::Refusal(reason).into_failure(self.peer, "");
+        }
+        let peer = self.peer;
+        let message = format!("the peer ({peer}){ENDED_RUN}{reason}");
+        Failure::new(Kind::Peer, Error::msg(message))
     }
 
     /// Returns whether there is something to read. Does not wait.

@@ -116,8 +116,6 @@ pub struct Session {
     running: RefCell<Option<UnixStream>>,
     /// The client receives its place in the queue.
     queues: bool,
-    /// The barrier *ready* is past.
-    is_ready: Cell<bool>,
     /// In the process of a client of a server of all tools: the line to that server, which may end
     /// the run.
     line: RefCell<Option<ControlLine>>,
@@ -230,7 +228,6 @@ impl Session {
             owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
             running: RefCell::new(None),
             queues: agreed.queues,
-            is_ready: Cell::new(false),
             line: RefCell::new(None),
         }
     }
@@ -311,9 +308,7 @@ impl Session {
             error
         };
         match error {
-            LinkError::Refusal(reason) if self.is_ready.get() => {
-                connection::ended_by(self.peer(), reason)
-            }
+            LinkError::Refusal(reason) => self.connection.refused(reason),
             other => other.into_failure(self.peer(), doing),
         }
     }
@@ -326,7 +321,7 @@ impl Session {
     pub fn ready(&self) -> Result<(), Failure> {
         enter(Phase::Ready);
         self.barrier("ready", READY_LIMIT)?;
-        self.is_ready.set(true);
+        self.connection.begin_run();
         Ok(())
     }
 
