@@ -11,7 +11,7 @@
 //! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
-//! ([`crate::backend::files`]).
+//! (`backend::files`).
 
 pub mod code_word_limits;
 pub mod counter;

@@ -23,7 +23,7 @@ pub struct Totals {
     pub runs: AtomicU64,
 }
 
-/// Limits the lines about events of one kind, such as `clients`: the first [`SINGLY`] are printed,
+/// Limits the lines about events of one kind, such as `clients`: the first `SINGLY` are printed,
 /// later ones counted.
 #[derive(Debug)]
 pub struct LineLimit {

@@ -25,7 +25,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         id: Opt::PeerDevice,
         short: None,
         long: "peer-device",
-        value: Some(Value::new("DEV", Completion::Devices)),
+        value: Some(Value::new("DEV|auto", Completion::Devices)),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
