@@ -20,11 +20,11 @@ use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
+use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
 use ipnet::IpNet;
@@ -305,7 +305,7 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
     } = asked;
     let port = listener.port();
     let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
-    let (arrived, arrivals) = mpsc::channel();
+    let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
     low_level::pipe::register(SIGUSR1, ask).environment("cannot wait for signals")?;

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
