@@ -5,11 +5,10 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction};
 
-use super::output::{Destinations, json_entry};
+use super::output::{Destinations, json_entry, json_place};
 use super::probe::Probe;
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, invalid};
 use crate::number::within;
@@ -165,12 +164,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
             "only a software NIC, soft0 to soft99, has a known latency",
         ));
     }
-    let json = matches
-        .get_one::<OsString>("json")
-        .map(|value| {
-            place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
-        })
-        .transpose()?;
+    let json = json_place(matches.get_one("json"))?;
     Ok(Some(Asked {
         device,
         iters,

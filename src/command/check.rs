@@ -14,9 +14,9 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use self::examine::Examination;
 use self::traffic::Runs;
-use super::output::{Destinations, json_entry};
+use super::output::{Destinations, json_entry, json_place};
 use crate::backend;
-use crate::cli::parser::{hint_before, with_optional_value};
+use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName, LibraryFile};
@@ -287,17 +287,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
-    let devices = matches
-        .get_many::<String>("DEVICE")
-        .into_iter()
-        .flatten()
-        .map(|name| {
-            name.parse().map_err(|why: &str| {
-                let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
-                Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
-            })
-        })
-        .collect::<Result<Vec<DeviceName>, _>>()?;
+    let devices = super::devices_named(&matches, arguments)?;
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let window = match text("window") {
         None => WINDOW,
@@ -318,12 +308,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         is_quiet: matches.get_flag("quiet"),
         window,
         link_gigabits: text("link-speed").map(link_speed).transpose()?,
-        json: matches
-            .get_one::<OsString>("json")
-            .map(|value| {
-                place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
-            })
-            .transpose()?,
+        json: json_place(matches.get_one("json"))?,
         metrics: metrics(&matches)?,
         libcxi: super::library(&matches)?,
     }))

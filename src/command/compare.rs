@@ -8,10 +8,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-use super::output::{Destinations, json_entry};
+use super::output::{Destinations, json_entry, json_place};
 use crate::cli::parser::{hint_before, with_optional_value};
 use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
-use crate::cli::values::place;
 use crate::error::{Failure, invalid};
 use crate::measure::Percentile;
 use crate::number::percent;
@@ -296,12 +295,7 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
             })
         })
         .transpose()?;
-    let json = after.get_one::<OsString>("json").or(before.get_one("json"));
-    let json = json
-        .map(|value| {
-            place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
-        })
-        .transpose()?;
+    let json = json_place(after.get_one("json").or(before.get_one("json")))?;
     Ok(Some(Asked {
         arguments: all,
         base,

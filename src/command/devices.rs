@@ -4,14 +4,12 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction};
 
-use super::output::{Destinations, json_entry};
+use super::output::{Destinations, json_entry, json_place};
 use crate::backend;
-use crate::cli::parser::{hint_before, with_optional_value};
+use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage};
-use crate::cli::values::place;
 use crate::device::{DeviceName, LibraryFile};
 use crate::error::Failure;
-use crate::error::invalid;
 use crate::machine::Machine;
 use crate::plan::outputs::Place;
 use crate::report::devices::{self, Inventory};
@@ -93,24 +91,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
-    let devices = matches
-        .get_many::<String>("DEVICE")
-        .into_iter()
-        .flatten()
-        .map(|name| {
-            name.parse().map_err(|why: &str| {
-                let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
-                Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
-            })
-        })
-        .collect::<Result<_, _>>()?;
-    let json = matches
-        .get_one::<OsString>("json")
-        .map(|value| {
-            let told = |allowed| Failure::usage(invalid("json", value.display(), allowed));
-            place(value).map_err(told)
-        })
-        .transpose()?;
+    let devices = super::devices_named(&matches, arguments)?;
+    let json = json_place(matches.get_one("json"))?;
     Ok(Some(Asked {
         devices,
         verbose: matches.get_flag("verbose"),

@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, value_parser};
 
 use crate::cli::help::subcommand_version;
-use crate::cli::parser::{self, Parsed};
+use crate::cli::parser::{self, Parsed, hint_before};
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::device::{LIBCXI_VARIABLE, LibraryFile};
+use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::{Failure, invalid};
 use crate::report;
 
@@ -92,6 +92,22 @@ fn library(matches: &ArgMatches) -> Result<Option<LibraryFile>, Failure> {
             .filter(|path| !path.is_empty())
             .map(|path| LibraryFile::new(path.into(), LIBCXI_VARIABLE))),
     }
+}
+
+/// Reads the names of NICs among the arguments.
+///
+/// # Errors
+///
+/// A name of no NIC.
+fn devices_named(matches: &ArgMatches, arguments: &[OsString]) -> Result<Vec<DeviceName>, Failure> {
+    let names = matches.get_many::<String>("DEVICE").into_iter().flatten();
+    let read = |name: &String| {
+        name.parse().map_err(|why: &str| {
+            let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
+            Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
+        })
+    };
+    names.map(read).collect()
 }
 
 /// All commands, in the order of listings.

@@ -1,11 +1,13 @@
 //! What a command prints and writes: its text, and the document of `--json`.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use crate::cli::usage::{Completion, Entry, Value};
-use crate::error::Failure;
+use crate::cli::values::place;
+use crate::error::{Failure, invalid};
 use crate::interrupt;
 use crate::plan::outputs::Place;
 use crate::report::{Destination, json};
@@ -20,6 +22,18 @@ pub fn json_entry() -> Entry {
         manual: "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, the \
                  document goes to standard output, in place of the text.",
     }
+}
+
+/// Returns where the document goes that `--json` asks for with this value, if it is given.
+///
+/// # Errors
+///
+/// An empty name of a file.
+pub fn json_place(value: Option<&OsString>) -> Result<Option<Place>, Failure> {
+    let read = |value: &OsString| {
+        place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
+    };
+    value.map(read).transpose()
 }
 
 /// Where text and document of a command go.

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::output::{Destinations, json_entry};
+use super::output::{Destinations, json_entry, json_place};
 use super::probe::Probe;
 use crate::advice::{Situation, remedy};
 use crate::backend;
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::place;
 use crate::cli::{self, Request};
 use crate::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
 use crate::error::{Failure, Kind, Step, invalid};
@@ -382,12 +381,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         let typed = value(&matches, name, |typed| time(typed, shortest..=LONGEST))?;
         Ok::<_, Failure>(typed.unwrap_or(default))
     };
-    let json = matches
-        .get_one::<OsString>("json")
-        .map(|value| {
-            place(value).map_err(|why| Failure::usage(invalid("json", value.display(), why)))
-        })
-        .transpose()?;
+    let json = json_place(matches.get_one("json"))?;
     Ok(Some(Asked {
         hosts,
         device: value(&matches, "device", |typed| {
