@@ -463,6 +463,12 @@ impl Drop for Session {
 }
 
 #[cfg(test)]
+mod barrier_tests;
+#[cfg(test)]
+mod counter_tests;
+#[cfg(test)]
+mod reaching_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

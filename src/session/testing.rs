@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::option_block::OPTIONS_SIZE;
 use super::server::LISTENING;
 use super::terms::{self, LocalHost};
 use super::wire::message;
-use super::{Agreed, Session, join};
+use super::{ANSWER_LIMIT, Agreed, Reach, Server, Session, join};
 use crate::cli::{self, Request};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
@@ -150,4 +151,67 @@ pub fn default_options() -> [u8; OPTIONS_SIZE] {
         gpus: OnGpus::NONE,
     };
     terms::to_block(&plan.run, &host).encode()
+}
+
+/// A server in a thread, and its port. The thread returns the log of refusals as well.
+pub fn noting_server(
+    arguments: &'static [&str],
+    own: LocalAddress,
+) -> (JoinHandle<(Met, String)>, u16) {
+    let (port, listening) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let plan = plan(&[&["--port=0"], arguments].concat());
+        let mut out = Output {
+            text: Vec::new(),
+            port,
+        };
+        let mut notes = Vec::new();
+        let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
+        server.announce(&mut out).unwrap();
+        let met = server.find_client(&plan, own, &mut notes);
+        (met, String::from_utf8(notes).unwrap())
+    });
+    (server, listening.recv_timeout(ANSWER_LIMIT).unwrap())
+}
+
+pub fn server(arguments: &'static [&str], own: LocalAddress) -> (JoinHandle<Met>, u16) {
+    let (server, port) = noting_server(arguments, own);
+    (thread::spawn(move || server.join().unwrap().0), port)
+}
+
+/// Both sides of a session.
+pub fn pair() -> (Session, Session) {
+    let (server, port) = server(&[], SERVER);
+    let client = client(port, &[], CLIENT).unwrap();
+    (server.join().unwrap().unwrap().0, client.0)
+}
+
+/// Runs a cxidiag client against a server that follows `script`.
+pub fn against_server(script: impl FnOnce(Script) + Send + 'static) -> Met {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let scripted = thread::spawn(move || script(Script(listener.accept().unwrap().0)));
+    let met = client(port, &[], CLIENT);
+    scripted.join().unwrap();
+    met
+}
+
+/// Runs a cxidiag server against a client that follows `script`.
+pub fn against_client(script: impl FnOnce(Script)) -> Met {
+    let (server, port) = server(&[], SERVER);
+    script(Script::client(port));
+    server.join().unwrap()
+}
+
+/// Returns the log of a cxidiag server about a client that follows `script`; the server then serves
+/// the next client.
+pub fn noted(script: impl FnOnce(Script)) -> String {
+    let (server, port) = noting_server(&[], SERVER);
+    script(Script::client(port));
+    assert!(client(port, &[], CLIENT).is_ok());
+    let (met, notes) = server.join().unwrap();
+    assert!(met.is_ok());
+    assert_eq!(notes.lines().count(), 1, "{notes}");
+    assert!(notes.contains(HOST), "{notes}");
+    notes
 }
