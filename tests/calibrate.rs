@@ -4,10 +4,9 @@ mod harness;
 
 use std::process::Output;
 
-use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-use harness::{Fabric, assert_status, assert_success, stdout};
+use harness::{Fabric, assert_status, assert_success, schema, stdout};
 
 /// A calibration with few samples. The default device is a software NIC; with a library in its place,
 /// the program has none.
@@ -22,15 +21,8 @@ fn few(more: &str) -> Output {
 fn reports_each_tool_on_each_link() {
     let output = few("--json");
     assert_success(&output);
-    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-    let schema = serde_json::from_str(include_str!("../docs/calibration.schema.json"));
-    let mut compiler = Compiler::new();
-    compiler.add_resource("schema", schema.unwrap()).unwrap();
-    let mut schemas = Schemas::new();
-    let index = compiler.compile("schema", &mut schemas).unwrap();
-    if let Err(error) = schemas.validate(&document, index) {
-        panic!("{error:#}\n{document:#}");
-    }
+    let schema = include_str!("../docs/calibration.schema.json");
+    let document = schema::document(schema, &stdout(&output));
     let tools = document["tools"].as_array().unwrap();
     let names: Vec<_> = tools
         .iter()

@@ -7,12 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use boon::{Compiler, Schemas};
 use cxidiag::nic::health::ITEMS;
 use serde_json::{Value, json};
 
 use harness::machine::MadeUp;
-use harness::{Fabric, Running, assert_status, assert_success, finish, stdout};
+use harness::{Fabric, Running, assert_status, assert_success, finish, schema, stdout};
 
 const CASSINI_1: &str = include_str!("fixtures/nics/cassini1");
 const CASSINI_2: &str = include_str!("fixtures/nics/cassini2");
@@ -25,18 +24,7 @@ const DEVICE: &str = "sys/class/cxi/cxi0/device";
 /// Returns a document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
-    let document: Value = serde_json::from_str(text).expect("one document");
-    let schema = serde_json::from_str(include_str!("../docs/check.schema.json"));
-    let mut compiler = Compiler::new();
-    compiler
-        .add_resource("check", schema.expect("a schema"))
-        .expect("a schema");
-    let mut schemas = Schemas::new();
-    let index = compiler.compile("check", &mut schemas).expect("a schema");
-    if let Err(error) = schemas.validate(&document, index) {
-        panic!("{error:#}\n{document:#}");
-    }
-    document
+    schema::document(include_str!("../docs/check.schema.json"), text)
 }
 
 /// Returns the verdicts of the items of the first device, by code.

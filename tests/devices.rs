@@ -4,27 +4,17 @@ mod harness;
 
 use std::process::{Command, Output};
 
-use boon::{Compiler, Schemas};
 use serde_json::{Value, json};
 
 use harness::machine::MadeUp;
-use harness::{Fabric, LIBCXI, assert_status, assert_success, finish, stderr, stdout};
+use harness::{Fabric, LIBCXI, assert_status, assert_success, finish, schema, stderr, stdout};
 
 const SCHEMA: &str = include_str!("../docs/devices.schema.json");
 
 /// Returns a document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
-    let document: Value = serde_json::from_str(text).expect("one document");
-    let schema: Value = serde_json::from_str(SCHEMA).expect("a schema");
-    let mut compiler = Compiler::new();
-    compiler.add_resource("devices", schema).expect("a schema");
-    let mut schemas = Schemas::new();
-    let index = compiler.compile("devices", &mut schemas).expect("a schema");
-    if let Err(error) = schemas.validate(&document, index) {
-        panic!("{error:#}\n{document:#}");
-    }
-    document
+    schema::document(SCHEMA, text)
 }
 
 /// Runs the program on a machine described by `files`, with software NICs as its environment says.

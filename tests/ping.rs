@@ -4,23 +4,13 @@ mod harness;
 
 use std::process::Output;
 
-use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-use harness::{Fabric, Running, assert_status, assert_success, finish, stderr, stdout};
+use harness::{Fabric, Running, assert_status, assert_success, finish, schema, stderr, stdout};
 
 /// The document of an output, which is valid by its schema.
 fn document(output: &Output) -> Value {
-    let document: Value = serde_json::from_str(&stdout(output)).expect("a document");
-    let schema = serde_json::from_str(include_str!("../docs/ping.schema.json"));
-    let mut compiler = Compiler::new();
-    compiler.add_resource("schema", schema.unwrap()).unwrap();
-    let mut schemas = Schemas::new();
-    let index = compiler.compile("schema", &mut schemas).unwrap();
-    if let Err(error) = schemas.validate(&document, index) {
-        panic!("{error:#}\n{document:#}");
-    }
-    document
+    schema::document(include_str!("../docs/ping.schema.json"), &stdout(output))
 }
 
 /// Pings of a NIC with itself, with a variable of the environment.

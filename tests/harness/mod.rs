@@ -6,6 +6,7 @@ pub mod legacy;
 pub mod machine;
 pub mod paused;
 pub mod relay;
+pub mod schema;
 
 use std::io::{BufRead, BufReader, Read};
 use std::mem;
