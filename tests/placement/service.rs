@@ -97,6 +97,19 @@ fn searches_list_where_default_service_cannot_be_used() {
     }
 }
 
+/// Service 1 could be used, but has no such VNI.
+#[test]
+fn searches_list_for_the_vni_of_the_options() {
+    let fabric = Fabric::new();
+    let output = finish(run_with(&fabric, &[], "write-lat -d soft0 -n 3 --vni=16"));
+    let notes = assert_status(&output, 0);
+    assert_eq!(
+        notes,
+        named("cxidiag write-lat: soft0: using service 2 (service list); VNI 16 (options)\n")
+    );
+    assert!(stdout(&output).contains(" PID 1 VNI 16\n"));
+}
+
 #[test]
 fn names_what_service_grants_instead() {
     let fabric = Fabric::new();

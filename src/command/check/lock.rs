@@ -41,7 +41,7 @@ pub struct Lock {
 ///
 /// # Errors
 ///
-/// Another check that does not end, a file that cannot be locked, and an interruption.
+/// Another check still runs at the end of the wait; the file cannot be locked; an interruption.
 pub fn take(machine: &Machine) -> Result<Option<Lock>, Failure> {
     take_within(LIMIT, machine)
 }
