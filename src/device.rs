@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::number::decimal;
 
 /// The kind of a device.
@@ -97,7 +99,7 @@ impl LibraryFile {
 }
 
 /// The address of an endpoint on the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricAddress {
     /// Address of the NIC.
     pub nic: u32,

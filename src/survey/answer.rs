@@ -1,0 +1,111 @@
+//! The result of one pair of NICs.
+
+use serde::{Deserialize, Serialize};
+
+/// Two NICs, as indices in the roster. The initiator issues the operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pair {
+    /// The NIC that issues operations.
+    pub initiator: u32,
+    /// The NIC that they address; the same one in loopback.
+    pub target: u32,
+}
+
+/// The figures of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Figures {
+    /// Of a latency tool, with its definition of a latency.
+    Latency {
+        /// Number of samples.
+        count: u64,
+        /// Smallest latency, in nanoseconds.
+        min_ns: u64,
+        /// Median, in nanoseconds.
+        median_ns: u64,
+        /// 99th percentile, in nanoseconds; null with fewer than 1000 samples.
+        p99_ns: Option<u64>,
+        /// Largest latency, in nanoseconds.
+        max_ns: u64,
+    },
+    /// Of a bandwidth tool, with its definition of a bandwidth.
+    Bandwidth {
+        /// Bytes per second.
+        bytes_per_second: f64,
+        /// Operations per second.
+        operations_per_second: f64,
+    },
+}
+
+impl Figures {
+    /// Returns the figure that is compared: the median in nanoseconds, or bytes per second.
+    pub fn value(&self) -> f64 {
+        match *self {
+            Self::Latency { median_ns, .. } => median_ns as f64,
+            Self::Bandwidth {
+                bytes_per_second, ..
+            } => bytes_per_second,
+        }
+    }
+}
+
+/// What came of a pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It was measured.
+    Measured(Figures),
+    /// An operation failed, or was not answered: a result about this pair.
+    Failed(String),
+    /// It was not measured, for a reason that says nothing about the pair: a process that was late or
+    /// has ended, the end of the time.
+    Untested(String),
+}
+
+/// Why a pair was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The pairs that the user has asked for.
+    Sweep,
+    /// A suspect again; the number of the retest, from 1.
+    Retest(u8),
+    /// A member of a suspect pair with another partner, or the pair in the other direction.
+    Swap,
+}
+
+/// A change of a counter of a NIC during a pair, which may explain its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Witness {
+    /// The NIC, as an index in the roster.
+    pub nic: u32,
+    /// Name of the counter.
+    pub counter: String,
+    /// By how much it has changed.
+    pub change: u64,
+}
+
+/// The result of one pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairResult {
+    /// Index of the test: a tool with a size.
+    pub test: u16,
+    /// The NICs.
+    pub pair: Pair,
+    /// Why it was measured.
+    pub stage: Stage,
+    /// Number of the round, from 0.
+    pub round: u32,
+    /// Pairs that were measured at the same time, this one included.
+    pub active: u32,
+    /// What came of it.
+    pub answer: Answer,
+    /// Counters of both NICs that changed in a way that matters.
+    pub witnesses: Vec<Witness>,
+}
