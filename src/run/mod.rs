@@ -4,6 +4,7 @@
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
+//! * `barriers`: how both sides of a measurement keep in step.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
@@ -22,6 +23,7 @@
 #[cfg(test)]
 mod allocation_test;
 mod bandwidth;
+mod barriers;
 mod driver;
 mod legacy_sync;
 mod loopback;

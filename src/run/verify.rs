@@ -8,6 +8,7 @@ use crate::measure::{Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
+use crate::session::Session;
 
 /// Number of times that each side goes over its buffers: for the check and for the next size, those
 /// that it sends from and those that it receives to.
@@ -26,11 +27,12 @@ const PASSES: u64 = 4;
 /// Wrong data on either side, a peer that fails, and an interruption.
 pub fn after_size<B: Benchmark>(
     context: &Context<'_>,
+    session: &Session,
     pairs: &[B::Resources],
     size: u64,
     issued: &[Issued],
 ) -> Result<Option<u64>, Failure> {
-    let Context { run, session, .. } = context;
+    let run = context.run;
     let verifies = run.extensions.verify;
     if !context.peer_is_cxidiag || !(verifies || cfg!(debug_assertions)) {
         return Ok(None);
@@ -48,9 +50,9 @@ pub fn after_size<B: Benchmark>(
             pair.peer = Some(session.iterations(pair.own)?);
         }
     }
-    let checked = check::<B>(run, pairs, size, &issued, context.watchdog)
+    let checked = check::<B>(run, pairs, size, &issued, context.supervisor)
         .and_then(|checked| {
-            number_next::<B>(run, pairs, size, context.watchdog)?;
+            number_next::<B>(run, pairs, size, context.supervisor)?;
             Ok(checked)
         })
         .map_err(refuse)?;
@@ -177,15 +179,17 @@ mod tests {
             client.ready().unwrap();
             (client, found.join().unwrap())
         });
+        let watchdog = Watchdog::new(&client, &endpoint, &plan);
         let context = Context {
             side: Side::Client,
-            session: &client,
+            barriers: &client,
             run: &plan.run,
             peer_is_cxidiag: true,
-            watchdog: &Watchdog::new(&client, &endpoint, &plan),
+            supervisor: &watchdog,
+            notices: watchdog.notices(),
             cpus: &[],
         };
-        let failure = after_size::<Unnumbered>(&context, &[()], 8, &[ISSUED]).unwrap_err();
+        let failure = after_size::<Unnumbered>(&context, &client, &[()], 8, &[ISSUED]).unwrap_err();
         assert_eq!(failure.message(), "cannot fill a buffer");
         let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
         assert!(
