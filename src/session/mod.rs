@@ -19,6 +19,7 @@
 //! * `control_line`: the messages between a server of all tools and that process.
 //! * `status`: the question for the state of such a server.
 //! * `connect`: how a client finds its server.
+//! * [`tree`]: how the processes of a survey talk.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
 //!
@@ -43,6 +44,7 @@ mod refusal_log;
 mod server;
 pub mod status;
 mod terms;
+pub mod tree;
 mod turn;
 mod wire;
 

@@ -1,0 +1,254 @@
+//! Which member is whose child: the state of the tree, in the coordinator.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::WIDTH;
+
+/// How long a member may take to reach the parent that it was sent to.
+pub const PLACE_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long a member that has lost its parent may take to return.
+pub const AWAY_LIMIT: Duration = Duration::from_secs(20);
+
+/// The parent of a member: another member, or the coordinator if it is none.
+pub type Parent = Option<u32>;
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// It has not come yet.
+    #[default]
+    Absent,
+    /// It was sent to a parent, at this moment.
+    Placed(Parent, Instant),
+    /// It has a parent.
+    Attached(Parent),
+    /// It has lost its parent, at this moment.
+    Away(Instant),
+    /// It is lost, and may not return.
+    Lost,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Relative {
+    state: State,
+    /// Members that are attached to it or placed there.
+    children: Vec<u32>,
+    /// It has been attached before.
+    is_known: bool,
+    /// Its entry among those that take children.
+    open: Option<(u32, usize, u32)>,
+}
+
+/// A member that has not come within its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its rank.
+    pub rank: u32,
+    /// It has been attached before.
+    pub is_known: bool,
+}
+
+/// The tree.
+#[derive(Debug)]
+pub struct Family {
+    members: Vec<Relative>,
+    /// Number of children of the coordinator.
+    at_root: usize,
+    /// Members that take children: level, number of children, rank.
+    open: BTreeSet<(u32, usize, u32)>,
+    /// Members that are placed or away.
+    pending: BTreeSet<u32>,
+}
+
+impl Family {
+    /// Creates the tree of `size` members, none of which has come.
+    pub fn new(size: u32) -> Self {
+        Self {
+            members: vec![Relative::default(); size as usize],
+            at_root: 0,
+            open: BTreeSet::new(),
+            pending: BTreeSet::new(),
+        }
+    }
+
+    fn member(&mut self, rank: u32) -> &mut Relative {
+        &mut self.members[rank as usize]
+    }
+
+    /// Returns the parent of a member that is attached or placed.
+    pub fn parent(&self, rank: u32) -> Option<Parent> {
+        match self.members[rank as usize].state {
+            State::Placed(parent, _) | State::Attached(parent) => Some(parent),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a member is lost.
+    pub fn is_lost(&self, rank: u32) -> bool {
+        self.members[rank as usize].state == State::Lost
+    }
+
+    /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
+    pub fn path(&self, rank: u32) -> Option<Vec<u32>> {
+        let mut path = vec![rank];
+        let mut last = rank;
+        loop {
+            match self.members[last as usize].state {
+                State::Attached(None) => break,
+                State::Attached(Some(parent)) if path.len() <= self.members.len() => {
+                    path.push(parent);
+                    last = parent;
+                }
+                _ => return None,
+            }
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Returns a member and all members below it.
+    pub fn below(&self, rank: u32) -> Vec<u32> {
+        let mut found = vec![rank];
+        let mut next = 0;
+        while let Some(&member) = found.get(next) {
+            let children = self.members[member as usize].children.iter();
+            found.extend(children.filter(|&&child| self.is_attached_to(child, Some(member))));
+            next += 1;
+        }
+        found
+    }
+
+    /// Returns whether `rank` is attached to `parent`.
+    pub fn is_attached_to(&self, rank: u32, parent: Parent) -> bool {
+        self.members[rank as usize].state == State::Attached(parent)
+    }
+
+    /// Returns the attached children of a member.
+    pub fn children(&self, rank: u32) -> Vec<u32> {
+        let children = self.members[rank as usize].children.iter().copied();
+        children
+            .filter(|&child| self.is_attached_to(child, Some(rank)))
+            .collect()
+    }
+
+    /// Chooses a parent for a member, other than `avoid`: the coordinator while it has room, then a
+    /// member with few others above and below it. Returns `None` if no member takes children yet.
+    pub fn place(&mut self, rank: u32, avoid: Option<u32>, now: Instant) -> Option<Parent> {
+        self.separate(rank, State::Away(now));
+        let parent = if self.at_root < WIDTH {
+            None
+        } else {
+            let mut open = self.open.iter().map(|&(_, _, rank)| rank);
+            match open.find(|&open| Some(open) != avoid) {
+                Some(parent) => Some(parent),
+                // Whom this member cannot reach is the only one with room.
+                None if avoid.is_some() && !self.open.is_empty() => None,
+                None => return None,
+            }
+        };
+        match parent {
+            None => self.at_root += 1,
+            Some(parent) => {
+                self.member(parent).children.push(rank);
+                self.update(parent);
+            }
+        }
+        self.member(rank).state = State::Placed(parent, now);
+        self.pending.insert(rank);
+        Some(parent)
+    }
+
+    /// Notes that a member has reached this parent. Returns whether it was sent there.
+    pub fn attach(&mut self, rank: u32, parent: Parent) -> bool {
+        let relative = self.member(rank);
+        if !matches!(relative.state, State::Placed(place, _) if place == parent) {
+            return false;
+        }
+        relative.state = State::Attached(parent);
+        relative.is_known = true;
+        self.pending.remove(&rank);
+        self.update_below(rank);
+        true
+    }
+
+    /// Notes that a member has lost its parent.
+    pub fn away(&mut self, rank: u32, now: Instant) {
+        self.separate(rank, State::Away(now));
+        self.pending.insert(rank);
+        self.update_below(rank);
+    }
+
+    /// Removes a member. Those below it have to find other parents.
+    pub fn lose(&mut self, rank: u32, now: Instant) {
+        self.separate(rank, State::Lost);
+        self.update_below(rank);
+        for child in std::mem::take(&mut self.member(rank).children) {
+            self.away(child, now);
+        }
+    }
+
+    /// Returns the members that have not come within their time.
+    pub fn overdue(&self, now: Instant) -> Vec<Overdue> {
+        let is_over = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
+        let pending = self.pending.iter().copied();
+        let overdue = pending.filter(|&rank| match self.members[rank as usize].state {
+            State::Placed(_, since) => is_over(since, PLACE_LIMIT),
+            State::Away(since) => is_over(since, AWAY_LIMIT),
+            _ => false,
+        });
+        let overdue = overdue.map(|rank| Overdue {
+            rank,
+            is_known: self.members[rank as usize].is_known,
+        });
+        overdue.collect()
+    }
+
+    /// Forgets the place of a member that has never come.
+    pub fn forget(&mut self, rank: u32) {
+        self.separate(rank, State::Absent);
+    }
+
+    /// Returns whether any member may become overdue.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Takes a member from its parent.
+    fn separate(&mut self, rank: u32, state: State) {
+        let parent = self.parent(rank);
+        self.member(rank).state = state;
+        self.pending.remove(&rank);
+        match parent {
+            None => {}
+            Some(None) => self.at_root -= 1,
+            Some(Some(parent)) => {
+                self.member(parent).children.retain(|&child| child != rank);
+                self.update(parent);
+            }
+        }
+    }
+
+    /// Notes anew whether a member takes children.
+    fn update(&mut self, rank: u32) {
+        let level = self.path(rank).map(|path| path.len() as u32);
+        let relative = self.member(rank);
+        let children = relative.children.len();
+        let open = level
+            .filter(|_| children < WIDTH)
+            .map(|level| (level, children, rank));
+        let before = std::mem::replace(&mut relative.open, open);
+        if let Some(before) = before {
+            self.open.remove(&before);
+        }
+        self.open.extend(open);
+    }
+
+    /// The same for a member and all members below it.
+    fn update_below(&mut self, rank: u32) {
+        for member in self.below(rank) {
+            self.update(member);
+        }
+    }
+}
