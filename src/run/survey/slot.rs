@@ -107,6 +107,15 @@ impl Slot {
         Instant::now().checked_duration_since(self.times.ready)
     }
 
+    /// Waits for this time.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn pause(&self, time: Duration) -> Result<(), Failure> {
+        sleep_until(Instant::now() + time)
+    }
+
     /// Waits until all waits for operations have ended.
     ///
     /// # Errors

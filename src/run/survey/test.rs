@@ -9,8 +9,10 @@ use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::super::{bandwidth, one_sided, round_trip};
 use super::rules::TestPlan;
-use super::slot::{Slot, late};
-use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use super::slot::{Slot, late, milliseconds};
+use crate::bench::api::{
+    Bandwidth, Benchmark, Issued, OneSidedLatency, Peer, RoundTripLatency, Visitor,
+};
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
@@ -25,8 +27,8 @@ use crate::tools;
 /// Fewest samples with a 99th percentile: ten lie above it.
 const ENOUGH_FOR_P99: u64 = 1000;
 
-/// The part of a measurement without a CPU, in percent, above which it says nothing about the pair.
-const MAX_WAITED_PERCENT: f64 = 20.0;
+/// The part of a measurement without a CPU above which it says nothing about the pair.
+const MAX_WAITED: u32 = 5;
 
 /// The first portal index of targets that stay open: above those of two-sided tools.
 const FIRST_PORTAL: u32 = 16;
@@ -153,7 +155,7 @@ impl Visitor for Make {
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
         let measure: Measure<B> = |context, resources, instruments| {
-            latency(instruments, |samples| {
+            latency(context.run, instruments, |samples| {
                 one_sided::measure::<B>(context, resources, context.run.min_size, samples)
             })
         };
@@ -162,34 +164,42 @@ impl Visitor for Make {
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let measure: Measure<B> = |context, resources, instruments| {
-            latency(instruments, |samples| {
+            latency(context.run, instruments, |samples| {
                 round_trip::measure::<B>(context, resources, context.run.min_size, samples)
             })
         };
-        let serve: Serve<B> =
-            |context, resources| round_trip::serve::<B>(context, resources, context.run.min_size);
+        let serve: Serve<B> = |context, resources| {
+            round_trip::serve::<B>(context, resources, context.run.min_size)?;
+            Ok(1)
+        };
         self.test::<B>(measure, Some(serve))
     }
 
     fn bandwidth<B: Bandwidth>(self) -> Self::Output {
         let measure: Measure<B> = |context, resources, _| {
             let results = lists::<B>(context, resources)?;
-            Ok(rates(context.run, &results.own))
+            let list_size = u64::from(context.run.lists()?.list_size);
+            let figures = rates(context.run, &results.own);
+            Ok((figures, results.issued / list_size))
         };
-        let serve: Serve<B> = |context, resources| lists::<B>(context, resources).map(drop);
+        let serve: Serve<B> = |context, resources| {
+            let results = lists::<B>(context, resources)?;
+            Ok(results.gauge.get().0)
+        };
         self.test::<B>(measure, B::ANSWERS.then_some(serve))
     }
 }
 
-/// Measures a pair with the resources of its initiator.
+/// Measures a pair with the resources of its initiator. Returns its iterations as well, those of the
+/// warm-up included.
 type Measure<B> = fn(
     &Context<'_>,
     &mut <B as Benchmark>::Resources,
     &mut Instruments,
-) -> Result<Figures, Failure>;
+) -> Result<(Figures, u64), Failure>;
 
-/// Answers the operations of a pair with the resources of its target.
-type Serve<B> = fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<(), Failure>;
+/// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
+type Serve<B> = fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
 /// A test with benchmark `B`.
 struct TestOf<B: Benchmark> {
@@ -231,7 +241,15 @@ impl<B: Benchmark> TestOf<B> {
         }
     }
 
-    /// Measures with `resources`, and discards figures of a process that had no CPU.
+    /// Watches the CPUs of this process while the peer measures.
+    fn watch_cpu(&self, slot: &Slot) -> Result<(), Failure> {
+        slot.begin(self.pair)?;
+        let before = CpuShare::of_this_process();
+        slot.pause(self.pair)?;
+        self.check_cpu(before, CpuShare::of_this_process())
+    }
+
+    /// Measures with `resources`. The figures of a process that waited for its CPU are discarded.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
@@ -241,14 +259,58 @@ impl<B: Benchmark> TestOf<B> {
         slot.begin(self.pair)?;
         let before = CpuShare::of_this_thread();
         let context = self.context(slot, Side::Client);
-        let figures = (self.measure)(&context, resources, instruments)?;
-        let shares = before.zip(CpuShare::of_this_thread());
-        match shares.and_then(|(before, after)| after.waited_percent_since(before)) {
-            Some(percent) if percent > MAX_WAITED_PERCENT => Err(Failure::environment(format!(
-                "the process waited for its CPU for {percent:.0} % of the measurement"
-            ))),
-            _ => Ok(figures),
+        let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
+        self.check_cpu(before, CpuShare::of_this_thread())?;
+        let issued = Issued {
+            own: iterations,
+            peer: None,
+        };
+        self.check(resources, issued)?;
+        Ok(figures)
+    }
+
+    /// Answers the operations of the peer with `resources`. Returns whether nothing is under way
+    /// afterwards.
+    fn serve_with(
+        &self,
+        resources: &mut B::Resources,
+        slot: &Slot,
+        serve: Serve<B>,
+    ) -> Result<bool, Failure> {
+        let served = serve(&self.context(slot, Side::Server), resources);
+        slot.wait_for_end()?;
+        let Ok(iterations) = served else {
+            return Ok(false);
+        };
+        let issued = Issued {
+            own: 0,
+            peer: Some(iterations),
+        };
+        self.check(resources, issued)?;
+        Ok(true)
+    }
+
+    /// Checks the data of this side, in debug builds.
+    fn check(&self, resources: &B::Resources, issued: Issued) -> Result<(), Failure> {
+        if cfg!(debug_assertions) {
+            B::check(resources, &self.run, self.run.min_size, issued, &Unwatched)?;
         }
+        Ok(())
+    }
+
+    /// Checks that this process did not wait for a CPU during a substantial part of a measurement.
+    fn check_cpu(&self, before: Option<CpuShare>, after: Option<CpuShare>) -> Result<(), Failure> {
+        let Some((before, after)) = before.zip(after) else {
+            return Ok(());
+        };
+        let waited = after.waited_since(before);
+        if waited <= self.pair / MAX_WAITED {
+            return Ok(());
+        }
+        let [waited, pair] = [waited, self.pair].map(milliseconds);
+        Err(Failure::environment(format!(
+            "the process waited for its CPU for {waited} in a measurement of {pair}"
+        )))
     }
 }
 
@@ -287,36 +349,51 @@ impl<B: Benchmark> Test for TestOf<B> {
     }
 
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
+        let is_simulated = endpoint.address().simulated;
         let Some(serve) = self.serve else {
+            // The target of a software NIC needs the CPU as well.
+            let result = if is_simulated {
+                self.watch_cpu(slot)
+            } else {
+                Ok(())
+            };
+            let is_released = true;
             return Done {
-                result: Ok(()),
-                is_released: true,
+                result,
+                is_released,
             };
         };
         let mut resources = match self.set_up(endpoint, peer, slot, Side::Server) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
-        let result = match slot.lateness() {
-            Some(lateness) => Err(Failure::environment(late(lateness))),
-            None => Ok(()),
+        if let Some(lateness) = slot.lateness() {
+            return Done {
+                result: Err(Failure::environment(late(lateness))),
+                is_released: B::close(resources).is_ok(),
+            };
+        }
+        let share = if is_simulated {
+            CpuShare::of_this_process
+        } else {
+            CpuShare::of_this_thread
         };
-        let served = result.is_err() || {
-            let served = serve(&self.context(slot, Side::Server), &mut resources);
-            served.and_then(|()| slot.wait_for_end()).is_ok()
-        };
+        let before = share();
+        let served = self.serve_with(&mut resources, slot, serve);
+        let is_over = matches!(served, Ok(true));
         Done {
-            result,
-            is_released: B::close(resources).is_ok() && served,
+            result: served.and_then(|_| self.check_cpu(before, share())),
+            is_released: B::close(resources).is_ok() && is_over,
         }
     }
 }
 
 /// Measures latencies by `measure`.
 fn latency(
+    run: &RunOptions,
     instruments: &mut Instruments,
     measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
-) -> Result<Figures, Failure> {
+) -> Result<(Figures, u64), Failure> {
     instruments.recorder.clear();
     // The timetable has no intended start times of operations.
     let mut kept = None;
@@ -327,7 +404,8 @@ fn latency(
         None,
         &mut kept,
     ))?;
-    Ok(instruments.figures())
+    let iterations = instruments.recorder.statistics().count() + run.warmup;
+    Ok((instruments.figures(), iterations))
 }
 
 /// Runs the part of this side in lists of operations.
