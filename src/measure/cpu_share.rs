@@ -1,8 +1,9 @@
-//! Whether a thread had its CPU to itself, as the scheduler of Linux counts it.
+//! Whether a thread or a process had its CPUs to itself, as the scheduler of Linux counts it.
 
 use std::fs;
+use std::time::Duration;
 
-/// Times of the calling thread since it started, in nanoseconds.
+/// Times of a thread since it started, or of all threads of a process, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuShare {
     /// On a CPU.
@@ -17,12 +18,31 @@ impl CpuShare {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
+    /// Returns the sums over all threads of this process. `None` if the kernel does not count them.
+    pub fn of_this_process() -> Option<Self> {
+        let threads = fs::read_dir("/proc/self/task").ok()?;
+        // A thread may end meanwhile.
+        let texts = threads
+            .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("schedstat")).ok());
+        texts
+            .filter_map(|text| Self::parse(&text))
+            .reduce(|sum, of| Self {
+                ran: sum.ran + of.ran,
+                waited: sum.waited + of.waited,
+            })
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse);
         Some(Self {
             ran: numbers.next()?.ok()?,
             waited: numbers.next()?.ok()?,
         })
+    }
+
+    /// Returns how long the threads have waited for a CPU since `earlier`, together.
+    pub fn waited_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.waited.saturating_sub(earlier.waited))
     }
 
     /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to

@@ -26,6 +26,11 @@ pub trait Supervisor {
     /// A peer that has gone, and an interruption.
     fn peer_is_there(&self) -> Result<(), Failure>;
 
+    /// Returns whether waits end now, before the limit of the tools. Called when the peer was checked.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Reports a wait of `waited` seconds, which ends after `limit` seconds.
     fn slow(&self, event: &str, waited: u64, limit: u64);
 
@@ -188,7 +193,7 @@ impl<'a> WaitPolicy<'a> {
         }
         let waited = now.saturating_sub(watch.since);
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
-        if waited >= give_up {
+        if waited >= give_up || looks && self.supervisor.is_over() {
             return Err(self.supervisor.no_answer(event, seconds(waited)));
         }
         if waited >= NOTICE.saturating_add(self.allowance) && !watch.noticed {

@@ -15,6 +15,7 @@
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
 //! * `served`: the process that serves one client of `cxidiag serve`.
+//! * [`survey`]: the pairs that a process of a survey measures by a timetable.
 //! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
@@ -39,6 +40,7 @@ mod scripted;
 mod serve;
 pub mod served;
 mod size_loop;
+pub mod survey;
 mod threads;
 mod verify;
 mod watchdog;

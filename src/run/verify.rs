@@ -102,9 +102,9 @@ fn number_next<B: Benchmark>(
     Ok(())
 }
 
-/// Supervises the check of a debug build: the peer does not wait for it, and may have ended its
-/// run.
-struct Unwatched;
+/// Supervises what no peer waits for, such as the check of a debug build: only an interruption ends
+/// it.
+pub struct Unwatched;
 
 impl Supervisor for Unwatched {
     fn peer_is_there(&self) -> Result<(), Failure> {
