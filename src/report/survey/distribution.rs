@@ -43,7 +43,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     let has_expected = populations.iter().any(|of| of.expected.is_some());
     let figures = if of_bandwidth {
         [
-            "Bandwidth (GB/s)",
+            "Test (GB/s)",
             "Class",
             "Pairs",
             "Max",
@@ -52,15 +52,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
             "Min",
         ]
     } else {
-        [
-            "Latency (us)",
-            "Class",
-            "Pairs",
-            "Min",
-            "Median",
-            "p99",
-            "Max",
-        ]
+        ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
     };
     let mut titles = figures.to_vec();
     titles.push("Limit");

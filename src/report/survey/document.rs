@@ -17,7 +17,7 @@ use crate::survey::verdict::{Test, Verdict, Word};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Name of the command in the document.
-const COMMAND: &str = "survey";
+pub(super) const COMMAND: &str = "survey";
 
 /// What is known before the first pair is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -195,6 +195,7 @@ fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
     }
 }
 
-fn milliseconds(time: Duration) -> u64 {
+/// Returns a time in milliseconds.
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

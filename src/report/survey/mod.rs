@@ -4,10 +4,17 @@
 //! * `nics`: what the verdict means for each NIC; the list of bad nodes.
 //! * `words`: parts of the cluster and evidence in words; `text`: the text at the end; `distribution`:
 //!   its tables.
+//! * `progress`: the line on a terminal.
+//! * `lines`: a line of JSON for each measurement, written and read back.
+//! * `pair_table`: a row of CSV for each measurement; `metrics`: metrics of a fleet.
 
 mod distribution;
 mod document;
+pub mod lines;
+pub mod metrics;
 pub mod nics;
+pub mod pair_table;
+pub mod progress;
 #[cfg(test)]
 pub mod testing;
 pub mod text;

@@ -17,20 +17,22 @@ const SHORT: [(&str, &str); 3] = [
     ("hni_pcs_uncorrected_cw", "uncorrected code words"),
 ];
 
-/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12 (16 NICs)`.
+/// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
-    let count = || counted(members(roster, unit).len() as u64, "NIC");
+    let name = name(roster, unit);
+    match (unit, members(roster, unit).len()) {
+        (Unit::Nic(_) | Unit::GroupPair(..) | Unit::Path(_), _) | (_, 0) => name,
+        (_, count) => format!("{name} ({})", counted(count as u64, "NIC")),
+    }
+}
+
+/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12`.
+pub fn name(roster: &Roster, unit: &Unit) -> String {
     match *unit {
         Unit::Nic(nic) => roster.name(nic),
-        Unit::Node(node) => {
-            let host = &roster.nodes[node as usize].host;
-            match members(roster, unit).len() {
-                0 => host.clone(),
-                _ => format!("{host} ({})", count()),
-            }
-        }
-        Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02} ({})", count()),
-        Unit::Group(group) => format!("group {group:03} ({})", count()),
+        Unit::Node(node) => roster.nodes[node as usize].host.clone(),
+        Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02}"),
+        Unit::Group(group) => format!("group {group:03}"),
         Unit::GroupPair(one, other) => format!("links between groups {one:03} and {other:03}"),
         Unit::Path(pair) => path(roster, pair.initiator, pair.target),
     }
