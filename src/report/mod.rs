@@ -18,6 +18,7 @@
 //! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
 //!   `openmetrics`: metrics as text.
 //! * `progress`: the progress of a size, on a terminal.
+//! * `histogram`: latencies in bins, and their picture in a terminal.
 //! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
@@ -38,6 +39,7 @@ mod ending;
 mod extra;
 mod facts;
 mod hdr_log;
+pub mod histogram;
 pub mod intervals;
 pub mod json;
 mod json_lines;
