@@ -17,6 +17,7 @@
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
 //!   `openmetrics`: metrics as text.
+//! * `survey`: a survey, as text and as documents.
 //! * `progress`: the progress of a size, on a terminal.
 //! * `histogram`: latencies in bins, and their picture in a terminal.
 //! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
@@ -60,6 +61,7 @@ mod samples;
 mod schema;
 mod stream;
 pub mod summary;
+pub mod survey;
 mod table;
 pub mod text;
 
