@@ -1,5 +1,6 @@
 //! Latencies as a histogram: bins of equal ratio, and their picture in a terminal (`--histogram`).
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::{env, iter};
@@ -36,19 +37,20 @@ fn lowest(bin: u32) -> u64 {
 }
 
 /// Returns the bins that have samples, in ascending order: the smallest whole number of nanoseconds
-/// in the bin, and the number of samples.
-pub fn bins(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let mut bins: Vec<(u32, u64)> = Vec::new();
-    for place in histogram.iter_recorded() {
-        let number = bin(place.value_iterated_to());
-        let count = place.count_since_last_iteration();
-        match bins.last_mut() {
-            Some((last, sum)) if *last == number => *sum += count,
-            _ => bins.push((number, count)),
-        }
+/// in the bin, and the number of samples. `latencies` has latencies and their numbers of samples.
+pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
+    for (ns, count) in latencies {
+        *bins.entry(bin(ns)).or_default() += count;
     }
     let lowest = |(number, count)| (lowest(number), count);
     bins.into_iter().map(lowest).collect()
+}
+
+/// Returns the bins of a recorded histogram.
+pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let places = histogram.iter_recorded();
+    bins(places.map(|place| (place.value_iterated_to(), place.count_since_last_iteration())))
 }
 
 /// A bin of a picture, which joins a power of two of the bins of the documents.

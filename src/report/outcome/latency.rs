@@ -113,7 +113,7 @@ impl SizeResult {
                     .map(|until| until.is_met_by(recorder)),
                 histogram: detail
                     .histogram
-                    .then(|| histogram::bins(recorder.histogram())),
+                    .then(|| histogram::bins_of(recorder.histogram())),
                 samples_ns: None,
             }),
             ..Self::none(size)
