@@ -11,7 +11,7 @@
 //! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
 //! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
 //!   trusted; `differences`: what differs beside the results.
-//! * `table`: tables without a documented form.
+//! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
 //! * `counters`: what the counters of the NICs did.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
@@ -64,6 +64,7 @@ pub mod summary;
 pub mod survey;
 mod table;
 pub mod text;
+mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;

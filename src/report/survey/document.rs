@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::text;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, INTERRUPTED, Kind};
 use crate::report::outcome::Problem;
@@ -128,7 +129,7 @@ impl Survey {
             let name = nic.device.parse::<DeviceName>();
             name.is_ok_and(|name| name.kind == DeviceKind::Software)
         };
-        Self {
+        let mut survey = Self {
             schema_version: SCHEMA_VERSION,
             command: COMMAND.into(),
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
@@ -145,7 +146,9 @@ impl Survey {
             setup,
             roster,
             verdict,
-        }
+        };
+        survey.summary = text::summary(&survey);
+        survey
     }
 
     /// Returns whether every part is good.
@@ -181,7 +184,8 @@ impl Conclusion {
 /// Returns what a survey with this verdict and this end has come to.
 fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
     let has = |word| verdict.culprits.iter().any(|of| of.word == word);
-    let is_complete = verdict.untested.is_empty() && verdict.answered >= verdict.planned;
+    let is_complete =
+        verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
     match end {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,

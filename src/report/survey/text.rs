@@ -1,0 +1,442 @@
+//! The text at the end of a survey: the verdict in one line, what is to blame for what, what was not
+//! measured, the figures of all pairs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::nics::{State, bad_hosts, host_list, states};
+use super::{Conclusion, Survey, distribution, words};
+use crate::job;
+use crate::report::wrap::wrapped;
+use crate::survey::verdict::{Culprit, Unit, Untested, Verdict, Word};
+
+/// Width of lines of words.
+const WIDTH: usize = 80;
+
+/// Most bad parts in the text.
+const MOST_BAD: usize = 50;
+
+/// Most suspect parts in the text, and most transient ones.
+const MOST_OTHERS: usize = 10;
+
+/// Most lines about what was not measured.
+const MOST_UNTESTED: usize = 20;
+
+/// Most sentences about a bad part.
+const MOST_SENTENCES: usize = 3;
+
+/// Returns the first line, which fits into 80 columns except for a failure.
+pub fn summary(survey: &Survey) -> String {
+    let verdict = &survey.verdict;
+    let pairs = pairs(verdict);
+    let bad = counts(verdict, Word::Bad);
+    let suspect = counts(verdict, Word::Suspect);
+    match survey.conclusion {
+        Conclusion::Good => {
+            let nics = words::counted(survey.roster.nics.len() as u64, "NIC");
+            format!("good: {nics}, {pairs} measured")
+        }
+        Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
+        Conclusion::Undecided if !suspect.is_empty() => {
+            format!("undecided: {suspect} suspect; {}", nics(survey))
+        }
+        Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
+        Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
+        Conclusion::Failed => {
+            let why = survey.error.as_ref().map_or("failed", |of| &of.message);
+            format!("failed: {why}; {pairs} measured; {}", so_far(&bad))
+        }
+    }
+}
+
+fn so_far(bad: &str) -> String {
+    if bad.is_empty() {
+        "nothing bad so far".into()
+    } else {
+        format!("bad so far: {bad}")
+    }
+}
+
+/// Returns the number of measured pairs.
+fn pairs(verdict: &Verdict) -> String {
+    let Verdict {
+        answered, planned, ..
+    } = *verdict;
+    if answered == planned {
+        words::counted(planned, "pair")
+    } else {
+        let all = words::counted(planned, "pair");
+        format!("{} of {all}", words::grouped(answered))
+    }
+}
+
+/// Returns the number of parts of each kind with this word: `1 NIC, 2 switches`.
+fn counts(verdict: &Verdict, word: Word) -> String {
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for culprit in verdict.culprits.iter().filter(|of| of.word == word) {
+        let kind = words::kind(&culprit.unit);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let texts = kinds
+        .iter()
+        .map(|(kind, count)| words::counted(*count, kind));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns how many NICs are good, suspect and untested.
+fn nics(survey: &Survey) -> String {
+    let states = states(&survey.roster, &survey.verdict);
+    let count = |state| states.iter().filter(|of| **of == state).count() as u64;
+    let all = words::counted(states.len() as u64, "NIC");
+    let are = if count(State::Good) == 1 { "is" } else { "are" };
+    let mut text = format!("{} of {all} {are} good", words::grouped(count(State::Good)));
+    for (name, state) in [("suspect", State::Suspect), ("untested", State::Untested)] {
+        if count(state) > 0 {
+            text += &format!(", {} {name}", words::grouped(count(state)));
+        }
+    }
+    text
+}
+
+/// Writes the text of a survey.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    for line in [survey.summary.clone(), place(survey), measured(survey)] {
+        paragraph(out, &line, "  ")?;
+    }
+    if survey.is_software {
+        writeln!(out, "software NICs: no Cassini hardware involved")?;
+    }
+    let sections = [
+        ("Bad", Word::Bad, MOST_BAD, MOST_SENTENCES),
+        (
+            "Suspect: outside the limits, not confirmed by retests",
+            Word::Suspect,
+            MOST_OTHERS,
+            1,
+        ),
+        (
+            "Transient: outside the limits once, inside them in retests",
+            Word::Transient,
+            MOST_OTHERS,
+            1,
+        ),
+    ];
+    for (title, word, most, sentences) in sections {
+        section(out, survey, title, word, most, sentences)?;
+    }
+    let hosts = bad_hosts(survey);
+    if !hosts.is_empty() && !survey.is_software {
+        let advice = format!("Next: run 'cxidiag check' on {}.", host_list(&hosts));
+        writeln!(out)?;
+        paragraph(out, &advice, "  ")?;
+    }
+    untested(out, survey)?;
+    for lines in [
+        distribution::lines(survey),
+        distribution::worst_places(survey),
+    ] {
+        if !lines.is_empty() {
+            writeln!(out)?;
+        }
+        for line in lines {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn paragraph(out: &mut impl Write, text: &str, indent: &str) -> io::Result<()> {
+    let lines = wrapped(text, WIDTH, indent);
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Returns where and how long the survey has measured.
+fn place(survey: &Survey) -> String {
+    let roster = &survey.roster;
+    let nodes = words::counted(roster.nodes.len() as u64, "node");
+    let nics = words::counted(roster.nics.len() as u64, "NIC");
+    let pairs = pairs(&survey.verdict);
+    let by = match &survey.setup.job {
+        Some(of) => {
+            let step = of
+                .step
+                .as_deref()
+                .map_or(String::new(), |step| format!(" step {step}"));
+            format!("{} job {}{step}", job::label(&of.manager), of.id)
+        }
+        None => survey.setup.launcher.clone(),
+    };
+    let seconds = survey.elapsed_ms as f64 / 1000.0;
+    format!("{nodes}, {nics} ({by}): {pairs} in {seconds:.1} s")
+}
+
+/// Returns what the survey has measured.
+fn measured(survey: &Survey) -> String {
+    let tests: Vec<String> = survey.setup.tests.iter().map(words::test).collect();
+    let seed = survey.setup.seed;
+    format!(
+        "{}; pairs {} (seed {seed})",
+        tests.join(", "),
+        survey.setup.pairs
+    )
+}
+
+/// Writes the culprits with this word.
+fn section(
+    out: &mut impl Write,
+    survey: &Survey,
+    title: &str,
+    word: Word,
+    most: usize,
+    sentences: usize,
+) -> io::Result<()> {
+    let of_word = survey.verdict.culprits.iter().filter(|of| of.word == word);
+    let of_word: Vec<&Culprit> = of_word.collect();
+    if of_word.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for culprit in of_word.iter().take(most) {
+        let name = words::unit(&survey.roster, &culprit.unit);
+        let all = words::sentences(survey, culprit);
+        let mut shown = all.iter().take(sentences);
+        let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
+        paragraph(out, &format!("{name}{first}"), "    ")?;
+        for further in shown {
+            for line in wrapped(further, WIDTH - 2, "  ") {
+                writeln!(out, "  {line}")?;
+            }
+        }
+    }
+    and_more(out, of_word.len().saturating_sub(most))
+}
+
+fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
+    match more {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more"),
+    }
+}
+
+/// Writes what was not measured: parts of one kind with one reason share a line.
+fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let mut positions = BTreeMap::new();
+    let mut lines: Vec<Vec<&Untested>> = Vec::new();
+    for of in &survey.verdict.untested {
+        let kind = match of.unit {
+            Unit::Nic(nic) => &survey.roster.nics[nic as usize].device,
+            ref unit => words::kind(unit),
+        };
+        let position = *positions.entry((kind, &of.reason)).or_insert(lines.len());
+        match lines.get_mut(position) {
+            Some(line) => line.push(of),
+            None => lines.push(vec![of]),
+        }
+    }
+    if !lines.is_empty() {
+        writeln!(out, "\nNot measured")?;
+    }
+    for parts in lines.iter().take(MOST_UNTESTED) {
+        let pairs = words::counted(parts.iter().map(|of| of.pairs).sum(), "pair");
+        let text = format!("{}: {} ({pairs})", names(survey, parts), parts[0].reason);
+        paragraph(out, &text, "    ")?;
+    }
+    and_more(out, lines.len().saturating_sub(MOST_UNTESTED))
+}
+
+/// Returns the names of parts of one kind, and of NICs with one device name.
+fn names(survey: &Survey, parts: &[&Untested]) -> String {
+    let roster = &survey.roster;
+    let host = |node: u32| roster.nodes[node as usize].host.as_str();
+    let hosts: Vec<&str> = parts
+        .iter()
+        .filter_map(|of| match of.unit {
+            Unit::Node(node) => Some(host(node)),
+            Unit::Nic(nic) => Some(host(roster.nics[nic as usize].node)),
+            _ => None,
+        })
+        .collect();
+    match (&parts[0].unit, parts) {
+        (Unit::Node(_), _) => host_list(&hosts),
+        (Unit::Nic(nic), _) => {
+            let device = &roster.nics[*nic as usize].device;
+            format!("{} {device}", host_list(&hosts))
+        }
+        (unit, [_]) => words::unit(roster, unit),
+        (unit, _) => words::counted(parts.len() as u64, words::kind(unit)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, good, mixed, survey};
+    use super::*;
+    use crate::error::{Failure, Kind};
+
+    fn text(verdict: Verdict) -> String {
+        let mut out = Vec::new();
+        write(&mut out, &survey(verdict, Ok(()))).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_good_survey() {
+        let expected = "\
+good: 8 NICs, 84 pairs measured
+4 nodes, 8 NICs (Slurm job 1234 step 0): 84 pairs in 12.3 s
+write-lat 8, write-bw 1M; pairs all (seed 7)
+
+Latency (us)  Class        Pairs   Min  Median   p99   Max  Limit  Outside
+write-lat 8   same switch     24  1.80    1.90  2.01  2.10   2.47        0
+write-lat 8   same group      24  1.80    1.90  2.01  2.10   2.47        0
+
+Bandwidth (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M       same switch     24  21.00   19.00  18.10  18.00  17.67        0
+";
+        assert_eq!(text(good()), expected);
+    }
+
+    #[test]
+    fn shows_what_is_to_blame_first() {
+        let expected = "\
+bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
+4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s
+write-lat 8, write-bw 1M; pairs all (seed 7)
+
+Bad
+nid000417 cxi1: writes 3.90 us to 6 of 6 partners at its switch, median of its
+    class 1.90; 1,204 retries, 42 cycles the switch held off this NIC
+  writes 9.50 GB/s to 6 of 6 partners, median of its class 19.00
+
+Suspect: outside the limits, not confirmed by retests
+nid000418 cxi0 to nid000419 cxi0: writes in 6 of 6 measurements fail: the NIC
+    reported PT_DISABLED
+
+Transient: outside the limits once, inside them in retests
+nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
+    class 1.90
+
+Next: run 'cxidiag check' on nid000417.
+
+Not measured
+nid000419: no answer within 30 s (12 pairs)
+nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
+
+Latency (us)  Class        Pairs   Min  Median   p99   Max  Limit  Expect  Outside
+write-lat 8   same switch     24  1.80    1.90  2.01  2.10   2.47    2.50        6
+write-lat 8   same group      24  1.80    1.90  2.01  2.10      -       -        0
+
+Bandwidth (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M       same switch     24  21.00   19.00  18.10  18.00  17.67        0
+A class with fewer than 8 pairs has no limit; --expect sets an absolute one.
+
+Most pairs outside      Test              Pairs  Median  Worst  Outside
+switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
+";
+        let text = text(mixed());
+        assert_eq!(text, expected);
+        assert!(text.lines().all(|line| line.len() <= WIDTH + 2));
+    }
+
+    #[test]
+    fn concludes_in_one_line() {
+        let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
+        let failed = Failure::environment("the coordinator has lost all processes");
+        let suspect = Verdict {
+            culprits: vec![culprit(Unit::GroupPair(1, 2), Word::Suspect)],
+            ..good()
+        };
+        let transient = Verdict {
+            culprits: vec![culprit(Unit::Nic(2), Word::Transient)],
+            ..good()
+        };
+        let partial = Verdict {
+            answered: 80,
+            ..good()
+        };
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 12,
+        };
+        let switches = Verdict {
+            culprits: vec![culprit(switch, Word::Bad), culprit(Unit::Nic(7), Word::Bad)],
+            ..good()
+        };
+        for (verdict, end, status, line) in [
+            (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
+            (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
+            (
+                switches,
+                Ok(()),
+                3,
+                "bad: 1 switch, 1 NIC; 3 of 8 NICs are good",
+            ),
+            (
+                suspect,
+                Ok(()),
+                1,
+                "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
+            ),
+            (
+                partial.clone(),
+                Ok(()),
+                1,
+                "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
+            ),
+            (
+                Verdict::default(),
+                Ok(()),
+                1,
+                "undecided: 0 pairs measured; 0 of 8 NICs are good, 8 untested",
+            ),
+            (
+                partial,
+                Err(&interrupted),
+                130,
+                "interrupted: 80 of 84 pairs measured; nothing bad so far",
+            ),
+            (
+                mixed(),
+                Err(&interrupted),
+                130,
+                "interrupted: 66 of 84 pairs measured; bad so far: 1 NIC",
+            ),
+            (
+                mixed(),
+                Err(&failed),
+                1,
+                "failed: the coordinator has lost all processes; 66 of 84 pairs measured; \
+                 bad so far: 1 NIC",
+            ),
+        ] {
+            let survey = survey(verdict, end);
+            assert_eq!(
+                (survey.exit_status, survey.summary.as_str()),
+                (status, line)
+            );
+            let result = survey.result().map_err(|failure| failure.status());
+            assert_eq!(result.err().unwrap_or(0), status);
+        }
+    }
+
+    #[test]
+    fn limits_the_number_of_lines() {
+        let suspects = (0..8).cycle().take(23);
+        let verdict = Verdict {
+            culprits: suspects
+                .map(|nic| culprit(Unit::Nic(nic), Word::Suspect))
+                .collect(),
+            ..good()
+        };
+        let text = text(verdict);
+        assert_eq!(text.matches("writes 3.90 us").count(), MOST_OTHERS);
+        assert!(text.contains("\nand 13 more\n"), "{text}");
+    }
+}
