@@ -50,7 +50,12 @@ pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> 
 /// Returns the bins of a recorded histogram.
 pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let places = histogram.iter_recorded();
-    bins(places.map(|place| (place.value_iterated_to(), place.count_since_last_iteration())))
+    bins(places.map(|place| {
+        (
+            place.value_iterated_to(),
+            place.count_since_last_iteration(),
+        )
+    }))
 }
 
 /// A bin of a picture, which joins a power of two of the bins of the documents.

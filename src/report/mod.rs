@@ -9,6 +9,7 @@
 //!   `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
+//! * `results`: any results of ours, read back; `html`: the page of `report`.
 //! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
 //!   trusted; `differences`: what differs beside the results.
 //! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
@@ -41,6 +42,7 @@ mod extra;
 mod facts;
 mod hdr_log;
 pub mod histogram;
+pub mod html;
 pub mod intervals;
 pub mod json;
 mod json_lines;
@@ -53,6 +55,7 @@ pub mod ping;
 pub mod ping_text;
 mod progress;
 mod reporter;
+pub mod results;
 mod run_columns;
 pub mod runs;
 mod sampler;

@@ -38,7 +38,11 @@ impl Axis {
         values: impl IntoIterator<Item = f64>,
     ) -> Option<Self> {
         let (low, high) = range(values.into_iter().filter(|value| *value > 0.0))?;
-        let margin = if quantity == Quantity::Size { 1.0 } else { (high / low).powf(0.04).max(1.02) };
+        let margin = if quantity == Quantity::Size {
+            1.0
+        } else {
+            (high / low).powf(0.04).max(1.02)
+        };
         Some(Self {
             title: title.into(),
             quantity,
@@ -93,15 +97,19 @@ impl Axis {
 
 /// Returns the smallest and the largest value, which differ. `None` without values.
 fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
-    let range = values
-        .into_iter()
-        .filter(|value| value.is_finite())
-        .fold(None, |range: Option<(f64, f64)>, value| {
+    let range = values.into_iter().filter(|value| value.is_finite()).fold(
+        None,
+        |range: Option<(f64, f64)>, value| {
             let (low, high) = range.unwrap_or((value, value));
             Some((low.min(value), high.max(value)))
-        })?;
+        },
+    )?;
     let (low, high) = range;
-    Some(if low == high { (low * 0.9, high * 1.1) } else { range })
+    Some(if low == high {
+        (low * 0.9, high * 1.1)
+    } else {
+        range
+    })
 }
 
 /// A curve.
@@ -303,7 +311,11 @@ mod tests {
         let curves = [1e3, 1.01e3, 99e3, 1e3].map(curve);
         let mut places = name_places(&curves, &y);
         places.sort_by(f64::total_cmp);
-        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 0.001));
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= LINE - 0.001)
+        );
         assert!(places[0] >= 0.0 && places[3] <= HEIGHT);
     }
 

@@ -4,11 +4,12 @@ use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
 use super::parts::{Column, Grade, badge, cell, facts, figure, seconds, table, time};
-use super::quantity::{Quantity, count};
+use super::quantity::Quantity;
 use crate::report::histogram::{self, joined};
 use crate::report::outcome::{
     Extent, LatencyResult, Outcome, PercentileValue, SizeResult, Status, Verdict,
 };
+use crate::report::survey::words::grouped;
 
 /// Bins of a histogram on the page that have samples, at most.
 const MOST_BARS: usize = 160;
@@ -57,7 +58,10 @@ pub fn finding(run: &Outcome) -> String {
 
 /// Returns where a run was measured.
 pub fn place(run: &Outcome) -> String {
-    let device = run.device.as_ref().map_or("no NIC", |device| device.name.as_str());
+    let device = run
+        .device
+        .as_ref()
+        .map_or("no NIC", |device| device.name.as_str());
     let own = format!("{} {device}", run.host.name);
     match &run.peer {
         Some(peer) => {
@@ -84,24 +88,46 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
         return None;
     }
     let of_size = |size: u64| {
-        let mut values: Vec<f64> =
-            all.iter().filter(|(of, _)| *of == size).map(|(_, value)| *value).collect();
+        let mut values: Vec<f64> = all
+            .iter()
+            .filter(|(of, _)| *of == size)
+            .map(|(_, value)| *value)
+            .collect();
         values.sort_by(f64::total_cmp);
         values
     };
-    let values: Vec<(f64, Vec<f64>)> =
-        sizes.iter().map(|size| (*size as f64, of_size(*size))).collect();
+    let values: Vec<(f64, Vec<f64>)> = sizes
+        .iter()
+        .map(|size| (*size as f64, of_size(*size)))
+        .collect();
     let curve = Curve {
         name: format!("{} runs", runs.len()),
         is_main: true,
-        points: values.iter().map(|(size, of)| (*size, of[(of.len() - 1) / 2])).collect(),
-        band: values.iter().map(|(size, of)| (*size, of[0], of[of.len() - 1])).collect(),
+        points: values
+            .iter()
+            .map(|(size, of)| (*size, of[(of.len() - 1) / 2]))
+            .collect(),
+        band: values
+            .iter()
+            .map(|(size, of)| (*size, of[0], of[of.len() - 1]))
+            .collect(),
         ..Curve::default()
     };
     let quantity = main_quantity(runs[0]);
-    let x = Axis::log("Size", Quantity::Size, sizes.iter().map(|size| *size as f64))?;
-    let y = Axis::log(axis_title(quantity), quantity, all.iter().map(|(_, value)| *value))?;
-    let what = format!("{} of each size: median and range of the runs", axis_title(quantity));
+    let x = Axis::log(
+        "Size",
+        Quantity::Size,
+        sizes.iter().map(|size| *size as f64),
+    )?;
+    let y = Axis::log(
+        axis_title(quantity),
+        quantity,
+        all.iter().map(|(_, value)| *value),
+    )?;
+    let what = format!(
+        "{} of each size: median and range of the runs",
+        axis_title(quantity)
+    );
     Some(figure(&what, &chart::curves(&what, &x, &y, &[curve])))
 }
 
@@ -134,9 +160,15 @@ pub fn section(run: &Outcome) -> Markup {
 pub fn circumstances(file: &str, run: &Outcome) -> Markup {
     let device = run.device.as_ref();
     let software = device.and_then(|device| device.is_software) == Some(true);
-    let labels: Vec<String> =
-        run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let options = run.options.as_ref().and_then(|options| serde_json::to_value(options).ok());
+    let labels: Vec<String> = run
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let options = run
+        .options
+        .as_ref()
+        .and_then(|options| serde_json::to_value(options).ok());
     let options = options.as_ref().and_then(serde_json::Value::as_object);
     html! {
         (facts(&[
@@ -174,7 +206,10 @@ fn measured(run: &Outcome) -> impl Iterator<Item = &SizeResult> {
 }
 
 fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileValue> {
-    latency.percentiles.iter().find(|value| value.percent == percent)
+    latency
+        .percentiles
+        .iter()
+        .find(|value| value.percent == percent)
 }
 
 /// Returns the median or the bandwidth.
@@ -234,7 +269,12 @@ fn size_curve(measured: &[&SizeResult]) -> Option<Markup> {
         };
         let shown = [100.0, 99.9, 99.0, 90.0, 50.0];
         let of_percentile = |(color, percent): (usize, f64)| {
-            curve(percentile_name(percent), color, percent == 50.0, &of(percent))
+            curve(
+                percentile_name(percent),
+                color,
+                percent == 50.0,
+                &of(percent),
+            )
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
         curves.push(curve("min".into(), 5, false, &|result| {
@@ -247,7 +287,11 @@ fn size_curve(measured: &[&SizeResult]) -> Option<Markup> {
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = Axis::log("Size", Quantity::Size, points().map(|(size, _)| *size))?;
-    let y = Axis::log(axis_title(quantity), quantity, points().map(|(_, value)| *value))?;
+    let y = Axis::log(
+        axis_title(quantity),
+        quantity,
+        points().map(|(_, value)| *value),
+    )?;
     Some(figure(what, &chart::curves(what, &x, &y, &curves)))
 }
 
@@ -303,14 +347,28 @@ fn intervals(result: &SizeResult) -> Option<Markup> {
         curve("mean", 0, &|at| of(at).mean_ns),
         curve("p99", 2, &|at| of(at).p99_ns.map(|ns| ns as f64)),
     ];
-    let curves: Vec<Curve> = curves.into_iter().filter(|of| !of.points.is_empty()).collect();
-    let values = || curves.iter().flat_map(|of| &of.points).map(|(_, value)| *value);
+    let curves: Vec<Curve> = curves
+        .into_iter()
+        .filter(|of| !of.points.is_empty())
+        .collect();
+    let values = || {
+        curves
+            .iter()
+            .flat_map(|of| &of.points)
+            .map(|(_, value)| *value)
+    };
     let ends = rows.iter().map(|row| row.end_s);
     let x = Axis::from_zero("Time", Quantity::Seconds, ends)?;
     let (y, title) = if result.bandwidth.is_some() {
-        (Axis::from_zero("Bandwidth", Quantity::Bandwidth, values())?, "Bandwidth")
+        (
+            Axis::from_zero("Bandwidth", Quantity::Bandwidth, values())?,
+            "Bandwidth",
+        )
     } else {
-        (Axis::log("Latency", Quantity::Latency, values())?, "Latency")
+        (
+            Axis::log("Latency", Quantity::Latency, values())?,
+            "Latency",
+        )
     };
     let size = Quantity::Size.text(result.size_bytes as f64);
     let what = format!("{title} over time, {size}");
@@ -324,13 +382,17 @@ fn metrics(measured: &[&SizeResult]) -> Markup {
             Extent::Complete => "",
             Extent::Partial | Extent::None => " (partial)",
         };
-        cell(format!("{}{remark}", Quantity::Size.text(result.size_bytes as f64)))
+        cell(format!(
+            "{}{remark}",
+            Quantity::Size.text(result.size_bytes as f64)
+        ))
     };
-    let operations = |result: &SizeResult| cell(count(result.count));
+    let operations = |result: &SizeResult| cell(grouped(result.count));
     let latency = |ns: f64| cell(Quantity::Latency.text(ns));
     if measured.iter().all(|result| result.latency.is_some()) {
         let columns = [
-            "Size", "Samples", "Min", "Median", "p90", "p99", "p99.9", "p99.99", "Max", "Mean", "StdDev",
+            "Size", "Samples", "Min", "Median", "p90", "p99", "p99.9", "p99.99", "Max", "Mean",
+            "StdDev",
         ];
         let row = |result: &&SizeResult| {
             let of = result.latency.as_ref()?;
@@ -359,7 +421,12 @@ fn metrics(measured: &[&SizeResult]) -> Markup {
             let of = result.bandwidth.as_ref()?;
             let bandwidth = Quantity::Bandwidth.text(of.bandwidth_bytes_per_s);
             let packets = Quantity::Rate.text(of.packet_rate_packets_per_s);
-            Some(vec![size(result), operations(result), cell(bandwidth), cell(packets)])
+            Some(vec![
+                size(result),
+                operations(result),
+                cell(bandwidth),
+                cell(packets),
+            ])
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
         table("Bandwidths", &columns.map(Column::Numbers), &rows)
@@ -374,12 +441,10 @@ fn expectations(verdicts: &[Verdict]) -> Markup {
         } else {
             (Grade::Bad, "not met")
         };
-        let quantity = match verdict.unit.as_str() {
-            "ns" => Quantity::Latency,
-            "bytes/s" | "B/s" => Quantity::Bandwidth,
-            _ => Quantity::Rate,
-        };
-        let measured = verdict.measured.map_or("not measured".into(), |of| quantity.text(of));
+        let quantity = Quantity::of_unit(&verdict.unit);
+        let measured = verdict
+            .measured
+            .map_or("not measured".into(), |of| quantity.text(of));
         vec![
             cell(Quantity::Size.text(verdict.size_bytes as f64)),
             cell(&verdict.expectation),
