@@ -10,6 +10,7 @@ mod ping;
 mod probe;
 mod report;
 mod serve;
+mod survey;
 
 use std::env;
 use std::ffi::OsString;
@@ -130,6 +131,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Check the health of NICs, with a write and a read",
         usage: check::usage,
         run: check::run,
+    },
+    Command {
+        name: "survey",
+        about: "Measure all NICs of a cluster, and name what is slow",
+        usage: survey::usage,
+        run: survey::run,
     },
     Command {
         name: "compare",
