@@ -11,10 +11,18 @@
 //! * `verdict`: what the survey has found, as data and as a document.
 
 pub mod answer;
+pub mod blame;
 pub mod conductor;
+pub mod evidence;
 pub mod pairs;
 pub mod population;
+pub mod retest;
 pub mod roster;
 pub mod rounds;
 pub mod timetable;
 pub mod verdict;
+
+#[cfg(test)]
+mod conductor_tests;
+#[cfg(test)]
+mod testing;
