@@ -20,8 +20,9 @@ use crate::session::ANSWER_LIMIT;
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long a parent may leave a ping unanswered.
-const PARENT_SILENCE: Duration = Duration::from_secs(5);
+/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit tests
+/// make it early.
+const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// The same for the coordinator, which no other process can replace.
 const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
