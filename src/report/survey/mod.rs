@@ -7,9 +7,11 @@
 //! * `progress`: the line on a terminal.
 //! * `lines`: a line of JSON for each measurement, written and read back.
 //! * `pair_table`: a row of CSV for each measurement; `metrics`: metrics of a fleet.
+//! * `documents`: all of these files, opened before the survey and written during it and at its end.
 
 mod distribution;
 mod document;
+pub mod documents;
 pub mod lines;
 pub mod metrics;
 pub mod nics;

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::nics::{State, bad_hosts, host_list, states};
+use super::nics::{State, bad_hosts, states};
 use super::{Conclusion, Survey, distribution, words};
+use crate::host_list::compress;
 use crate::job;
 use crate::report::wrap::wrapped;
 use crate::survey::verdict::{Culprit, Unit, Untested, Verdict, Word};
@@ -133,7 +134,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     }
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
-        let advice = format!("Next: run 'cxidiag check' on {}.", host_list(&hosts));
+        let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
     }
@@ -264,10 +265,10 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
         })
         .collect();
     match (&parts[0].unit, parts) {
-        (Unit::Node(_), _) => host_list(&hosts),
+        (Unit::Node(_), _) => compress(hosts),
         (Unit::Nic(nic), _) => {
             let device = &roster.nics[*nic as usize].device;
-            format!("{} {device}", host_list(&hosts))
+            format!("{} {device}", compress(hosts))
         }
         (unit, [_]) => words::unit(roster, unit),
         (unit, _) => words::counted(parts.len() as u64, words::kind(unit)),
