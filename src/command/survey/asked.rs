@@ -21,7 +21,7 @@ use crate::number::{decimal, time, within};
 use crate::plan::expect::{Expectation, Metric};
 use crate::plan::outputs::Place;
 use crate::plan::{DEFAULT_PORT, Plan};
-use crate::report::openmetrics::Dialect;
+use crate::report::survey::documents::Places;
 use crate::run::survey::TestPlan;
 use crate::survey::verdict::Test;
 use crate::tool::{Opt, PROGRAM, Tool};
@@ -55,17 +55,6 @@ pub struct AskedTest {
     pub expectations: Vec<Expectation>,
 }
 
-/// What is written beside the text.
-#[derive(Debug)]
-pub struct Written {
-    pub json: Option<Place>,
-    pub jsonl: Option<PathBuf>,
-    pub csv: Option<Place>,
-    pub metrics: Option<(Place, Dialect)>,
-    pub bad_nodes: Option<PathBuf>,
-    pub is_quiet: bool,
-}
-
 /// What the arguments ask for.
 #[derive(Debug)]
 pub struct Asked {
@@ -74,8 +63,6 @@ pub struct Asked {
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.
     pub at_once: bool,
-    /// Options of the tools about service, VNI and traffic class, as typed.
-    pub service: Vec<String>,
     pub tests: Vec<AskedTest>,
     /// As typed.
     pub pairs: String,
@@ -88,7 +75,10 @@ pub struct Asked {
     pub meeting_point: Option<PathBuf>,
     pub port: Option<u16>,
     pub resume: Option<PathBuf>,
-    pub written: Written,
+    /// Where the documents go.
+    pub places: Places,
+    /// Only the first line of the text is printed.
+    pub is_quiet: bool,
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
@@ -162,7 +152,6 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
                 _ => Err("expected turn or once".into()),
             })?
             .unwrap_or(false),
-        service,
         pairs: options.text("pairs").unwrap_or(PAIRS).to_owned(),
         pair_time: options.time("pair-time", 3600)?.unwrap_or(PAIR_TIME),
         time_limit: options.time("time-limit", LONGEST.as_secs())?,
@@ -179,14 +168,14 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         meeting_point: options.file("meeting-point")?,
         port,
         resume: options.file("resume")?,
-        written: Written {
+        places: Places {
             json: json_place(matches.get_one("json"))?,
             jsonl: options.file("jsonl")?,
             csv: options.csv()?,
             metrics: metrics_place(&matches)?,
-            bad_nodes: options.file("bad-nodes")?,
-            is_quiet: matches.get_flag("quiet"),
+            bad_nodes: options.file("bad-nodes")?.map(Place::File),
         },
+        is_quiet: matches.get_flag("quiet"),
     }))
 }
 

@@ -63,7 +63,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     let selections = selections(asked)?;
     let locations = lead.locations(asked)?;
     let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
-    let mut outputs = Outputs::open(&asked.written)?;
+    let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
     let setup = setup(asked, &lead);
     let ends = ends(asked, &lead);
     let (root, mut gathered) = lead.gather(asked, &mut outputs, join_limit(lead.size))?;
