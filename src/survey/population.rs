@@ -253,9 +253,11 @@ impl Centre {
     }
 
     /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
-    /// the median; `None` with too few figures.
+    /// the median; `None` with too few figures. The deviation of few figures is known badly, so that their
+    /// limit is wider: half as much again for the fewest.
     pub fn limit(self, count: u64, of_bandwidth: bool) -> Option<f64> {
         let score = if count >= MANY_FIGURES { 4.5 } else { 3.5 };
+        let score = score * (1.0 + LEAST_FIGURES as f64 / 2.0 / count.max(1) as f64);
         let ratio = if of_bandwidth { 1.0 / 0.93 } else { 1.3 };
         let limit = (self.median + score * self.sigma).max(self.median * ratio);
         (count >= LEAST_FIGURES as u64).then_some(limit)

@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
 use super::blame::{Cause, members};
-use super::evidence::{Evidence, Key, Limits};
+use super::evidence::{Evidence, Key, Limits, Outside};
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::timetable::Round;
 use super::verdict::{Unit, Word};
+use crate::location::Class;
 
 /// Pairs of a NIC, of a larger part or of a path that are retested at a time.
 const PAIRS_OF_NIC: usize = 4;
@@ -114,9 +115,23 @@ pub fn suspects(
     chosen.into_iter().collect()
 }
 
+/// The choice of other partners for suspected NICs.
+struct Swaps<'a> {
+    roster: &'a Roster,
+    evidence: &'a Evidence,
+    /// NICs of parts that are blamed.
+    blamed: HashSet<u32>,
+    /// NICs of pairs outside the limits.
+    involved: HashSet<u32>,
+    measured: HashSet<Key>,
+    chosen: BTreeSet<Key>,
+    /// How often a NIC was chosen.
+    uses: BTreeMap<u32, usize>,
+}
+
 /// Returns pairs of the suspected NICs with other partners and in the other role, so that each has been
-/// measured with some partners in each role. Partners that are beyond suspicion, of the same class as
-/// the partner of the suspect pair, come first.
+/// measured with some partners in each role. Partners beyond suspicion come first, of the same class as
+/// the partner of the suspect pair, but not of its switch or group, so that these are cleared too.
 pub fn swaps(
     causes: &[Cause],
     evidence: &Evidence,
@@ -129,87 +144,123 @@ pub fn swaps(
             .iter()
             .filter(|cause| cause.word() != Word::Transient)
     };
-    let blamed: HashSet<u32> = lasting()
-        .flat_map(|cause| members(cause.unit, roster))
-        .collect();
-    let involved: HashSet<u32> = lasting()
-        .flat_map(|cause| &cause.pairs)
-        .flat_map(|one| [one.pair.initiator, one.pair.target])
-        .collect();
-    let mut chosen: BTreeSet<Key> = BTreeSet::new();
-    let mut uses: BTreeMap<u32, usize> = BTreeMap::new();
-    let measured: HashSet<Key> = evidence.keys().collect();
+    let pairs = || lasting().flat_map(|cause| &cause.pairs);
+    let mut swaps = Swaps {
+        roster,
+        evidence,
+        blamed: lasting()
+            .flat_map(|cause| members(cause.unit, roster))
+            .collect(),
+        involved: pairs()
+            .flat_map(|one| [one.pair.initiator, one.pair.target])
+            .collect(),
+        measured: evidence.keys().collect(),
+        chosen: BTreeSet::new(),
+        uses: BTreeMap::new(),
+    };
     for cause in lasting() {
-        let nics: Vec<u32> = match cause.unit {
-            Unit::Nic(nic) => vec![nic],
-            Unit::Path(pair) => vec![pair.initiator, pair.target],
-            _ => continue,
+        let suspected: Vec<(u32, &Outside)> = match cause.unit {
+            Unit::Nic(nic) => vec![(nic, &cause.pairs[0])],
+            Unit::Node(_) => continue,
+            _ => {
+                let some = cause.pairs.iter().take(PAIRS_OF_NIC);
+                some.flat_map(|one| [(one.pair.initiator, one), (one.pair.target, one)])
+                    .collect()
+            }
         };
         let tests: BTreeSet<u16> = cause.pairs.iter().map(|one| one.test).collect();
-        let class = cause.pairs[0].class;
-        for (nic, test) in nics
-            .iter()
-            .flat_map(|nic| tests.iter().map(move |test| (*nic, *test)))
-        {
-            for role in 0..2 {
-                let pair = |partner| match role {
-                    0 => Pair {
-                        initiator: nic,
-                        target: partner,
-                    },
-                    _ => Pair {
-                        initiator: partner,
-                        target: nic,
-                    },
-                };
-                let count: u32 = evidence.counts(test, nic)[role].iter().sum();
-                let is_new = |partner: u32, chosen: &BTreeSet<Key>| {
-                    let key = (test, pair(partner));
-                    !measured.contains(&key) && !chosen.contains(&key)
-                };
-                let already = chosen
-                    .iter()
-                    .filter(|(of, pair)| *of == test && [pair.initiator, pair.target][role] == nic)
-                    .count();
-                for _ in count as usize + already..LEAST_PARTNERS {
-                    let rank = |partner: u32| {
-                        let suspicion = usize::from(involved.contains(&partner))
-                            + usize::from(blamed.contains(&partner));
-                        let is_other = roster.class(nic, partner) != class;
-                        (
-                            suspicion,
-                            is_other,
-                            uses.get(&partner).copied().unwrap_or(0),
-                        )
-                    };
-                    let start = rng.usize(..roster.nics.len());
-                    let all = (0..roster.nics.len())
-                        .map(|offset| ((start + offset) % roster.nics.len()) as u32);
-                    let mut possible = all.filter(|partner| {
-                        is_partner(roster, nic, *partner)
-                            && is_usable(*partner)
-                            && is_new(*partner, &chosen)
-                    });
-                    let mut best: Option<(u32, (usize, bool, usize))> = None;
-                    for partner in &mut possible {
-                        let rank = rank(partner);
-                        if best.is_none_or(|(_, least)| rank < least) {
-                            best = Some((partner, rank));
-                        }
-                        if rank == (0, false, 0) {
-                            break;
-                        }
-                    }
-                    let Some((partner, _)) = best else {
-                        break;
-                    };
-                    chosen.insert((test, pair(partner)));
-                    *uses.entry(partner).or_default() += 1;
-                }
+        for (nic, one) in suspected {
+            for test in &tests {
+                swaps.choose(*test, nic, one, &is_usable, rng);
             }
         }
     }
-    chosen.into_iter().collect()
+    swaps.chosen.into_iter().collect()
+}
+
+impl Swaps<'_> {
+    /// Chooses the partners that a NIC lacks in each role.
+    fn choose(
+        &mut self,
+        test: u16,
+        nic: u32,
+        suspect: &Outside,
+        is_usable: impl Fn(u32) -> bool,
+        rng: &mut Rng,
+    ) {
+        let nics = self.roster.nics.len() as u32;
+        for role in 0..2 {
+            let pair = |partner| match role {
+                0 => Pair {
+                    initiator: nic,
+                    target: partner,
+                },
+                _ => Pair {
+                    initiator: partner,
+                    target: nic,
+                },
+            };
+            let measured: u32 = self.evidence.counts(test, nic)[role].iter().sum();
+            let is_own =
+                |(of, pair): &&Key| *of == test && [pair.initiator, pair.target][role] == nic;
+            let chosen = self.chosen.iter().filter(is_own).count();
+            for _ in measured as usize + chosen..LEAST_PARTNERS {
+                let start = rng.u32(..nics);
+                let possible = (0..nics)
+                    .map(|offset| (start + offset) % nics)
+                    .filter(|partner| {
+                        let key = (test, pair(*partner));
+                        is_partner(self.roster, nic, *partner)
+                            && is_usable(*partner)
+                            && !self.measured.contains(&key)
+                            && !self.chosen.contains(&key)
+                    });
+                let mut best = None;
+                for partner in possible {
+                    let rank = self.rank(nic, partner, suspect);
+                    if best.is_none_or(|(_, least)| rank < least) {
+                        best = Some((partner, rank));
+                    }
+                    if rank == Rank::default() {
+                        break;
+                    }
+                }
+                let Some((partner, _)) = best else {
+                    break;
+                };
+                self.chosen.insert((test, pair(partner)));
+                *self.uses.entry(partner).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns what speaks against a partner, the most important first.
+    fn rank(&self, nic: u32, partner: u32, suspect: &Outside) -> Rank {
+        let Pair { initiator, target } = suspect.pair;
+        let other = if initiator == nic { target } else { initiator };
+        let place = |nic: u32| self.roster.nics[nic as usize].location;
+        let is_near = match (suspect.class, place(partner), place(other)) {
+            (Class::Group, Some(one), Some(other)) => one.switch == other.switch,
+            (Class::Fabric, Some(one), Some(other)) => one.group == other.group,
+            _ => false,
+        };
+        Rank {
+            suspicion: u8::from(self.involved.contains(&partner))
+                + u8::from(self.blamed.contains(&partner)),
+            is_of_other_class: self.roster.class(nic, partner) != suspect.class,
+            is_near,
+            uses: self.uses.get(&partner).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// What speaks against a partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    suspicion: u8,
+    is_of_other_class: bool,
+    is_near: bool,
+    uses: usize,
 }
 
 /// Returns whether two NICs have the same number on different nodes.
