@@ -7,6 +7,7 @@ pub mod machine;
 pub mod paused;
 pub mod relay;
 pub mod schema;
+pub mod slurm;
 
 use std::io::{BufRead, BufReader, Read};
 use std::mem;
