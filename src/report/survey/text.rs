@@ -336,7 +336,7 @@ write-lat 8  same group      24  1.80    1.90  2.01  2.10      -       -        
 
 Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
 write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
-A class with fewer than 8 pairs has no limit; --expect sets an absolute one.
+A class whose pairs differ too much has no limit; --expect sets an absolute one.
 
 Most pairs outside      Test              Pairs  Median  Worst  Outside
 switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
@@ -425,6 +425,21 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
             let result = survey.result().map_err(|failure| failure.status());
             assert_eq!(result.err().unwrap_or(0), status);
         }
+    }
+
+    #[test]
+    fn explains_why_a_class_has_no_limit() {
+        let mut verdict = good();
+        verdict.populations[0].limit = None;
+        let large = "A class whose pairs differ too much has no limit;";
+        let small = "A class with fewer than 8 pairs has no limit;";
+        let both = text(verdict.clone());
+        assert!(both.contains(large) && !both.contains(small), "{both}");
+        verdict.populations[0].count = 7;
+        let both = text(verdict.clone());
+        assert!(!both.contains(large) && both.contains(small), "{both}");
+        verdict.populations[0].expected = Some(2500.0);
+        assert!(!text(verdict).contains("has no limit"));
     }
 
     #[test]

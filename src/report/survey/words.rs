@@ -4,6 +4,7 @@ use super::Survey;
 use super::nics::members;
 use crate::location::Class;
 use crate::nic::counter_table::{Preset, Row};
+use crate::survey::answer::{Answer, PairResult};
 use crate::survey::roster::Roster;
 use crate::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
 
@@ -113,6 +114,16 @@ pub fn figure(test: &Test, value: f64) -> String {
         format!("{:.decimals$}", value / 1e9)
     } else {
         format!("{:.2}", value / 1e3)
+    }
+}
+
+/// Returns the answer of a pair: `3.90 us`, `failed`.
+pub fn answer(tests: &[Test], result: &PairResult) -> String {
+    let test = &tests[usize::from(result.test)];
+    match &result.answer {
+        Answer::Measured(of) => format!("{} {}", figure(test, of.value()), figure_unit(test)),
+        Answer::Failed(_) => "failed".into(),
+        Answer::Untested(_) => "not measured".into(),
     }
 }
 
@@ -261,5 +272,200 @@ fn meaning(counter: &str) -> String {
             format!("{} {meaning}", row.unit)
         }
         None => counter.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, evidence, good, roster, survey};
+    use super::*;
+    use crate::survey::answer::{Pair, Witness};
+    use crate::survey::verdict::Word;
+
+    /// Returns the sentence about a part, with this evidence in the first test of `tool`.
+    fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {
+        let mut survey = survey(good(), Ok(()));
+        survey.setup.tests[0].tool = tool.into();
+        survey.verdict.populations.remove(1);
+        let culprit = Culprit {
+            direction,
+            evidence: vec![evidence],
+            ..culprit(unit, Word::Bad)
+        };
+        sentences(&survey, &culprit).concat()
+    }
+
+    #[test]
+    fn names_the_role_of_a_nic() {
+        use Direction::{Both, Initiator, Target};
+        for (tool, direction, text) in [
+            ("write-lat", Initiator, "writes 3.90 us to 6 of 6 partners"),
+            ("write-lat", Target, "writes 3.90 us from 6 of 6 partners"),
+            (
+                "send-lat",
+                Both,
+                "sends 3.90 us to and from 6 of 6 partners",
+            ),
+            ("read-lat", Initiator, "reads 3.90 us from 6 of 6 partners"),
+            ("read-lat", Target, "reads 3.90 us by 6 of 6 partners"),
+            (
+                "atomic-lat",
+                Initiator,
+                "atomics 3.90 us to 6 of 6 partners",
+            ),
+        ] {
+            let said = said(tool, Unit::Nic(0), direction, evidence(0));
+            assert_eq!(said, format!("{text}, median of its class 1.90"));
+        }
+    }
+
+    #[test]
+    fn names_the_pairs_of_a_part() {
+        let path = Unit::Path(Pair {
+            initiator: 0,
+            target: 4,
+        });
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 12,
+        };
+        let once = Evidence {
+            outside: 1,
+            measured: 1,
+            ..evidence(0)
+        };
+        let alone = Evidence {
+            class: Class::Loopback,
+            ..once.clone()
+        };
+        for (unit, evidence, text) in [
+            (path, once, "writes 3.90 us"),
+            (path, evidence(0), "writes 3.90 us in 6 of 6 measurements"),
+            (Unit::Nic(0), alone, "writes 3.90 us in loopback"),
+            (
+                switch,
+                evidence(0),
+                "writes 3.90 us in 6 of 6 pairs as target",
+            ),
+        ] {
+            let said = said("write-lat", unit, Direction::Target, evidence);
+            assert_eq!(said, format!("{text}, median of its class 1.90"));
+        }
+    }
+
+    #[test]
+    fn names_failures_and_expectations() {
+        let failing = Evidence {
+            value: None,
+            failure: Some("no answer within 2 s".into()),
+            source: LimitSource::Failure,
+            ..evidence(0)
+        };
+        let partly = Evidence {
+            value: Some(3900.0),
+            ..failing.clone()
+        };
+        let expected = Evidence {
+            limit: Some(2500.0),
+            median: None,
+            source: LimitSource::Expect,
+            ..evidence(0)
+        };
+        for (evidence, text) in [
+            (
+                failing,
+                "writes to 6 of 6 partners fail: no answer within 2 s",
+            ),
+            (
+                partly,
+                "writes 3.90 us to 6 of 6 partners, median of its class 1.90; some fail: no \
+                 answer within 2 s",
+            ),
+            (
+                expected,
+                "writes 3.90 us to 6 of 6 partners, expected at most 2.50",
+            ),
+        ] {
+            let said = said("write-lat", Unit::Nic(0), Direction::Initiator, evidence);
+            assert_eq!(said, text);
+        }
+    }
+
+    #[test]
+    fn names_sizes_of_a_tool_with_several() {
+        let mut survey = survey(good(), Ok(()));
+        survey.verdict.populations.clear();
+        let large = Test {
+            size_bytes: 4096,
+            ..survey.setup.tests[0].clone()
+        };
+        survey.setup.tests.push(large);
+        let said = sentences(&survey, &culprit(Unit::Nic(0), Word::Bad)).concat();
+        assert!(
+            said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn names_counters_by_their_meaning() {
+        let witness = |counter: &str, change| Witness {
+            nic: 0,
+            counter: counter.into(),
+            change,
+        };
+        let culprit = Culprit {
+            witnesses: vec![
+                witness("pct_spt_timeouts", 3),
+                witness("hni_llr_tx_replay_event", 1_000_000),
+                witness("pct_spt_timeouts", 2),
+                witness("no_such_counter", 7),
+                witness("pct_retry_srb_requests", 1),
+            ],
+            ..culprit(Unit::Nic(0), Word::Bad)
+        };
+        let expected = "5 timeouts, 1,000,000 replays sent again over the link, 7 no_such_counter";
+        assert_eq!(counters(&culprit), expected);
+    }
+
+    #[test]
+    fn names_parts() {
+        let pair = |initiator, target| Unit::Path(Pair { initiator, target });
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 13,
+        };
+        for (part, text) in [
+            (Unit::Nic(3), "nid000417 cxi1"),
+            (Unit::Node(1), "nid000417 (2 NICs)"),
+            (switch, "switch 003.13 (4 NICs)"),
+            (Unit::Group(3), "group 003 (8 NICs)"),
+            (Unit::GroupPair(3, 12), "links between groups 003 and 012"),
+            (pair(0, 7), "nid000416 cxi0 to nid000419 cxi1"),
+            (pair(2, 2), "nid000417 cxi0 with itself"),
+        ] {
+            assert_eq!(unit(&roster(), &part), text);
+        }
+    }
+
+    #[test]
+    fn writes_numbers_for_people() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+        for (bytes, text) in [(8, "8"), (1_500, "1500"), (65_536, "64K"), (1 << 20, "1M")] {
+            assert_eq!(size(bytes), text);
+        }
+        assert_eq!(counted(1, "pair of groups"), "1 pair of groups");
+        assert_eq!(counted(2, "pair of groups"), "2 pairs of groups");
+        assert_eq!(counted(2, "switch"), "2 switches");
+        let bandwidth = &survey(good(), Ok(())).setup.tests[1];
+        assert_eq!(figure(bandwidth, 24.126e9), "24.13");
+        assert_eq!(figure(bandwidth, 12.3e6), "0.012");
     }
 }
