@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::summary::summary;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, INTERRUPTED, Kind};
 use crate::report::outcome::Problem;
@@ -147,7 +147,7 @@ impl Survey {
             roster,
             verdict,
         };
-        survey.summary = text::summary(&survey);
+        survey.summary = summary(&survey);
         survey
     }
 
