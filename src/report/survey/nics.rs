@@ -122,17 +122,17 @@ mod tests {
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {
-        let with = |units: &[Unit]| {
-            let culprits = units.iter().map(|unit| culprit(unit.clone(), Word::Bad));
+        let with = |units: Vec<Unit>| {
+            let culprits = units.into_iter().map(|unit| culprit(unit, Word::Bad));
             let verdict = Verdict {
                 culprits: culprits.collect(),
                 ..good()
             };
             bad_nodes(&survey(verdict, Ok(())))
         };
-        let units = [Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
-        assert_eq!(with(&units), "nid[000416-000418]\n");
-        assert_eq!(with(&[Unit::Group(3), Unit::GroupPair(3, 4)]), "");
+        let units = vec![Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
+        assert_eq!(with(units), "nid[000416-000418]\n");
+        assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
         // Suspects are not bad.
         assert_eq!(bad_nodes(&survey(mixed(), Ok(()))), "nid000417\n");
     }

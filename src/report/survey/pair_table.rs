@@ -59,8 +59,11 @@ fn or_empty(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// The columns: title and field. A field that does not apply is empty.
-const COLUMNS: [(&str, fn(&Row) -> String); 21] = [
+/// A field of a row; empty if it does not apply.
+type Field = fn(&Row) -> String;
+
+/// The columns, with their titles.
+const COLUMNS: [(&str, Field); 21] = [
     ("tool", |row| row.test.tool.clone()),
     ("size_bytes", |row| row.test.size_bytes.to_string()),
     ("initiator_host", |row| row.host(row.initiator())),

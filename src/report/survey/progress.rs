@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::words;
+use crate::survey::conductor::{Phase, Progress};
+use crate::survey::roster::Roster;
+use crate::survey::verdict::Test;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -17,47 +20,48 @@ const ERASE: &str = "\x1b[K";
 /// erased.
 const WIDTH: usize = 79;
 
-/// How far a survey is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// What happens if no pair is measured: `waiting for 3 of 512 processes`. Empty otherwise.
-    pub phase: String,
-    /// Rounds that are done.
-    pub rounds: u64,
-    /// Pairs that were measured or failed.
-    pub answered: u64,
-    /// Pairs that are to be measured.
-    pub planned: u64,
-    /// Time until the end of the survey; `None` if that is unknown.
-    pub left: Option<Duration>,
-    /// Pairs that are outside the limits.
-    pub suspects: u64,
-    /// The worst pair so far, with its figure: `nid000417 cxi1 to nid000003 cxi0: 3.90 us`.
-    pub worst: Option<String>,
+/// Returns the line of a survey whose processes start.
+pub fn waiting(joined: u32, expected: u32) -> String {
+    format!("{joined} of {expected} processes have started")
 }
 
-/// Returns the line. What does not fit into 79 columns is left out.
-pub fn line(counts: &Counts) -> String {
-    if !counts.phase.is_empty() {
-        return counts.phase.chars().take(WIDTH).collect();
-    }
-    let planned = words::counted(counts.planned, "pair");
-    let mut line = format!("{} of {planned}", words::grouped(counts.answered));
-    let percent = counts
-        .answered
-        .saturating_mul(100)
-        .checked_div(counts.planned);
-    let parts = [
-        percent.map(|percent| format!(" ({} %)", percent.min(100))),
-        counts.left.map(|left| format!(", {} left", time(left))),
-        (counts.suspects > 0).then(|| format!(", {} suspect", words::grouped(counts.suspects))),
-        counts
-            .worst
-            .as_ref()
-            .map(|worst| format!(", worst {worst}")),
-        Some(format!(", round {}", words::grouped(counts.rounds + 1))),
-    ];
-    for part in parts.into_iter().flatten() {
+/// Returns the line of a survey that measures, and that ends in `left` if that is known. What does not
+/// fit into 79 columns is left out.
+pub fn measuring(
+    progress: &Progress,
+    left: Option<Duration>,
+    roster: &Roster,
+    tests: &[Test],
+) -> String {
+    let Progress {
+        phase,
+        planned,
+        answered,
+        suspects,
+        retested,
+        ..
+    } = *progress;
+    let percent = answered.saturating_mul(100).checked_div(planned);
+    let all = words::counted(planned, "pair");
+    let percent = percent.map_or(String::new(), |percent| format!(" ({percent} %)"));
+    let mut line = format!("{} of {all}{percent}", words::grouped(answered));
+    let suspects = words::grouped(suspects);
+    let work = match phase {
+        Phase::Repeat => Some(", again those without an answer".into()),
+        Phase::Retest | Phase::Swap => Some(format!(
+            ", {suspects} suspect: {} again",
+            words::counted(retested, "pair")
+        )),
+        Phase::Sweep | Phase::Over => {
+            (progress.suspects > 0).then(|| format!(", {suspects} suspect"))
+        }
+    };
+    let worst = progress.worst.as_ref().map(|result| {
+        let pair = words::path(roster, result.pair.initiator, result.pair.target);
+        format!(", worst {pair}: {}", words::answer(tests, result))
+    });
+    let left = left.map(|left| format!(", {} left", time(left)));
+    for part in [left, work, worst].into_iter().flatten() {
         if line.chars().count() + part.chars().count() <= WIDTH {
             line += &part;
         }
@@ -77,12 +81,12 @@ pub fn time(time: Duration) -> String {
 
 /// The line on standard error. It never waits for the terminal. Dropping it erases the line.
 #[derive(Debug)]
-pub struct Progress {
+pub struct ProgressLine {
     is_enabled: bool,
     drawn: Option<Instant>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Returns a line that is drawn if standard error is a terminal and `is_wanted`.
     pub fn new(is_wanted: bool) -> Self {
         Self {
@@ -91,17 +95,17 @@ impl Progress {
         }
     }
 
-    /// Draws the line if a second has passed since the last time.
-    pub fn show(&mut self, counts: impl FnOnce() -> Counts) {
+    /// Draws what `line` returns if a second has passed since the last time.
+    pub fn show(&mut self, line: impl FnOnce() -> String) {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
         if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text() {
             // The cursor stays at the beginning, where other messages overwrite the line.
-            let _ = write!(io::stderr(), "{}{ERASE}\r", line(&counts()));
+            let _ = write!(io::stderr(), "{}{ERASE}\r", line());
             self.drawn = Some(Instant::now());
         }
     }
 
-    /// Erases the line before another message.
+    /// Erases the line, so that another message can follow.
     pub fn hide(&mut self) {
         if self.drawn.take().is_some() && takes_text() {
             let _ = write!(io::stderr(), "\r{ERASE}");
@@ -109,7 +113,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.hide();
     }
@@ -126,45 +130,63 @@ fn takes_text() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{result, roster, tests};
     use super::*;
+    use crate::survey::answer::PairResult;
 
-    #[test]
-    fn shows_what_is_done_and_what_is_worst() {
-        let mut counts = Counts {
-            answered: 1_340,
+    fn progress(phase: Phase, suspects: u64, worst: Option<PairResult>) -> Progress {
+        Progress {
+            phase,
             planned: 2_016,
-            ..Counts::default()
-        };
-        assert_eq!(line(&counts), "1,340 of 2,016 pairs (66 %), round 1");
-        counts.rounds = 41;
-        counts.left = Some(Duration::from_secs(25));
-        assert_eq!(
-            line(&counts),
-            "1,340 of 2,016 pairs (66 %), 25 s left, round 42"
-        );
-        counts.suspects = 2;
-        counts.worst = Some("nid417 cxi1 to nid3 cxi0: 3.90 us".into());
-        assert_eq!(
-            line(&counts),
-            "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect, round 42"
-        );
-        counts.worst = Some("n417 cxi1 to n3 cxi0: 3.9 us".into());
-        counts.suspects = 0;
-        counts.rounds = 0;
-        assert_eq!(
-            line(&counts),
-            "1,340 of 2,016 pairs (66 %), 25 s left, worst n417 cxi1 to n3 cxi0: 3.9 us"
-        );
+            answered: 1_340,
+            untested: 0,
+            suspects,
+            retested: 12,
+            worst,
+        }
+    }
+
+    fn line(progress: &Progress, seconds: u64) -> String {
+        let left = Some(Duration::from_secs(seconds));
+        measuring(progress, left, &roster(), &tests())
     }
 
     #[test]
-    fn shows_phase_without_pairs() {
-        let counts = Counts {
-            phase: "waiting for 3 of 512 processes".into(),
-            ..Counts::default()
-        };
-        assert_eq!(line(&counts), "waiting for 3 of 512 processes");
-        assert_eq!(line(&Counts::default()), "0 of 0 pairs, round 1");
+    fn shows_what_is_done_and_what_is_worst() {
+        let none = progress(Phase::Sweep, 0, None);
+        let unknown = measuring(&none, None, &roster(), &tests());
+        assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");
+        assert_eq!(line(&none, 25), "1,340 of 2,016 pairs (66 %), 25 s left");
+        let suspects = progress(Phase::Sweep, 2, None);
+        assert_eq!(
+            line(&suspects, 25),
+            "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect"
+        );
+        let retest = progress(Phase::Retest, 2, None);
+        assert_eq!(
+            line(&retest, 25),
+            "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect: 12 pairs again"
+        );
+        let mut roster = roster();
+        roster.nodes[0].host = "n0".into();
+        roster.nodes[1].host = "n1".into();
+        let worst = progress(Phase::Sweep, 0, Some(result()));
+        let line = measuring(&worst, None, &roster, &tests());
+        assert_eq!(
+            line,
+            "1,340 of 2,016 pairs (66 %), worst n1 cxi1 to n0 cxi0: 3.90 us"
+        );
+    }
+
+    /// A broken line would not be erased.
+    #[test]
+    fn leaves_out_what_does_not_fit() {
+        let worst = progress(Phase::Swap, 2, Some(result()));
+        let line = line(&worst, 10_080);
+        assert_eq!(
+            line,
+            "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again"
+        );
     }
 
     #[test]
