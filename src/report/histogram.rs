@@ -41,7 +41,8 @@ fn lowest(bin: u32) -> u64 {
 pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
     for (ns, count) in latencies {
-        *bins.entry(bin(ns)).or_default() += count;
+        let sum = bins.entry(bin(ns)).or_default();
+        *sum = sum.saturating_add(count);
     }
     let lowest = |(number, count)| (lowest(number), count);
     bins.into_iter().map(lowest).collect()
@@ -94,7 +95,8 @@ pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
         })
         .collect();
     for (number, count) in numbers {
-        joined[(number / factor - first / factor) as usize].count += count;
+        let bin = &mut joined[(number / factor - first / factor) as usize];
+        bin.count = bin.count.saturating_add(count);
     }
     joined
 }

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Column, Grade, badge, cell, facts, figure, table, time};
+use super::parts::{Column, Grade, Status, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
+use crate::plan::expect::Metric;
 use crate::report::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
 
 /// Returns the verdict on all sizes: the worst of them.
-pub fn status(comparison: &Comparison) -> Markup {
+pub fn status(comparison: &Comparison) -> Status {
     let has = |verdict| comparison.sizes.iter().any(|size| size.verdict == verdict);
     let worst = [
         Verdict::Regressed,
@@ -19,7 +20,7 @@ pub fn status(comparison: &Comparison) -> Markup {
         Verdict::Improved,
     ];
     let worst = worst.into_iter().find(|verdict| has(*verdict));
-    verdict_badge(worst.unwrap_or(Verdict::Ok))
+    status_of(worst.unwrap_or(Verdict::Ok))
 }
 
 /// Returns the result in words.
@@ -39,21 +40,25 @@ pub fn finding(comparison: &Comparison) -> String {
     }
 }
 
-fn verdict_badge(verdict: Verdict) -> Markup {
+fn status_of(verdict: Verdict) -> Status {
     let grade = match verdict {
         Verdict::Ok | Verdict::Improved => Grade::Good,
         Verdict::WithinNoise | Verdict::Unclear | Verdict::NoBase => Grade::Unsure,
         Verdict::Regressed | Verdict::NotMeasured => Grade::Bad,
     };
-    badge(grade, verdict.text())
+    (grade, verdict.text())
 }
 
 /// Returns the section below its title.
 pub fn section(comparison: &Comparison) -> Markup {
     html! {
-        p { (status(comparison)) " " (finding(comparison)) }
-        (verdicts(comparison))
+        p { (badge(status(comparison))) " " (finding(comparison)) }
         @if let Some(picture) = both_sides(comparison) { (picture) }
+        (metrics(comparison, "The metric that decides", |metric| metric == comparison.metric))
+        details {
+            summary { "Other metrics" }
+            (metrics(comparison, "Other metrics", |metric| metric != comparison.metric))
+        }
         @if !comparison.differences.is_empty() {
             h4 { "What differs beside the results" }
             ul { @for line in &comparison.differences { li { (line) } } }
@@ -98,12 +103,13 @@ pub fn is_software(comparison: &Comparison) -> bool {
     runs.any(|run| run.is_software == Some(true))
 }
 
-/// Returns the table of all metrics of all sizes.
-fn verdicts(comparison: &Comparison) -> Markup {
+/// Returns the table of the metrics that `is_shown` chooses, of all sizes.
+fn metrics(comparison: &Comparison, title: &str, is_shown: impl Fn(Metric) -> bool) -> Markup {
     let rows: Vec<Vec<Markup>> = comparison
         .sizes
         .iter()
         .flat_map(|size| size.metrics.iter().map(move |metric| (size, metric)))
+        .filter(|(_, metric)| is_shown(metric.metric))
         .map(|(size, metric)| {
             let quantity = Quantity::of_unit(&metric.unit);
             let value = |figure: &Option<Figure>| {
@@ -124,7 +130,7 @@ fn verdicts(comparison: &Comparison) -> Markup {
                 noise(&metric.new),
                 cell(change.map_or("-".into(), |change| format!("{change:+.1}%"))),
                 if metric.metric == comparison.metric {
-                    verdict_badge(size.verdict)
+                    badge(status_of(size.verdict))
                 } else {
                     html! {}
                 },
@@ -141,7 +147,7 @@ fn verdicts(comparison: &Comparison) -> Markup {
         Column::Numbers("Change"),
         Column::Words("Verdict"),
     ];
-    table("Both sides", &columns, &rows)
+    table(title, &columns, &rows)
 }
 
 /// Returns the curves of the metric that decides, with its noise. `None` for one size.

@@ -7,7 +7,7 @@ const VIRIDIS = [
   [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37],
 ];
 const FAILED_COLOR = [230, 0, 120, 255];
-const UNTESTED_COLOR = [128, 128, 128, 60];
+const UNTESTED_COLOR = [160, 160, 160, 255];
 
 // Cells below the first figure, as in `matrix.rs`.
 const UNTESTED = 0;
@@ -158,7 +158,7 @@ function show(figure) {
         const [before, after] = [map.locations[order[at - 1]], map.locations[order[at]]];
         const isGroup = before?.[0] !== after?.[0];
         if (!isGroup && (before?.[1] === after?.[1] || size < 4)) continue;
-        context.fillStyle = isGroup ? "rgba(255,255,255,.9)" : "rgba(255,255,255,.35)";
+        context.fillStyle = isGroup ? "rgba(255,255,255,.6)" : "rgba(255,255,255,.25)";
         context.fillRect((at - view.x) * size - 0.5, 0, 1, width);
         context.fillRect(0, (at - view.y) * size - 0.5, width, 1);
       }

@@ -18,7 +18,7 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::parts::{Column, cell, table, time};
+use self::parts::{Column, Status, badge, cell, table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 
@@ -27,6 +27,9 @@ const SCRIPT: &str = include_str!("map.js");
 
 /// Runs of a tool that are shown at once. More unfold one by one.
 const MOST_OPEN: usize = 1;
+
+/// Lines of the summary that are shown at once.
+const MOST_LINES: usize = 20;
 
 /// Returns the page with these results, which was made `now`.
 pub fn page(results: &[ReadResult], now: SystemTime) -> String {
@@ -79,47 +82,60 @@ fn is_software(result: &ReadResult) -> bool {
     }
 }
 
-/// Returns a line for each result: its verdict and its most important metrics.
+/// Returns a line for each result, the worst first: its verdict and its most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
-    let row = |(number, result): (usize, &ReadResult)| {
-        let link = |title: &str| html! { a href={ "#result-" (number + 1) } { (title) } };
-        match &result.content {
-            Content::Run(run) => vec![
-                link(&run.tool),
-                run::status(run),
-                cell(run::finding(run)),
-                cell(run::place(run)),
-                cell(time(run.started_unix_ms)),
-            ],
-            Content::Comparison(of) => vec![
-                link(&format!("compare {}", of.tool)),
-                comparison::status(of),
-                cell(comparison::finding(of)),
-                cell(of.new.first().map_or("", |run| &run.host)),
-                cell(
-                    of.new
-                        .first()
-                        .map_or(String::new(), |run| time(run.started_unix_ms)),
-                ),
-            ],
-            Content::Survey(survey) => vec![
-                link("survey"),
-                survey::status(survey),
-                cell(survey::finding(survey)),
-                cell(
-                    survey
-                        .setup
-                        .job
-                        .as_ref()
-                        .map_or(String::new(), |job| format!("{} {}", job.manager, job.id)),
-                ),
-                cell(time(survey.started_unix_ms)),
-            ],
-        }
-    };
-    let rows: Vec<Vec<Markup>> = results.iter().enumerate().map(row).collect();
+    let mut lines: Vec<(Status, Vec<Markup>)> = (1..)
+        .zip(results)
+        .map(|(number, result)| line(number, result))
+        .collect();
+    lines.sort_by_key(|((grade, _), _)| *grade);
+    let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
+    let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
     let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(Column::Words);
-    table("Summary", &columns, &rows)
+    html! {
+        (table("Summary", &columns, first))
+        @if !others.is_empty() {
+            details {
+                summary { (others.len()) " more results" }
+                (table("Other results", &columns, others))
+            }
+        }
+    }
+}
+
+/// Returns the verdict on a result, and its row in the summary.
+fn line(number: usize, result: &ReadResult) -> (Status, Vec<Markup>) {
+    let (title, status, finding, place, started) = match &result.content {
+        Content::Run(run) => (
+            run.tool.clone(),
+            run::status(run),
+            run::finding(run),
+            run::place(run),
+            Some(run.started_unix_ms),
+        ),
+        Content::Comparison(of) => (
+            format!("compare {}", of.tool),
+            comparison::status(of),
+            comparison::finding(of),
+            of.new.first().map_or(String::new(), |run| run.host.clone()),
+            of.new.first().map(|run| run.started_unix_ms),
+        ),
+        Content::Survey(survey) => (
+            "survey".into(),
+            survey::status(survey),
+            survey::finding(survey).to_owned(),
+            survey::place(survey),
+            Some(survey.started_unix_ms),
+        ),
+    };
+    let row = vec![
+        html! { a href={ "#result-" (number) } { (title) } },
+        badge(status),
+        cell(finding),
+        cell(place),
+        cell(started.map_or(String::new(), time)),
+    ];
+    (status, row)
 }
 
 /// Returns all sections: surveys, comparisons, then the runs of each tool.
@@ -178,7 +194,7 @@ fn tool_section(tool: &str, runs: &[(usize, &Outcome)]) -> Markup {
                 @if runs.len() > MOST_OPEN {
                     details.run id={ "result-" (number) } {
                         summary {
-                            (run::status(run)) " " (run::place(run)) ", " (time(run.started_unix_ms))
+                            (badge(run::status(run))) " " (run::place(run)) ", " (time(run.started_unix_ms))
                         }
                         (run::section(run))
                     }

@@ -4,19 +4,22 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use maud::{Markup, html};
 
-/// How good a verdict is. Each kind has a sign of its own, so that it does not depend on its colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How good a verdict is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// As it should be.
-    Good,
-    /// Neither good nor bad.
-    Unsure,
     /// Not as it should be.
     Bad,
+    /// Neither good nor bad.
+    Unsure,
+    /// As it should be.
+    Good,
 }
 
-/// Returns a verdict with its sign.
-pub fn badge(grade: Grade, text: &str) -> Markup {
+/// A verdict: how good it is, and its words.
+pub type Status = (Grade, &'static str);
+
+/// Returns a verdict with the sign of its grade, so that it does not depend on its colour.
+pub fn badge((grade, text): Status) -> Markup {
     let (class, sign) = match grade {
         Grade::Good => ("badge good", "✓"),
         Grade::Unsure => ("badge unsure", "?"),

@@ -134,7 +134,8 @@ pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> 
             _ => of_decade(&[1.0]),
         }
     };
-    labelled(values, quantity)
+    let is_possible = |value: &f64| quantity != Quantity::Count || *value >= 1.0;
+    labelled(values.into_iter().filter(is_possible).collect(), quantity)
 }
 
 /// Returns the ticks of a linear axis, at round numbers.

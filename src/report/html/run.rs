@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
-use super::parts::{Column, Grade, badge, cell, facts, figure, seconds, table, time};
+use super::parts::{self, Column, Grade, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use crate::report::histogram::{self, joined};
 use crate::report::outcome::{
@@ -12,20 +12,19 @@ use crate::report::outcome::{
 use crate::report::survey::words::grouped;
 
 /// Bins of a histogram on the page that have samples, at most.
-const MOST_BARS: usize = 160;
+const MOST_BARS: usize = 80;
 
 /// Histograms and intervals of a run that are shown at once. Others unfold.
 const MOST_OPEN: usize = 2;
 
 /// Returns how a run ended.
-pub fn status(run: &Outcome) -> Markup {
-    let (grade, text) = match run.status {
+pub fn status(run: &Outcome) -> parts::Status {
+    match run.status {
         Status::Complete => (Grade::Good, "complete"),
         Status::Unmet => (Grade::Bad, "expectation not met"),
         Status::Interrupted => (Grade::Unsure, "interrupted"),
         Status::Failed => (Grade::Bad, "failed"),
-    };
-    badge(grade, text)
+    }
 }
 
 /// Returns the most important metrics of a run, in words.
@@ -135,7 +134,7 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
 pub fn section(run: &Outcome) -> Markup {
     let measured: Vec<&SizeResult> = measured(run).collect();
     html! {
-        p { (status(run)) " " (finding(run)) }
+        p { (badge(status(run))) " " (finding(run)) }
         @if let Some(hint) = run.error.as_ref().and_then(|error| error.hint.as_ref()) {
             p { "Hint: " (hint) }
         }
@@ -267,7 +266,7 @@ fn size_curve(measured: &[&SizeResult]) -> Option<Markup> {
                 Some(value.value_ns as f64)
             }
         };
-        let shown = [100.0, 99.9, 99.0, 90.0, 50.0];
+        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
         let of_percentile = |(color, percent): (usize, f64)| {
             curve(
                 percentile_name(percent),
@@ -325,9 +324,12 @@ fn histogram(result: &SizeResult) -> Option<Markup> {
     Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
 }
 
-/// Returns the metrics of a size over time. `None` without `--interval`.
+/// Returns the metrics of a size over time. `None` unless there are at least two intervals.
 fn intervals(result: &SizeResult) -> Option<Markup> {
     let rows = &result.intervals.as_ref()?.rows;
+    if rows.len() < 2 {
+        return None;
+    }
     let curve = |name: &str, color, metric: &dyn Fn(usize) -> Option<f64>| {
         let point = |(at, row)| {
             let row: &crate::report::intervals::Interval = row;
@@ -449,7 +451,7 @@ fn expectations(verdicts: &[Verdict]) -> Markup {
             cell(Quantity::Size.text(verdict.size_bytes as f64)),
             cell(&verdict.expectation),
             cell(measured),
-            badge(grade, text),
+            badge((grade, text)),
         ]
     };
     let rows: Vec<Vec<Markup>> = verdicts.iter().map(row).collect();

@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::chart::{self, Axis, Mark};
 use super::matrix;
-use super::parts::{Column, Grade, badge, cell, facts, figure, seconds, table, time};
+use super::parts::{Column, Grade, Status, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use crate::report::survey::{Conclusion, Survey, words};
 use crate::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
@@ -16,15 +16,14 @@ const MOST_ROWS: usize = 500;
 const MOST_GROUPS: usize = 40;
 
 /// Returns what a survey has come to.
-pub fn status(survey: &Survey) -> Markup {
-    let (grade, text) = match survey.conclusion {
+pub fn status(survey: &Survey) -> Status {
+    match survey.conclusion {
         Conclusion::Good => (Grade::Good, "good"),
         Conclusion::Bad => (Grade::Bad, "bad"),
         Conclusion::Undecided => (Grade::Unsure, "undecided"),
         Conclusion::Interrupted => (Grade::Unsure, "interrupted"),
         Conclusion::Failed => (Grade::Bad, "failed"),
-    };
-    badge(grade, text)
+    }
 }
 
 /// Returns the first line of the text, without the word of the status.
@@ -35,11 +34,21 @@ pub fn finding(survey: &Survey) -> &str {
         .map_or(survey.summary.as_str(), |(_, rest)| rest)
 }
 
+/// Returns the job of a survey, or what started its processes.
+pub fn place(survey: &Survey) -> String {
+    let job = survey
+        .setup
+        .job
+        .as_ref()
+        .map(|job| format!("{} {}", job.manager, job.id));
+    job.unwrap_or_else(|| survey.setup.launcher.clone())
+}
+
 /// Returns the section below its title. `number` makes the identifiers of its maps unique.
 pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
-        p { (status(survey)) " " (finding(survey)) }
+        p { (badge(status(survey))) " " (finding(survey)) }
         @if !verdict.culprits.is_empty() { (culprits(survey)) }
         @if !verdict.untested.is_empty() { (untested(survey)) }
         @for population in &verdict.populations {
@@ -117,7 +126,7 @@ fn culprits(survey: &Survey) -> Markup {
         };
         vec![
             cell(words::unit(&survey.roster, &culprit.unit)),
-            badge(grade, word),
+            badge((grade, word)),
             cell(role),
             html! {
                 @for sentence in words::sentences(survey, culprit) { p { (sentence) } }
