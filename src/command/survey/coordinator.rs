@@ -15,11 +15,9 @@ use crate::error::{Failure, cause, invalid};
 use crate::job::Job;
 use crate::number::time_text;
 use crate::report::survey::lines::Earlier;
-use crate::report::survey::progress::Counts;
-use crate::report::survey::{Setup, Survey, SurveyJob, text, words};
+use crate::report::survey::{Setup, Survey, SurveyJob, progress};
 use crate::run::survey::shortest;
 use crate::session::tree::{Event, Root, now_ns};
-use crate::survey::answer::{Answer, Pair};
 use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
@@ -100,13 +98,13 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         outputs,
         ends,
         slot: shortest(asked.pair_time).max(SHORTEST_SLOT),
+        measuring: Instant::now(),
         block: 0,
         round: 0,
     };
     let ended = survey.lead(started, &setup, earlier);
     let Leading {
         mut root,
-        members,
         conductor,
         outputs,
         ..
@@ -114,7 +112,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     let verdict = conductor.verdict();
     root.end(END_LIMIT);
     gathered.finish();
-    let mut document = Survey::new(
+    let document = Survey::new(
         setup,
         started,
         clock.elapsed(),
@@ -122,8 +120,6 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         verdict,
         ended.as_ref().map(|()| ()),
     );
-    let _ = members;
-    document.summary = text::summary(&document);
     outputs.end(&document)
 }
 
@@ -190,6 +186,8 @@ struct Leading<'a> {
     outputs: Outputs,
     ends: Option<Instant>,
     slot: Duration,
+    /// When the first block began.
+    measuring: Instant,
     /// Number of the next block, and of the next round.
     block: u32,
     round: u32,
@@ -324,27 +322,12 @@ impl Leading<'_> {
 
     fn show_progress(&mut self) {
         let (conductor, roster) = (&self.conductor, &self.members.roster);
-        let round = self.round;
+        let measuring = self.measuring.elapsed();
         self.outputs.progress.show(|| {
-            let progress = conductor.progress();
-            let worst = progress.worst.and_then(|worst| {
-                let Answer::Measured(figures) = worst.answer else {
-                    return None;
-                };
-                let test = &conductor.tests()[usize::from(worst.test)];
-                let Pair { initiator, target } = worst.pair;
-                let path = words::path(roster, initiator, target);
-                Some(format!("{path}: {}", words::figure(test, figures.value())))
-            });
-            Counts {
-                phase: String::new(),
-                rounds: round.into(),
-                answered: progress.answered,
-                planned: progress.planned,
-                left: None,
-                suspects: progress.suspects,
-                worst,
-            }
+            let state = conductor.progress();
+            let part = state.answered as f64 / state.planned as f64;
+            let left = (part > 0.0).then(|| measuring.mul_f64(1.0 / part - 1.0));
+            progress::measuring(&state, left, roster, conductor.tests())
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::launcher::Task;
 use crate::machine::host_name;
 use crate::meeting_point::{MeetingPoint, Published};
 use crate::number::time_text;
-use crate::report::survey::progress::Counts;
+use crate::report::survey::progress;
 use crate::session::tree::{Event, Root};
 use crate::session::{Listener, Reach};
 use crate::survey::timetable::Introduction;
@@ -167,10 +167,10 @@ impl<'a> Lead<'a> {
         let has_all =
             |gathered: &Gathered| gathered.joined.len() + gathered.lost.len() >= self.size as usize;
         while !has_all(&gathered) && Instant::now() < until {
-            outputs.progress.show(|| Counts {
-                phase: format!("{} of {} processes", gathered.joined.len(), self.size),
-                ..Counts::default()
-            });
+            let count = gathered.joined.len() as u32;
+            outputs
+                .progress
+                .show(|| progress::waiting(count, self.size));
             let next = until.min(Instant::now() + Duration::from_millis(500));
             for event in root.poll(next)? {
                 match event {

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::report::survey::documents::{Documents, Places};
-use crate::report::survey::progress::Progress;
+use crate::report::survey::progress::ProgressLine;
 use crate::report::survey::{Setup, Survey, text};
 use crate::survey::answer::PairResult;
 use crate::survey::roster::Roster;
@@ -19,7 +19,7 @@ pub struct Outputs {
     has_text: bool,
     is_quiet: bool,
     /// The line of progress.
-    pub progress: Progress,
+    pub progress: ProgressLine,
 }
 
 impl Outputs {
@@ -33,7 +33,7 @@ impl Outputs {
             documents: Documents::open(places)?,
             has_text: !places.has_stdout(),
             is_quiet,
-            progress: Progress::new(!is_quiet),
+            progress: ProgressLine::new(!is_quiet),
         })
     }
 
