@@ -17,6 +17,7 @@
 //!   takes a client over.
 //! * `turn`: the wait of a client for its turn.
 //! * `control_line`: the messages between a server of all tools and that process.
+//! * `summons`: how a survey gets a process on the host of such a server.
 //! * `status`: the question for the state of such a server.
 //! * `connect`: how a client finds its server.
 //! * [`tree`]: how the processes of a survey talk.
@@ -43,6 +44,7 @@ mod reception;
 mod refusal_log;
 mod server;
 pub mod status;
+pub mod summons;
 mod terms;
 pub mod tree;
 mod turn;

@@ -18,9 +18,9 @@ use crate::device::{DeviceName, LIBCXI_VARIABLE};
 use crate::error::{Failure, cause, invalid};
 use crate::host_list;
 use crate::number::{decimal, time, within};
+use crate::plan::Plan;
 use crate::plan::expect::{Expectation, Metric};
 use crate::plan::outputs::Place;
-use crate::plan::{DEFAULT_PORT, Plan};
 use crate::report::survey::documents::Places;
 use crate::run::survey::TestPlan;
 use crate::survey::verdict::Test;
@@ -394,9 +394,4 @@ pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> 
 /// Invalid arguments, and options that a survey cannot measure with.
 pub fn test_plan(tool: &'static Tool, arguments: &[String]) -> Result<TestPlan, Failure> {
     TestPlan::new(tool, plan(tool, arguments)?.run)
-}
-
-/// Returns the port of the servers of `--hosts`.
-pub fn server_port(asked: &Asked) -> u16 {
-    asked.port.unwrap_or(DEFAULT_PORT)
 }

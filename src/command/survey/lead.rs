@@ -2,23 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::asked::Asked;
+use super::asked::{self, Asked};
 use super::locations::Locations;
 use super::processes::Processes;
 use super::written::Outputs;
 use crate::error::Failure;
+use crate::interrupt;
 use crate::launcher::Task;
 use crate::machine::host_name;
 use crate::meeting_point::{MeetingPoint, Published};
 use crate::number::time_text;
+use crate::plan::DEFAULT_PORT;
 use crate::report::survey::progress;
+use crate::session::summons::{Summoned, Summons};
 use crate::session::tree::{Event, Root};
 use crate::session::{Listener, Reach};
 use crate::survey::timetable::Introduction;
 use crate::token::Token;
+use crate::tools::TOOLS;
+
+/// Servers that are asked for a process at the same time.
+const MOST_AT_ONCE: usize = 64;
 
 /// Whom the coordinator leads.
 pub struct Lead<'a> {
@@ -42,6 +51,8 @@ pub struct Gathered {
     lost: BTreeMap<u32, String>,
     waited: Duration,
     processes: Option<Processes>,
+    /// Processes on other hosts, which end with it.
+    _summoned: Vec<Summoned>,
     /// Its file is removed at the end.
     _published: Option<Published>,
 }
@@ -74,6 +85,18 @@ impl<'a> Lead<'a> {
         }
     }
 
+    /// Returns the lead of a member on each of these hosts, with the arguments of this process.
+    pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
+        Self {
+            size: hosts.len() as u32,
+            hosts: hosts.to_vec(),
+            launcher: "hosts".into(),
+            here: Vec::new(),
+            arguments,
+            task: None,
+        }
+    }
+
     /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
     /// rank is a process of its own, so that leading and measuring do not disturb each other.
     pub fn task(task: Task, meeting_point: MeetingPoint, arguments: &'a [OsString]) -> Self {
@@ -85,6 +108,61 @@ impl<'a> Lead<'a> {
             arguments,
             task: Some((task, meeting_point)),
         }
+    }
+
+    /// Returns whether all members are on this machine.
+    fn is_here_only(&self) -> bool {
+        self.task.is_none() && !self.here.is_empty()
+    }
+
+    /// Returns whether servers on other hosts start the members.
+    fn summons_members(&self) -> bool {
+        self.task.is_none() && self.here.is_empty()
+    }
+
+    /// Gets a process on each host. Returns those, and why there is none on the other hosts.
+    fn summon(
+        &self,
+        asked: &Asked,
+        port: u16,
+        token: &Token,
+    ) -> Result<(Vec<Summoned>, BTreeMap<u32, String>), Failure> {
+        let own = Token::of_environment();
+        let servers = asked.port.unwrap_or(DEFAULT_PORT);
+        let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
+        plan.admission.token = own.clone();
+        let text = |token: &Token| token.text().to_string_lossy().into_owned();
+        let summons = |rank| Summons {
+            rank,
+            size: self.size,
+            port,
+            token: own.is_none().then(|| text(token)),
+            arguments: self.typed(),
+        };
+        let next = AtomicU32::new(0);
+        let found = Mutex::new((Vec::new(), BTreeMap::new()));
+        thread::scope(|scope| {
+            for _ in 0..MOST_AT_ONCE.min(self.hosts.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let rank = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(host) = self.hosts.get(rank as usize) else {
+                            return;
+                        };
+                        let sent = summons(rank).send(&plan, host);
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        match sent {
+                            Ok(summoned) => found.0.push(summoned),
+                            Err(failure) => {
+                                found.1.insert(rank, failure.message());
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        interrupt::check()?;
+        Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the arguments as typed.
@@ -106,12 +184,13 @@ impl<'a> Lead<'a> {
     /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
     /// CPUs.
     pub fn most_active(&self, asked: &Asked) -> Option<u32> {
-        let is_loopback = self.task.is_none() && !self.here.is_empty();
         let by_cpus = || {
             let cpus = thread::available_parallelism().map_or(1, usize::from);
             (cpus as u32 / 2).max(1)
         };
-        asked.max_active.or_else(|| is_loopback.then(by_cpus))
+        asked
+            .max_active
+            .or_else(|| self.is_here_only().then(by_cpus))
     }
 
     /// Returns the locations of hosts.
@@ -136,11 +215,13 @@ impl<'a> Lead<'a> {
         limit: Duration,
     ) -> Result<(Root, Gathered), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
-        let port = asked.port.or(agreed).unwrap_or(0);
-        let reach = if self.task.is_some() {
-            Reach::Everywhere
-        } else {
+        // The port of --hosts is that of the servers.
+        let own = asked.port.filter(|_| !self.summons_members());
+        let port = own.or(agreed).unwrap_or(0);
+        let reach = if self.is_here_only() {
             Reach::ThisMachine
+        } else {
+            Reach::Everywhere
         };
         let listener = Listener::bind(None, port, reach)?;
         let published = match &self.task {
@@ -161,8 +242,12 @@ impl<'a> Lead<'a> {
             lost: BTreeMap::new(),
             waited: limit,
             processes: Some(processes),
+            _summoned: Vec::new(),
             _published: published,
         };
+        if self.summons_members() {
+            (gathered._summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
+        }
         let until = Instant::now() + limit;
         let has_all =
             |gathered: &Gathered| gathered.joined.len() + gathered.lost.len() >= self.size as usize;

@@ -41,8 +41,9 @@ impl Members {
                 });
                 continue;
             };
+            let named = hosts.get(rank as usize).unwrap_or(&introduction.host);
             members.roster.nodes.push(Node {
-                host: introduction.host.clone(),
+                host: named.clone(),
                 rank,
                 absent: introduction.nics.is_empty().then(|| "it has no NIC".into()),
             });
@@ -61,7 +62,8 @@ impl Members {
                     node,
                     device: nic.device.clone(),
                     nid: nic.address.map(|address| address.nic),
-                    location: of_host.or(nic.location),
+                    // The address of a software NIC has no meaning.
+                    location: of_host.or(nic.location.filter(|_| !nic.simulated)),
                     failure,
                 });
             }

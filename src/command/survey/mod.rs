@@ -3,7 +3,8 @@
 //! * `usage`, `asked`: what the command takes, and what the arguments ask for.
 //! * `coordinator`: leads the survey; it measures nothing itself.
 //! * `member`: a process that measures with the NICs of its node.
-//! * `processes`: members that the coordinator starts on its own machine.
+//! * `processes`: members that the coordinator starts on its own machine; `served`: members that
+//!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster.
 //! * `blocks`: rounds of pairs -> what each member does when.
 //! * `written`: the files and the text that come of it.
@@ -17,6 +18,7 @@ mod member;
 mod members;
 mod processes;
 mod results;
+mod served;
 mod usage;
 mod written;
 
@@ -35,6 +37,7 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::launcher::Task;
 use crate::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
+use crate::run::served::is_started_for_client;
 use crate::token::Token;
 
 /// Runs the command with the arguments after its name.
@@ -51,6 +54,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         backend::check(*device)?;
     }
     interrupt::watch()?;
+    if is_started_for_client() {
+        return served::run(asked);
+    }
     if let Some(started) = Started::of_environment() {
         return of_coordinator(&asked, started);
     }
@@ -63,7 +69,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             })?;
             coordinator::run(&asked, Lead::loopback(*count, &arguments))
         }
-        Processes::Hosts(_) => Err(Failure::usage("--hosts is not possible yet")),
+        Processes::Hosts(hosts) => coordinator::run(&asked, Lead::hosts(hosts, &arguments)),
     }
 }
 
