@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
-use super::population::{Centre, Distribution, MOST_EXACT, Sorted, cost};
+use super::population::{
+    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, Sorted, cost, without_worst_nics,
+};
 use super::roster::Roster;
 use super::verdict::{Aggregate, LimitSource, Matrix, Population, Test, Unit};
 use crate::location::Class;
@@ -229,7 +231,7 @@ impl Evidence {
             .or_insert_with(|| Gathered {
                 figures: Distribution::new(MOST_EXACT),
                 limit: None,
-                next: super::population::LEAST_FIGURES as u64,
+                next: LEAST_FIGURES as u64,
             });
         // Suspects do not choose their partners at random: only the pairs of the user are a population.
         if result.stage == Stage::Sweep {
@@ -239,9 +241,10 @@ impl Evidence {
         if count >= gathered.next {
             gathered.next = count + count / 2;
             let centre = Centre::of(&gathered.figures.sorted().costs(of_bandwidth));
-            gathered.limit = centre
-                .limit(count, of_bandwidth)
-                .map(|cost| Limit { centre, cost });
+            gathered.limit = Some(Limit {
+                centre,
+                cost: centre.limit(of_bandwidth),
+            });
             if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
@@ -332,46 +335,41 @@ impl Evidence {
 
     /// Returns the limits of all populations.
     pub fn limits(&self, roster: &Roster) -> Limits {
-        let few = (self.nics < FEW_NICS && self.keeps_all).then(|| self.costs_of_nics(roster));
-        let limit = |(key, gathered): (&(u16, Class), &Gathered)| {
-            let of_bandwidth = self.of_bandwidth(key.0);
-            let of_nics = few.as_ref().and_then(|few| few.get(key));
-            let centre = match of_nics {
-                Some(costs) => Centre::of_nics(&costs.values().cloned().collect::<Vec<_>>()),
-                None => Centre::of(&gathered.figures.sorted().costs(of_bandwidth)),
+        let few = self.keeps_all && self.nics < FEW_NICS;
+        let limit = |((test, class), gathered): (&(u16, Class), &Gathered)| {
+            let of_bandwidth = self.of_bandwidth(*test);
+            let costs = if few {
+                without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
+            } else {
+                gathered.figures.sorted().costs(of_bandwidth)
             };
-            let cost = centre.limit(gathered.figures.count(), of_bandwidth);
-            (
-                *key,
-                Limit {
-                    centre,
-                    cost: cost.unwrap_or(f64::INFINITY),
-                },
-            )
+            let centre = Centre::of(&costs);
+            let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
+            let cost = if has_limit {
+                centre.limit(of_bandwidth)
+            } else {
+                f64::INFINITY
+            };
+            ((*test, *class), Limit { centre, cost })
         };
         self.populations.iter().map(limit).collect()
     }
 
-    fn costs_of_nics(&self, roster: &Roster) -> BTreeMap<(u16, Class), BTreeMap<u32, Vec<f64>>> {
-        let mut costs: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-        for result in self
+    /// Returns the costs of the pairs of a population.
+    fn costs(&self, test: u16, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
+        let of_test = self
             .records
             .iter()
-            .filter(|result| result.stage == Stage::Sweep)
-        {
-            let Answer::Measured(figures) = &result.answer else {
-                continue;
-            };
-            let Pair { initiator, target } = result.pair;
-            let of_class = costs
-                .entry((result.test, roster.class(initiator, target)))
-                .or_default();
-            for nic in [initiator, target] {
-                let cost = cost(figures.value(), self.of_bandwidth(result.test));
-                of_class.entry(nic).or_default().push(cost);
+            .filter(|result| result.test == test && result.stage == Stage::Sweep);
+        let cost = |result: &PairResult| match &result.answer {
+            Answer::Measured(figures)
+                if roster.class(result.pair.initiator, result.pair.target) == class =>
+            {
+                Some((result.pair, cost(figures.value(), self.of_bandwidth(test))))
             }
-        }
-        costs
+            _ => None,
+        };
+        of_test.filter_map(cost).collect()
     }
 
     /// Returns which limit a result does not meet.

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::answer::Pair;
+
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
 
@@ -212,6 +214,8 @@ fn sigma(median: f64, median_deviation: f64, mean_deviation: f64) -> f64 {
 /// The centre of a population of costs and its robust standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Centre {
+    /// Number of costs.
+    pub count: u64,
     /// Median cost.
     pub median: f64,
     /// Robust standard deviation of the costs.
@@ -222,44 +226,53 @@ impl Centre {
     /// Returns the centre of a population.
     pub fn of(costs: &Sorted) -> Self {
         Self {
+            count: costs.count,
             median: costs.median(),
             sigma: costs.sigma(),
         }
     }
 
-    /// Returns the centre of the costs of each NIC, for few NICs: one NIC of four takes part in half of
-    /// the pairs, so that a bad one shifts the median of the pairs, but not the median of the NICs.
-    pub fn of_nics(costs: &[Vec<f64>]) -> Self {
-        let medians = |costs: &mut dyn Iterator<Item = Vec<f64>>| {
-            let of_nic = |costs: Vec<f64>| {
-                Sorted::of(costs.into_iter().map(|cost| (cost, 1)).collect()).median()
-            };
-            let medians = Sorted::of(costs.map(|costs| (of_nic(costs), 1)).collect());
-            medians.at(medians.count.saturating_sub(1) / 2)
-        };
-        let median = medians(&mut costs.iter().cloned());
-        let deviation = |costs: &Vec<f64>| costs.iter().map(|cost| (cost - median).abs()).collect();
-        let middle = medians(&mut costs.iter().map(deviation));
-        let all = costs
-            .iter()
-            .map(|costs| costs.iter().map(|cost| (cost - median).abs()));
-        let (total, count) = all
-            .flatten()
-            .fold((0.0, 0), |(total, count), one| (total + one, count + 1));
-        Self {
-            median,
-            sigma: sigma(median, middle, total / f64::from(count.max(1))),
+    /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
+    /// the median. The deviation of few figures is known badly, so that their limit is wider: twice as
+    /// wide for eight.
+    pub fn limit(self, of_bandwidth: bool) -> f64 {
+        let score = if self.count >= MANY_FIGURES { 4.5 } else { 3.5 };
+        let score = score * (1.0 + LEAST_FIGURES as f64 / self.count.max(1) as f64);
+        (self.median + score * self.sigma).max(self.median * least_ratio(of_bandwidth))
+    }
+}
+
+/// Returns the ratio to the median above which a cost can be outside the limits.
+fn least_ratio(of_bandwidth: bool) -> f64 {
+    if of_bandwidth { 1.0 / 0.93 } else { 1.3 }
+}
+
+/// Returns the costs of pairs of few NICs without those of the worst NICs: at most a third of the NICs,
+/// whose median cost is far from that of the others. One NIC of four takes part in half of the pairs, so
+/// that a bad one shifts their median.
+pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
+    let mut of_nics: BTreeMap<u32, Vec<(f64, u64)>> = BTreeMap::new();
+    for (pair, cost) in pairs {
+        for nic in [pair.initiator, pair.target] {
+            of_nics.entry(nic).or_default().push((*cost, 1));
         }
     }
-
-    /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
-    /// the median; `None` with too few figures. The deviation of few figures is known badly, so that their
-    /// limit is wider: half as much again for the fewest.
-    pub fn limit(self, count: u64, of_bandwidth: bool) -> Option<f64> {
-        let score = if count >= MANY_FIGURES { 4.5 } else { 3.5 };
-        let score = score * (1.0 + LEAST_FIGURES as f64 / 2.0 / count.max(1) as f64);
-        let ratio = if of_bandwidth { 1.0 / 0.93 } else { 1.3 };
-        let limit = (self.median + score * self.sigma).max(self.median * ratio);
-        (count >= LEAST_FIGURES as u64).then_some(limit)
-    }
+    let mut medians: Vec<(f64, u32)> = of_nics
+        .into_iter()
+        .map(|(nic, costs)| (Sorted::of(costs).median(), nic))
+        .collect();
+    medians.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let middle = medians
+        .get(medians.len().saturating_sub(1) / 2)
+        .map_or(f64::NAN, |(median, _)| *median);
+    let worst = medians.split_off(medians.len() - medians.len() / 3);
+    let is_far = |nic: u32| {
+        worst
+            .iter()
+            .any(|(median, one)| *one == nic && *median > middle * least_ratio(of_bandwidth))
+    };
+    let kept = pairs
+        .iter()
+        .filter(|(pair, _)| !is_far(pair.initiator) && !is_far(pair.target));
+    Sorted::of(kept.map(|(_, cost)| (*cost, 1)).collect())
 }
