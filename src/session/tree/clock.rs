@@ -118,3 +118,58 @@ impl SharedClock {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn takes_shortest_round_trip() {
+        let mut exchanges = Exchanges::default();
+        assert_eq!(exchanges.best(0), None);
+        // The parent is 1000 s ahead; its answer takes longer than the question in the first exchange.
+        exchanges.add(SECOND, SECOND + 900, 1001 * SECOND + 100, 7);
+        exchanges.add(SECOND + 1000, SECOND + 1200, 1001 * SECOND + 1100, 7);
+        exchanges.add(SECOND + 2000, SECOND + 2300, 1001 * SECOND + 2050, 7);
+        let best = exchanges.best(SECOND + 2300).unwrap();
+        assert_eq!(best.offset_ns, 1000 * SECOND as i64);
+        assert_eq!(best.uncertainty_ns(SECOND + 2300), 107);
+        assert_eq!(best.coordinator_ns(5), 1000 * SECOND + 5);
+    }
+
+    #[test]
+    fn prefers_new_exchange_to_old_shorter_one() {
+        let mut exchanges = Exchanges::default();
+        exchanges.add(0, 200, 100, 0);
+        exchanges.add(60 * SECOND, 60 * SECOND + 40_000, 60 * SECOND, 0);
+        let now = 60 * SECOND + 40_000;
+        let best = exchanges.best(now).unwrap();
+        // Sixty seconds at 15 parts per million.
+        assert_eq!(exchanges.last[0].uncertainty_ns(now), 100 + 900_000);
+        assert_eq!(best.uncertainty_ns(now), 20_000);
+    }
+
+    #[test]
+    fn forgets_exchanges_after_eight_others() {
+        let mut exchanges = Exchanges::default();
+        for number in 0..=EXCHANGES as u64 {
+            let half_trip = 100 * (number + 1);
+            exchanges.add(0, 2 * half_trip, 0, 0);
+        }
+        assert_eq!(exchanges.best(0).unwrap().uncertainty_ns(0), 200);
+    }
+
+    #[test]
+    fn offset_may_be_negative() {
+        let mut exchanges = Exchanges::default();
+        exchanges.add(50 * SECOND, 50 * SECOND + 2, SECOND + 1, 0);
+        let best = exchanges.best(50 * SECOND).unwrap();
+        assert_eq!(best.offset_ns, -49 * SECOND as i64);
+        let clock = SharedClock::default();
+        clock.set(best);
+        let local = clock.local(best.coordinator_ns(now_ns()));
+        assert!(local <= Instant::now());
+    }
+}

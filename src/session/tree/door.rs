@@ -14,11 +14,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::link::{Link, PollSet};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Seeker};
 use crate::session::ANSWER_LIMIT;
-use crate::session::listener::Listener;
+use crate::session::listener::{Listener, out_of};
 use crate::token::Token;
 
 /// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
 const MOST: usize = 256;
+
+/// How long a connection without a proof keeps its place while others wait.
+const TURN: Duration = Duration::from_secs(1);
+
+/// How long no connection is accepted where there is no room for one.
+const CLOSED: Duration = Duration::from_millis(10);
 
 /// The role in the proof of the process that connects.
 pub const CALLER: &str = "survey caller";
@@ -91,7 +97,10 @@ pub struct Door {
     listener: Listener,
     token: Token,
     set: PollSet,
+    key: u64,
     guests: HashMap<u64, Guest>,
+    /// Until when no connection is accepted, where there is no room for one.
+    closed: Option<Instant>,
 }
 
 impl Door {
@@ -106,7 +115,9 @@ impl Door {
             listener,
             token,
             set: set.clone(),
+            key,
             guests: HashMap::new(),
+            closed: None,
         })
     }
 
@@ -115,15 +126,14 @@ impl Door {
         self.listener.port()
     }
 
-    /// Accepts the new connections, whose keys are the next ones. A new connection replaces the oldest
-    /// where there are too many, or where this process has no file descriptor left.
+    /// Accepts the new connections, whose keys are the next ones, while there is room.
     pub fn admit(&mut self, next_key: &mut u64) {
         for _ in 0..MOST {
+            if self.guests.len() >= MOST && !self.drop_oldest() {
+                return self.close();
+            }
             match self.listener.accept() {
                 Ok(Some((stream, peer))) => {
-                    if self.guests.len() >= MOST {
-                        self.drop_oldest();
-                    }
                     *next_key += 1;
                     // An error means that the connection has ended.
                     if let Ok(link) = Link::of_stream(stream, &self.set, *next_key) {
@@ -138,15 +148,28 @@ impl Door {
                     }
                 }
                 Ok(None) => return,
-                Err(_) => self.drop_oldest(),
+                Err(error) => {
+                    // Others are errors of the new connection.
+                    if out_of(&error).is_some() && !self.drop_oldest() {
+                        return self.close();
+                    }
+                }
             }
         }
     }
 
-    fn drop_oldest(&mut self) {
+    /// Drops the oldest connection without a proof if it has had its turn.
+    fn drop_oldest(&mut self) -> bool {
         let oldest = self.guests.iter().min_by_key(|(_, guest)| guest.since);
-        if let Some((&key, _)) = oldest {
-            self.guests.remove(&key);
+        let oldest = oldest.filter(|(_, guest)| guest.since.elapsed() >= TURN);
+        let key = oldest.map(|(&key, _)| key);
+        key.and_then(|key| self.guests.remove(&key)).is_some()
+    }
+
+    /// Accepts no connections for a while.
+    fn close(&mut self) {
+        if self.set.remove(self.listener.socket()).is_ok() {
+            self.closed = Some(Instant::now() + CLOSED);
         }
     }
 
@@ -177,8 +200,16 @@ impl Door {
         }
     }
 
-    /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`].
-    pub fn expire(&mut self, now: Instant) -> Vec<Rejected> {
+    /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
+    pub fn tick(&mut self, now: Instant) -> Vec<Rejected> {
+        if self.closed.is_some_and(|until| now >= until)
+            && self
+                .set
+                .add(self.listener.socket(), self.key, false)
+                .is_ok()
+        {
+            self.closed = None;
+        }
         let late = |guest: &Guest| now.saturating_duration_since(guest.since) >= ANSWER_LIMIT;
         let expired = self.guests.extract_if(|_, guest| late(guest));
         let reason = || format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
@@ -189,10 +220,10 @@ impl Door {
         rejected.collect()
     }
 
-    /// Returns when [`Self::expire`] has something to do, if ever.
+    /// Returns when [`Self::tick`] has something to do, if ever.
     pub fn due(&self) -> Option<Instant> {
-        let since = self.guests.values().map(|guest| guest.since);
-        since.min().map(|since| since + ANSWER_LIMIT)
+        let ends = self.guests.values().map(|guest| guest.since + ANSWER_LIMIT);
+        ends.chain(self.closed).min()
     }
 }
 

@@ -252,3 +252,103 @@ impl Family {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places and attaches the members of these ranks in turn; returns their parents.
+    fn attach(family: &mut Family, ranks: std::ops::Range<u32>) -> Vec<Parent> {
+        let now = Instant::now();
+        let attach = |rank| {
+            let parent = family.place(rank, None, now).unwrap();
+            assert!(family.attach(rank, parent));
+            parent
+        };
+        ranks.map(attach).collect()
+    }
+
+    #[test]
+    fn fills_levels_evenly() {
+        let mut family = Family::new(10_000);
+        let parents = attach(&mut family, 0..10_000);
+        assert_eq!(parents[..32], [None; 32]);
+        assert_eq!(parents[32..64], (0..32).map(Some).collect::<Vec<_>>());
+        let levels = (0..10_000).map(|rank| family.path(rank).unwrap().len());
+        let mut sizes = [0; 4];
+        levels.for_each(|level| sizes[level] += 1);
+        assert_eq!(sizes, [0, 32, 1024, 8944]);
+        let widest = (0..10_000).map(|rank| family.children(rank).len()).max();
+        assert_eq!(widest, Some(WIDTH));
+    }
+
+    #[test]
+    fn names_no_parent_before_one_is_attached() {
+        let mut family = Family::new(40);
+        let now = Instant::now();
+        for rank in 0..32 {
+            assert_eq!(family.place(rank, None, now), Some(None));
+        }
+        assert_eq!(family.place(32, None, now), None);
+        assert!(family.attach(5, None));
+        assert_eq!(family.place(32, None, now), Some(Some(5)));
+        assert_eq!(family.path(32), None);
+        assert!(!family.attach(32, Some(6)));
+        assert!(family.attach(32, Some(5)));
+        assert_eq!(family.path(32), Some(vec![5, 32]));
+    }
+
+    #[test]
+    fn member_takes_those_below_it_along() {
+        let mut family = Family::new(70);
+        attach(&mut family, 0..65);
+        // 64 is below 32 or below 0, as 32 is.
+        let parent = family.parent(64).unwrap();
+        assert_eq!(parent, Some(0));
+        let now = Instant::now();
+        family.lose(1, now);
+        assert_eq!(family.path(33), None);
+        assert_eq!(family.place(33, Some(1), now), Some(None));
+        assert!(family.attach(33, None));
+        attach(&mut family, 65..66);
+        family.away(0, now);
+        assert_eq!((family.path(32), family.path(64)), (None, None));
+        let parent = family.place(0, None, now).unwrap();
+        assert!(parent.is_none_or(|parent| ![0, 32, 64].contains(&parent)));
+        assert!(family.attach(0, parent));
+        let mut path = family.path(0).unwrap();
+        path.push(64);
+        assert_eq!(family.path(64), Some(path));
+        assert_eq!(family.below(0), [0, 32, 64]);
+    }
+
+    #[test]
+    fn coordinator_takes_member_that_reaches_nobody_else() {
+        let mut family = Family::new(40);
+        let now = Instant::now();
+        for rank in 0..32 {
+            family.place(rank, None, now);
+        }
+        assert!(family.attach(5, None));
+        assert_eq!(family.place(32, Some(5), now), Some(None));
+    }
+
+    #[test]
+    fn members_have_a_time_to_come_and_to_return() {
+        let mut family = Family::new(3);
+        let begin = Instant::now();
+        family.place(0, None, begin);
+        attach(&mut family, 1..3);
+        family.lose(2, begin);
+        family.away(1, begin);
+        assert!(family.is_waiting());
+        assert_eq!(family.overdue(begin + PLACE_LIMIT / 2), []);
+        let overdue = |rank, is_known| Overdue { rank, is_known };
+        let found = family.overdue(begin + PLACE_LIMIT.max(AWAY_LIMIT));
+        assert_eq!(found, [overdue(0, false), overdue(1, true)]);
+        family.forget(0);
+        family.lose(1, begin);
+        assert!(!family.is_waiting());
+        assert!(family.is_lost(1) && family.is_lost(2) && !family.is_lost(0));
+    }
+}

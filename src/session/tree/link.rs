@@ -99,6 +99,15 @@ impl PollSet {
         )?)
     }
 
+    /// Removes a socket.
+    ///
+    /// # Errors
+    ///
+    /// A socket that is not in the set.
+    pub fn remove(&self, socket: impl std::os::fd::AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.0, socket)?)
+    }
+
     /// Returns the socket of the set itself, which is readable if any of the set is ready.
     pub fn socket(&self) -> &OwnedFd {
         &self.0

@@ -78,4 +78,8 @@ impl Meeting {
 }
 
 #[cfg(test)]
+mod loss_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;

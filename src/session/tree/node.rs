@@ -154,7 +154,7 @@ impl Node {
             }
         }
         let now = Instant::now();
-        self.door.expire(now);
+        self.door.tick(now);
         if let Err(reason) = self.uplink.tick(now, &mut self.next_key) {
             self.fail(&reason);
         }

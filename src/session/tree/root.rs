@@ -1,22 +1,31 @@
 //! The coordinator of a survey, as its thread sees it: all processes by their ranks.
+//!
+//! * `arrivals`: the processes that ask for a parent.
+//! * `known`: what the coordinator knows of a process.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+mod arrivals;
+mod known;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
 use super::clock::now_ns;
-use super::door::{Arrival, Claim, Door, Rejected};
+use super::door::{Door, Rejected};
 use super::family::{Family, Parent};
 use super::link::{Link, PollSet};
-use super::message::{FromMember, Message, Order, Place, Seeker, decode, encode};
+use super::message::{FromMember, Message, Order, decode};
 use super::traffic::{LevelTraffic, Traffic};
 use crate::error::{Context, Failure};
 use crate::interrupt;
 use crate::session::listener::Listener;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use crate::token::Token;
+use arrivals::Waiting;
+use known::{Kept, Known};
 
 /// Key of the listening socket in the poll set.
 const DOOR: u64 = 0;
@@ -46,41 +55,6 @@ pub enum Event {
         /// Why, as a sentence about it.
         reason: String,
     },
-}
-
-/// An order that is not known to have arrived.
-#[derive(Debug)]
-struct Kept {
-    serial: u32,
-    body: Vec<u8>,
-}
-
-/// What the coordinator knows of a process.
-#[derive(Debug, Default)]
-struct Known {
-    id: Option<u64>,
-    introduction: Option<Introduction>,
-    /// Where it listens for children.
-    address: Option<SocketAddr>,
-    /// Its joining was reported.
-    has_joined: bool,
-    /// Number of its last order.
-    serial: u32,
-    orders: VecDeque<Kept>,
-    /// The last block that it has reported.
-    reported: Option<u32>,
-    /// It has ended, with this traffic.
-    ended: Option<Traffic>,
-    /// Its last level in the tree.
-    level: u32,
-}
-
-/// A process that waits for a parent.
-#[derive(Debug)]
-struct Waiting {
-    link: Link,
-    rank: u32,
-    avoid: Option<u32>,
 }
 
 /// A child of the coordinator.
@@ -193,11 +167,11 @@ impl Root {
         self.send_to_all(&Message::End);
         let ends = Instant::now() + limit;
         loop {
-            let missing: Vec<u32> = (0..).zip(&self.known).filter_map(missing).collect();
-            let missing = missing
-                .into_iter()
-                .filter(|&rank| !self.family.is_lost(rank));
-            let missing: Vec<u32> = missing.collect();
+            let missing: Vec<u32> = (0..)
+                .zip(&self.known)
+                .filter(|&(rank, known)| known.is_missing() && !self.family.is_lost(rank))
+                .map(|(rank, _)| rank)
+                .collect();
             let now = Instant::now();
             if missing.is_empty() || now >= ends {
                 let reason = format!(
@@ -266,7 +240,7 @@ impl Root {
             }
         }
         let now = Instant::now();
-        for rejected in self.door.expire(now) {
+        for rejected in self.door.tick(now) {
             self.turned_away(rejected);
         }
         if now.saturating_duration_since(self.looked) >= LOOK {
@@ -289,118 +263,10 @@ impl Root {
             } else {
                 self.close_child(overdue.rank);
                 self.family.forget(overdue.rank);
+                self.known[overdue.rank as usize].forget();
             }
         }
         self.place_waiting();
-    }
-
-    /// Registers a process that looks for a parent.
-    fn let_in(&mut self, arrival: Arrival) {
-        let Arrival {
-            mut link,
-            peer,
-            claim,
-        } = arrival;
-        let Claim::Seek(seeker) = claim else {
-            return;
-        };
-        if self.is_ending {
-            link.send(&Message::End);
-            if let Some(known) = self.known.get_mut(seeker.introduction.rank as usize) {
-                known.ended = Some(Traffic::default());
-            }
-            return;
-        }
-        if let Err(reason) = self.register(&seeker, peer) {
-            link.send(&Message::Refused(reason.clone()));
-            self.turned_away(Rejected { peer, reason });
-            return;
-        }
-        let rank = seeker.introduction.rank;
-        self.waiting.retain(|_, waiting| waiting.rank != rank);
-        // The process returns by a new connection: the old one has no meaning any longer.
-        self.close_child(rank);
-        if self.family.parent(rank).is_some() {
-            self.family.away(rank, Instant::now());
-        }
-        let waiting = Waiting {
-            rank,
-            avoid: seeker.avoid,
-            link,
-        };
-        self.waiting.insert(waiting.link.key(), waiting);
-        self.place_waiting();
-    }
-
-    /// Checks and notes what a process says about itself.
-    fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
-        let rank = seeker.introduction.rank;
-        let size = self.known.len();
-        let Some(known) = self.known.get_mut(rank as usize) else {
-            return Err(format!(
-                "its rank is {rank}, and the survey has {size} processes"
-            ));
-        };
-        if self.family.is_lost(rank) {
-            return Err(format!("the survey has given up rank {rank}"));
-        }
-        if let (Some(id), Some(introduction)) = (known.id, &known.introduction)
-            && id != seeker.id
-        {
-            let host = &introduction.host;
-            return Err(format!("rank {rank} has joined already, from {host}"));
-        }
-        known.id = Some(seeker.id);
-        known
-            .introduction
-            .get_or_insert_with(|| seeker.introduction.clone());
-        known.address = Some(SocketAddr::new(peer.ip(), seeker.port));
-        known.orders.retain(|kept| kept.serial > seeker.received);
-        Ok(())
-    }
-
-    /// Gives parents to the processes that wait for one.
-    fn place_waiting(&mut self) {
-        while let Some((&key, waiting)) = self.waiting.first_key_value() {
-            let (rank, avoid) = (waiting.rank, waiting.avoid);
-            let Some(parent) = self.family.place(rank, avoid, Instant::now()) else {
-                return;
-            };
-            let Some(mut waiting) = self.waiting.remove(&key) else {
-                return;
-            };
-            let place = parent.and_then(|parent| self.place_of(parent, &waiting.link));
-            waiting.link.send(&Message::Parent(place));
-            self.traffic += waiting.link.take_traffic();
-            if parent.is_none() {
-                let link = waiting.link;
-                self.children.insert(key, Child { link, rank });
-            }
-        }
-    }
-
-    /// Returns where a process finds `parent`. A member on the coordinator's host may have connected by
-    /// loopback; others reach it at the address at which they have reached the coordinator.
-    fn place_of(&self, parent: u32, seeker: &Link) -> Option<Place> {
-        let known = &self.known[parent as usize];
-        let mut address = known.address?;
-        if is_loopback(address.ip())
-            && let Some(here) = seeker.local()
-        {
-            address.set_ip(here.ip().to_canonical());
-        }
-        let rank = parent;
-        Some(Place { rank, address })
-    }
-
-    /// Handles a process that waits for its parent: it can only end.
-    fn hear_waiting(&mut self, key: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&key) {
-            waiting.link.flush();
-            if !matches!(waiting.link.receive(), Ok(None)) {
-                self.waiting.remove(&key);
-            }
-        }
     }
 
     /// Handles the messages of a child.
@@ -470,19 +336,13 @@ impl Root {
         if !self.family.attach(rank, parent) {
             return;
         }
-        let known = &mut self.known[rank as usize];
-        if !known.has_joined {
-            known.has_joined = true;
-            self.events
-                .extend(known.introduction.clone().map(Event::Joined));
-        }
+        let joined = self.known[rank as usize].joined();
+        self.events.extend(joined.map(Event::Joined));
         // What was on its way to members below may be lost as well.
         for member in self.family.below(rank) {
-            let orders = std::mem::take(&mut self.known[member as usize].orders);
-            for order in &orders {
-                self.send_order(member, order);
+            for order in self.known[member as usize].orders() {
+                self.send_order(member, &order);
             }
-            self.known[member as usize].orders = orders;
         }
         self.place_waiting();
     }
@@ -507,11 +367,7 @@ impl Root {
 
     /// Takes over the report of a block, unless it has come before.
     fn report(&mut self, report: BlockReport) {
-        let known = &mut self.known[report.rank as usize];
-        if known.reported.is_none_or(|last| report.block > last) {
-            known.reported = Some(report.block);
-            // It has received its block, and whatever came before.
-            known.orders.clear();
+        if self.known[report.rank as usize].is_new(&report) {
             self.events.push(Event::Report(report));
         }
     }
@@ -533,7 +389,7 @@ impl Root {
         }
         self.close_child(rank);
         self.family.lose(rank, Instant::now());
-        self.known[rank as usize].orders.clear();
+        self.known[rank as usize].forget_orders();
         self.events.push(Event::Lost { rank, reason });
         self.place_waiting();
     }
@@ -545,26 +401,18 @@ impl Root {
         }
     }
 
-    /// Keeps an order until it is known to have arrived, and sends it.
+    /// Sends an order, and keeps it until it is known to have arrived.
     fn order(&mut self, rank: u32, order: &Order) {
-        let Some(known) = self.known.get_mut(rank as usize) else {
-            return;
-        };
-        known.serial += 1;
-        let kept = Kept {
-            serial: known.serial,
-            body: encode(order),
-        };
-        if !self.family.is_lost(rank) {
+        if (rank as usize) < self.known.len() && !self.family.is_lost(rank) {
+            let kept = self.known[rank as usize].keep(order);
             self.send_order(rank, &kept);
-            self.known[rank as usize].orders.push_back(kept);
         }
     }
 
-    fn send_order(&mut self, rank: u32, kept: &Kept) {
+    fn send_order(&mut self, rank: u32, order: &Arc<Kept>) {
         if let Some(path) = self.family.path(rank) {
             self.known[rank as usize].level = path.len() as u32;
-            let (serial, body) = (kept.serial, kept.body.clone());
+            let (serial, body) = (order.serial, order.body.clone());
             self.send_along(path, |path| Message::Down { path, serial, body });
         }
     }
@@ -593,13 +441,4 @@ impl Drop for Root {
             ));
         }
     }
-}
-
-/// Returns the rank of a process that has joined and has not ended.
-fn missing((rank, known): (u32, &Known)) -> Option<u32> {
-    (known.has_joined && known.ended.is_none()).then_some(rank)
-}
-
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }
