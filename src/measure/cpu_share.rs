@@ -84,7 +84,9 @@ mod tests {
         };
         let named = || std::thread::Builder::new().name("two alike".into());
         let threads = [named().spawn(busy).unwrap(), named().spawn(busy).unwrap()];
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(CpuShare::of_threads("none has this name"), None);
         assert!(before.ran > 0);
     }

@@ -9,7 +9,7 @@ use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::super::{bandwidth, one_sided, round_trip};
 use super::rules::TestPlan;
-use super::slot::{Slot, late, milliseconds};
+use super::slot::{Slot, late};
 use crate::backend;
 use crate::bench::api::{
     Bandwidth, Benchmark, Issued, OneSidedLatency, Peer, RoundTripLatency, Visitor,

@@ -20,7 +20,8 @@ struct Rig {
     start: Instant,
 }
 
-fn nic_plan(device: &str) -> NicPlan {
+/// Returns the plan of a NIC without options.
+pub fn nic_plan(device: &str) -> NicPlan {
     NicPlan {
         device: device.parse().unwrap(),
         service: ServiceOptions::default(),
@@ -29,27 +30,32 @@ fn nic_plan(device: &str) -> NicPlan {
     }
 }
 
+/// Begins tests, each a tool with its options. `number` is that of the first NIC.
+pub fn begin(nics: &mut Nics, number: u32, tests: &[(&str, &[&str])]) {
+    let of = |(tool, options): &(&str, &[&str])| {
+        let plan = plan(tool, options);
+        TestPlan {
+            // Tests run side by side.
+            max_waited_percent: f64::INFINITY,
+            ..TestPlan::new(plan.tool, plan.run).unwrap()
+        }
+    };
+    let plans: Vec<_> = tests.iter().map(of).collect();
+    let course = Course {
+        tests: Vec::new(),
+        arguments: Vec::new(),
+        pair_ns: 20_000_000,
+        first_nic: number,
+    };
+    nics.begin(3, &course, &plans);
+}
+
 impl Rig {
     /// Opens `devices` and begins the tests, each a tool with its options.
     fn new(devices: &[&str], tests: &[(&str, &[&str])]) -> Self {
         let plans = devices.iter().map(|device| nic_plan(device));
         let mut nics = Nics::open(plans.collect()).unwrap();
-        let of = |(tool, options): &(&str, &[&str])| {
-            let plan = plan(tool, options);
-            TestPlan {
-                // Tests run side by side.
-                max_waited_percent: f64::INFINITY,
-                ..TestPlan::new(plan.tool, plan.run).unwrap()
-            }
-        };
-        let plans: Vec<_> = tests.iter().map(of).collect();
-        let course = Course {
-            tests: Vec::new(),
-            arguments: Vec::new(),
-            pair_ns: 20_000_000,
-            first_nic: 10,
-        };
-        nics.begin(3, &course, &plans);
+        begin(&mut nics, 10, tests);
         Self {
             nics,
             tests: tests.len(),
@@ -198,7 +204,9 @@ fn measures_several_pairs_at_once() {
         assert_eq!(report.addresses, rig.addresses());
         let answers = pairs.map(|(_, one, other)| merged(&report, 10 + one, 10 + other));
         if answers.iter().all(|result| !is_untested(result)) {
-            answers.iter().for_each(|result| drop(figures(result)));
+            for result in &answers {
+                figures(result);
+            }
             return rig.nics.close();
         }
     }
