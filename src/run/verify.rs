@@ -1,5 +1,7 @@
 //! The end of a size: checks the data that has arrived, and numbers the data of the next size.
 
+use std::time::Duration;
+
 use super::driver::Context;
 use crate::bench::api::{Benchmark, Issued};
 use crate::error::{Failure, Kind};
@@ -113,7 +115,8 @@ impl Supervisor for Unwatched {
 
     fn slow(&self, _: &str, _: u64, _: u64) {}
 
-    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        let waited = waited.as_secs();
         Failure::nic(format!("no answer to a {operation} within {waited} s"))
     }
 }

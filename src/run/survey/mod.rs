@@ -7,6 +7,8 @@
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod nic;
+#[cfg(test)]
+mod process_tests;
 mod rules;
 mod slot;
 mod test;

@@ -13,7 +13,17 @@ pub struct TestPlan {
     pub tool: &'static Tool,
     /// Its options.
     pub run: RunOptions,
+    /// The part of a measurement in which a side waits for its CPU, in percent, above which the
+    /// figures say nothing about the pair.
+    pub(super) max_waited_percent: f64,
 }
+
+/// That part for latencies. Few samples have an interruption. The median is right with a third of the
+/// time and wrong with half of it (measured on two CPUs): then waits begin to sleep.
+const MAX_OF_LATENCY: f64 = 25.0;
+
+/// That part for bandwidths, which are lower by as much.
+const MAX_OF_BANDWIDTH: f64 = 5.0;
 
 impl TestPlan {
     /// Returns the plan if the processes of a pair need no control connection for it.
@@ -48,7 +58,15 @@ impl TestPlan {
             Some((_, option, why)) => Err(Failure::usage(format!(
                 "--{option} is not possible in a survey: {why}"
             ))),
-            None => Ok(Self { tool, run }),
+            None => Ok(Self {
+                tool,
+                run,
+                max_waited_percent: if tool.measures_bandwidth() {
+                    MAX_OF_BANDWIDTH
+                } else {
+                    MAX_OF_LATENCY
+                },
+            }),
         }
     }
 

@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(20);
 /// Interval of checks above which the process has not run meanwhile. They are a millisecond apart.
 const GAP: Duration = Duration::from_millis(5);
 
-/// The part of a wait without the CPU above which the wait says nothing about the peer.
+/// The part of a slot without the CPU above which its end says nothing about the peer.
 const STALLED: u32 = 4;
 
 /// The instants of a slot.
@@ -68,6 +68,8 @@ pub struct Slot {
     looked: Cell<Instant>,
     /// How long the process did not run during waits.
     stalled: Cell<Duration>,
+    /// How long the operation without an answer was under way.
+    waited: Cell<Duration>,
 }
 
 impl Slot {
@@ -78,6 +80,7 @@ impl Slot {
             side,
             looked: Cell::new(times.begins),
             stalled: Cell::new(Duration::ZERO),
+            waited: Cell::new(Duration::ZERO),
         }
     }
 
@@ -125,11 +128,12 @@ impl Slot {
         sleep_until(self.times.ends)
     }
 
-    /// Returns how long the process did not run during its waits, if that is a substantial part of
-    /// the slot.
+    /// Returns how long the process did not run during its waits, if that explains why the slot ended
+    /// before the measurement. It does not explain why an operation was under way for long.
     pub fn stalled(&self) -> Option<Duration> {
-        let stalled = self.stalled.get();
-        (stalled >= self.times.window() / STALLED).then_some(stalled)
+        let (stalled, window) = (self.stalled.get(), self.times.window());
+        let explains = stalled >= window / STALLED && self.waited.get() < window / 2;
+        explains.then_some(stalled)
     }
 
     fn check_time(&self, needed: Duration) -> Result<(), Failure> {
@@ -180,7 +184,8 @@ impl Supervisor for Slot {
     /// The result of the pair shows it.
     fn slow(&self, _: &str, _: u64, _: u64) {}
 
-    fn no_answer(&self, operation: &str, _: u64) -> Failure {
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        self.waited.set(waited);
         let window = milliseconds(self.times.window());
         Failure::nic(format!("no answer to a {operation} within {window}"))
     }

@@ -9,7 +9,8 @@ use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::super::{bandwidth, one_sided, round_trip};
 use super::rules::TestPlan;
-use super::slot::{Slot, late, milliseconds};
+use super::slot::{Slot, late};
+use crate::backend;
 use crate::bench::api::{
     Bandwidth, Benchmark, Issued, OneSidedLatency, Peer, RoundTripLatency, Visitor,
 };
@@ -26,9 +27,6 @@ use crate::tools;
 
 /// Fewest samples with a 99th percentile: ten lie above it.
 const ENOUGH_FOR_P99: u64 = 1000;
-
-/// The part of a measurement without a CPU above which it says nothing about the pair.
-const MAX_WAITED: u32 = 5;
 
 /// The first portal index of targets that stay open: above those of two-sided tools.
 const FIRST_PORTAL: u32 = 16;
@@ -124,6 +122,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
         plan.tool,
         Make {
             run,
+            max_waited_percent: plan.max_waited_percent,
             pair,
             portal: FIRST_PORTAL + index as u32,
         },
@@ -132,6 +131,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
 
 struct Make {
     run: RunOptions,
+    max_waited_percent: f64,
     pair: Duration,
     portal: u32,
 }
@@ -141,6 +141,7 @@ impl Make {
         let portal = if serve.is_some() { 0 } else { self.portal };
         Box::new(TestOf::<B> {
             run: self.run,
+            max_waited_percent: self.max_waited_percent,
             pair: self.pair,
             portal,
             measure,
@@ -204,6 +205,8 @@ type Serve<B> = fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64
 /// A test with benchmark `B`.
 struct TestOf<B: Benchmark> {
     run: RunOptions,
+    /// See [`TestPlan`].
+    max_waited_percent: f64,
     /// Time for a pair.
     pair: Duration,
     portal: u32,
@@ -241,12 +244,17 @@ impl<B: Benchmark> TestOf<B> {
         }
     }
 
-    /// Watches the CPUs of this process while the peer measures.
-    fn watch_cpu(&self, slot: &Slot) -> Result<(), Failure> {
+    /// Watches, while the peer measures, the thread that is the target of a software NIC.
+    fn watch_software_nic(&self, slot: &Slot) -> Result<(), Failure> {
         slot.begin(self.pair)?;
-        let before = CpuShare::of_this_process();
+        let share = || CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD);
+        let before = share();
         slot.pause(self.pair)?;
-        self.check_cpu(before, CpuShare::of_this_process())
+        let Some((before, after)) = before.zip(share()) else {
+            return Ok(());
+        };
+        let waited = after.waited_since(before).as_secs_f64();
+        self.check_cpu(100.0 * waited / self.pair.as_secs_f64())
     }
 
     /// Measures with `resources`. The figures of a process that waited for its CPU are discarded.
@@ -260,7 +268,7 @@ impl<B: Benchmark> TestOf<B> {
         let before = CpuShare::of_this_thread();
         let context = self.context(slot, Side::Client);
         let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
-        self.check_cpu(before, CpuShare::of_this_thread())?;
+        self.check_thread(before)?;
         let issued = Issued {
             own: iterations,
             peer: None,
@@ -270,24 +278,25 @@ impl<B: Benchmark> TestOf<B> {
     }
 
     /// Answers the operations of the peer with `resources`. Returns whether nothing is under way
-    /// afterwards.
+    /// afterwards, and what this side found.
     fn serve_with(
         &self,
         resources: &mut B::Resources,
         slot: &Slot,
         serve: Serve<B>,
-    ) -> Result<bool, Failure> {
+    ) -> (bool, Result<(), Failure>) {
+        let before = CpuShare::of_this_thread();
         let served = serve(&self.context(slot, Side::Server), resources);
-        slot.wait_for_end()?;
+        let found = self.check_thread(before);
         let Ok(iterations) = served else {
-            return Ok(false);
+            return (false, found);
         };
         let issued = Issued {
             own: 0,
             peer: Some(iterations),
         };
-        self.check(resources, issued)?;
-        Ok(true)
+        let found = found.and_then(|()| self.check(resources, issued));
+        (true, found.and_then(|()| slot.wait_for_end()))
     }
 
     /// Checks the data of this side, in debug builds.
@@ -298,18 +307,19 @@ impl<B: Benchmark> TestOf<B> {
         Ok(())
     }
 
-    /// Checks that this process did not wait for a CPU during a substantial part of a measurement.
-    fn check_cpu(&self, before: Option<CpuShare>, after: Option<CpuShare>) -> Result<(), Failure> {
-        let Some((before, after)) = before.zip(after) else {
-            return Ok(());
-        };
-        let waited = after.waited_since(before);
-        if waited <= self.pair / MAX_WAITED {
+    /// Checks that this thread did not wait for its CPU during most of the time since `before`.
+    fn check_thread(&self, before: Option<CpuShare>) -> Result<(), Failure> {
+        let shares = before.zip(CpuShare::of_this_thread());
+        let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
+        self.check_cpu(waited.unwrap_or_default())
+    }
+
+    fn check_cpu(&self, waited_percent: f64) -> Result<(), Failure> {
+        if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
-        let [waited, pair] = [waited, self.pair].map(milliseconds);
         Err(Failure::environment(format!(
-            "the process waited for its CPU for {waited} in a measurement of {pair}"
+            "the process waited for its CPU for {waited_percent:.0} % of the measurement"
         )))
     }
 }
@@ -349,11 +359,9 @@ impl<B: Benchmark> Test for TestOf<B> {
     }
 
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
-        let is_simulated = endpoint.address().simulated;
         let Some(serve) = self.serve else {
-            // The target of a software NIC needs the CPU as well.
-            let result = if is_simulated {
-                self.watch_cpu(slot)
+            let result = if endpoint.address().simulated {
+                self.watch_software_nic(slot)
             } else {
                 Ok(())
             };
@@ -373,16 +381,9 @@ impl<B: Benchmark> Test for TestOf<B> {
                 is_released: B::close(resources).is_ok(),
             };
         }
-        let share = if is_simulated {
-            CpuShare::of_this_process
-        } else {
-            CpuShare::of_this_thread
-        };
-        let before = share();
-        let served = self.serve_with(&mut resources, slot, serve);
-        let is_over = matches!(served, Ok(true));
+        let (is_over, result) = self.serve_with(&mut resources, slot, serve);
         Done {
-            result: served.and_then(|_| self.check_cpu(before, share())),
+            result,
             is_released: B::close(resources).is_ok() && is_over,
         }
     }
