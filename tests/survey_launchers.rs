@@ -115,12 +115,15 @@ fn tasks_of_slurm_meet() {
     };
     assert_eq!(
         found(step("--ntasks-per-node=1")),
-        each(4, 1, &|rank| [rank, 0])
+        each(4, slurm.first_job, &|rank| [rank, 0])
     );
     // Without a file.
     let mut with_token = step("-n8 --distribution=cyclic");
     with_token.env("CXIDIAG_TOKEN", "secret");
-    assert_eq!(found(with_token), each(8, 2, &|rank| [rank % 4, rank / 4]));
+    assert_eq!(
+        found(with_token),
+        each(8, slurm.first_job + 1, &|rank| [rank % 4, rank / 4])
+    );
 }
 
 #[test]

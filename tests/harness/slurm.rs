@@ -40,6 +40,8 @@ const LAUNCHERS: [&str; 8] = [
 pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Child>,
+    /// Number of the first job. Those of other clusters on this machine differ.
+    pub first_job: u32,
 }
 
 impl Slurm {
@@ -67,7 +69,9 @@ impl Slurm {
         fs::write(at("key"), key).expect("a file");
         fs::set_permissions(at("key"), Permissions::from_mode(0o400)).expect("a file");
         fs::create_dir(at("state")).expect("a directory");
-        fs::write(at("slurm.conf"), configuration(directory.path(), nodes)).expect("a file");
+        let first_job = u32::from_ne_bytes(*key.first_chunk().expect("4 bytes")) % 10_000_000 + 1;
+        let configuration = configuration(directory.path(), nodes, first_job);
+        fs::write(at("slurm.conf"), configuration).expect("a file");
         fs::write(at("topology.conf"), topology(nodes)).expect("a file");
 
         let option = |name: &str, file: &str| format!("--{name}={}", at(file).display());
@@ -85,6 +89,7 @@ impl Slurm {
         let mut slurm = Self {
             directory,
             daemons: Vec::new(),
+            first_job,
         };
         slurm.start_daemon("munged", &munged);
         slurm.start_daemon("slurmctld", &["-D".into(), "-i".into()]);
@@ -222,7 +227,7 @@ fn end_steps(directory: &Path) {
 }
 
 /// Returns the configuration of a cluster.
-fn configuration(directory: &Path, nodes: usize) -> String {
+fn configuration(directory: &Path, nodes: usize, first_job: u32) -> String {
     let listeners: Vec<TcpListener> = (0..=nodes)
         .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
         .collect();
@@ -241,6 +246,7 @@ fn configuration(directory: &Path, nodes: usize) -> String {
     let at = directory.display();
     let mut text = format!(
         "ClusterName=test\n\
+         FirstJobId={first_job}\n\
          SlurmctldHost={host}(127.0.0.1)\n\
          SlurmctldPort={}\n\
          SlurmUser={user}\n\
