@@ -119,6 +119,8 @@ pub fn bad_nodes(survey: &Survey) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, roster, survey};
     use super::*;
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict;
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {
@@ -152,6 +154,18 @@ mod tests {
             Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
         ];
         assert_eq!(states(&verdict), expected);
+        // The ends of a path that was left out are tested with other partners.
+        let mut left_out = good();
+        let pair = Pair {
+            initiator: 0,
+            target: 2,
+        };
+        left_out.untested = vec![verdict::Untested {
+            unit: Unit::Path(pair),
+            reason: "late".into(),
+            pairs: 1,
+        }];
+        assert_eq!(states(&left_out), [Good; 8]);
         verdict.answered = 0;
         verdict.culprits.clear();
         assert_eq!(states(&verdict), [Untested; 8]);

@@ -1,6 +1,7 @@
 //! The progress of a survey: one line on a terminal, rewritten once a second.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{IsTerminal, Stderr, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -79,18 +80,23 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// The line on standard error. It never waits for the terminal. Dropping it erases the line.
+/// The line on a terminal, which it never waits for. Dropping it erases the line.
 #[derive(Debug)]
-pub struct ProgressLine {
+pub struct ProgressLine<W: Write + AsFd = Stderr> {
+    out: W,
     is_enabled: bool,
     drawn: Option<Instant>,
 }
 
-impl ProgressLine {
-    /// Returns a line that is drawn if standard error is a terminal and `is_wanted`.
-    pub fn new(is_wanted: bool) -> Self {
+impl<W: Write + AsFd> ProgressLine<W> {
+    /// Returns a line that is drawn if `out` is a terminal and `is_wanted`.
+    pub fn new(out: W, is_wanted: bool) -> Self
+    where
+        W: IsTerminal,
+    {
         Self {
-            is_enabled: is_wanted && io::stderr().is_terminal(),
+            is_enabled: is_wanted && out.is_terminal(),
+            out,
             drawn: None,
         }
     }
@@ -98,41 +104,97 @@ impl ProgressLine {
     /// Draws what `line` returns if a second has passed since the last time.
     pub fn show(&mut self, line: impl FnOnce() -> String) {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
-        if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text() {
+        if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text(&self.out) {
             // The cursor stays at the beginning, where other messages overwrite the line.
-            let _ = write!(io::stderr(), "{}{ERASE}\r", line());
+            let _ = write!(self.out, "{}{ERASE}\r", line());
             self.drawn = Some(Instant::now());
         }
     }
 
     /// Erases the line, so that another message can follow.
     pub fn hide(&mut self) {
-        if self.drawn.take().is_some() && takes_text() {
-            let _ = write!(io::stderr(), "\r{ERASE}");
+        if self.drawn.take().is_some() && takes_text(&self.out) {
+            let _ = write!(self.out, "\r{ERASE}");
         }
     }
 }
 
-impl Drop for ProgressLine {
+impl<W: Write + AsFd> Drop for ProgressLine<W> {
     fn drop(&mut self) {
         self.hide();
     }
 }
 
-/// Returns whether standard error takes text at once. A terminal that was stopped with Ctrl-S does not,
-/// and must not stop the survey.
-fn takes_text() -> bool {
-    let stderr = io::stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and must
+/// not stop the survey.
+fn takes_text(out: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(out, PollFlags::OUT)];
     let ready = poll(&mut polled, Some(&Timespec::default()));
     ready.is_ok() && polled[0].revents().contains(PollFlags::OUT)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::ffi::OsStrExt;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
     use super::super::testing::{result, roster, tests};
     use super::*;
     use crate::survey::answer::PairResult;
+
+    /// Returns both ends of a terminal.
+    fn terminal() -> (File, File) {
+        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&user).unwrap();
+        unlockpt(&user).unwrap();
+        let name = ptsname(&user, Vec::new()).unwrap();
+        let program = File::options()
+            .read(true)
+            .write(true)
+            .open(OsStr::from_bytes(name.to_bytes()));
+        (user.into(), program.unwrap())
+    }
+
+    fn read(user: &mut File) -> String {
+        let mut bytes = [0; 4096];
+        let length = user.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    #[test]
+    fn draws_once_a_second_and_erases_at_the_end() {
+        let (mut user, program) = terminal();
+        let mut line = ProgressLine::new(program.try_clone().unwrap(), true);
+        line.show(|| "one".into());
+        line.show(|| panic!("drawn too early"));
+        assert_eq!(read(&mut user), "one\x1b[K\r");
+        line.drawn = line.drawn.and_then(|at| at.checked_sub(INTERVAL));
+        line.show(|| "two".into());
+        assert_eq!(read(&mut user), "two\x1b[K\r");
+        drop(line);
+        assert_eq!(read(&mut user), "\r\x1b[K");
+    }
+
+    #[test]
+    fn draws_only_on_a_terminal_and_if_wanted() {
+        let (_user, program) = terminal();
+        ProgressLine::new(program, false).show(|| panic!("not wanted"));
+        let file = tempfile::tempfile().unwrap();
+        ProgressLine::new(file, true).show(|| panic!("no terminal"));
+    }
+
+    #[test]
+    fn does_not_wait_for_a_terminal_that_takes_nothing() {
+        let (_user, mut program) = terminal();
+        while takes_text(&program) {
+            program.write_all(b"x").unwrap();
+        }
+        ProgressLine::new(program, true).show(|| panic!("waits"));
+    }
 
     fn progress(phase: Phase, suspects: u64, worst: Option<PairResult>) -> Progress {
         Progress {

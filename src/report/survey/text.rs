@@ -204,7 +204,8 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, survey};
     use super::*;
-    use crate::survey::verdict::Verdict;
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict::{Aggregate, Verdict};
 
     fn text(verdict: Verdict) -> String {
         let mut out = Vec::new();
@@ -269,6 +270,63 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
         let text = text(mixed());
         assert_eq!(text, expected);
         assert!(text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
+    }
+
+    #[test]
+    fn combines_parts_with_one_reason() {
+        let path = |initiator, target| Unit::Path(Pair { initiator, target });
+        let untested = |unit, reason: &str| Untested {
+            unit,
+            reason: reason.into(),
+            pairs: 2,
+        };
+        let verdict = Verdict {
+            untested: vec![
+                untested(Unit::Node(2), "absent"),
+                untested(path(0, 2), "late"),
+                untested(Unit::Nic(1), "closed"),
+                untested(Unit::Node(3), "absent"),
+                untested(Unit::Nic(3), "closed"),
+                untested(Unit::Nic(4), "closed"),
+                untested(path(0, 4), "late"),
+                untested(path(0, 6), "lost"),
+            ],
+            ..good()
+        };
+        let expected = "
+Not measured
+nid[000418-000419]: absent (4 pairs)
+2 paths: late (4 pairs)
+nid[000416-000417] cxi1: closed (4 pairs)
+nid000418 cxi0: closed (2 pairs)
+nid000416 cxi0 to nid000419 cxi0: lost (2 pairs)
+
+Test";
+        let text = text(verdict);
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn shows_the_places_with_the_largest_shares_outside() {
+        let place = |group, count, outside| Aggregate {
+            test: 0,
+            unit: Unit::Group(group),
+            count,
+            median: 1900.0,
+            worst: 2000.0,
+            outside,
+        };
+        let mut verdict = good();
+        verdict.aggregates = (10..16).map(|group| place(group, 10, 1)).collect();
+        verdict.aggregates.push(place(3, 100, 11));
+        let text = text(verdict);
+        let (_, table) = text.split_once("\nMost pairs outside").unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(
+            lines[1].starts_with("group 003 (8 NICs)  write-lat 8 (us)    100"),
+            "{text}"
+        );
+        assert_eq!((lines.len(), lines[6]), (7, "and 2 more"), "{text}");
     }
 
     #[test]
