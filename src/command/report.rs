@@ -1,4 +1,4 @@
-//! `report`: draws results as one HTML page (docs/report.md).
+//! `report`: draws results as one HTML page (docs/output-formats.md).
 
 use std::ffi::OsString;
 use std::fmt::Display;
