@@ -49,6 +49,8 @@ pub enum Processes {
 pub struct AskedTest {
     /// The test.
     pub test: Test,
+    /// How it is measured.
+    pub plan: TestPlan,
     /// Arguments of the tool, as on a command line.
     pub arguments: Vec<String>,
     /// Limits of `--expect`.
@@ -272,6 +274,9 @@ impl<'a> Options<'a> {
             .map_or(Vec::new(), |text| text.split(',').collect());
         let mut tests = Vec::new();
         for tool in tools {
+            // Pauses would leave few samples of the short time for a pair.
+            let gap = tool.takes(Opt::LatencyGap).then(|| "--latency-gap=0".to_owned());
+            let further: Vec<String> = gap.into_iter().chain(further.clone()).collect();
             let of_bandwidth = tool.measures_bandwidth();
             let own = bounds.iter().filter(|(_, of)| *of == of_bandwidth);
             let own: Vec<&str> = own.map(|(text, _)| text.as_str()).collect();
@@ -354,7 +359,7 @@ fn of_range(
     let of_size = |size: u64| {
         let mut arguments = further.to_vec();
         arguments.extend(tool.takes(Opt::Size).then(|| format!("--size={size}")));
-        test_plan(tool, &arguments)?;
+        let of_test = test_plan(tool, &arguments)?;
         let expectations = plan.outputs.expectations.iter();
         let expectations = expectations.filter(|own| own.applies_to(size));
         Ok(AskedTest {
@@ -363,6 +368,7 @@ fn of_range(
                 size_bytes: size,
                 of_bandwidth: tool.measures_bandwidth(),
             },
+            plan: of_test,
             arguments,
             expectations: expectations.cloned().collect(),
         })

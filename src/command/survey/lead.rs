@@ -103,7 +103,7 @@ impl<'a> Lead<'a> {
         Self {
             size: task.size,
             hosts: Vec::new(),
-            launcher: task.launcher.to_lowercase(),
+            launcher: task.launcher.to_lowercase().replace(' ', ""),
             here: vec![task.rank],
             arguments,
             task: Some((task, meeting_point)),

@@ -1,0 +1,422 @@
+//! `survey`: several processes with a software NIC each, as a user runs them.
+
+mod harness;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use harness::{
+    Fabric, Server, assert_status, assert_success, finish, finish_or_kill, schema, stderr, stdout,
+};
+
+/// The document of a survey, which is valid by its schema.
+fn document(output: &Output) -> Value {
+    schema::document(include_str!("../docs/survey.schema.json"), &stdout(output))
+}
+
+/// Runs a survey with variables of the environment. Returns its output and document.
+fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&format!("survey {arguments} --json"));
+    command.envs(variables.iter().copied());
+    let output = finish(command);
+    let document = document(&output);
+    fabric.assert_nothing_left();
+    (output, document)
+}
+
+/// Returns the names of the NICs that are bad by themselves, and the number of other bad parts.
+fn bad(document: &Value) -> (Vec<String>, usize) {
+    let culprits = document["verdict"]["culprits"].as_array().unwrap();
+    let bad = culprits.iter().filter(|culprit| culprit["word"] == "bad");
+    let mut nics = Vec::new();
+    let mut others = 0;
+    for culprit in bad {
+        match culprit["unit"]["nic"]
+            .as_u64()
+            .or(culprit["unit"]["node"].as_u64())
+        {
+            Some(nic) => nics.push(device(document, nic)),
+            None => others += 1,
+        }
+    }
+    (nics, others)
+}
+
+fn device(document: &Value, nic: u64) -> String {
+    let nic = &document["roster"]["nics"][nic as usize];
+    nic["device"].as_str().unwrap().to_owned()
+}
+
+/// Returns why nodes take no part any more, with their ranks.
+fn absent(document: &Value) -> Vec<(u64, String)> {
+    let nodes = document["roster"]["nodes"].as_array().unwrap().iter();
+    let absent = nodes.filter_map(|node| {
+        let reason = node["absent"].as_str()?;
+        Some((node["rank"].as_u64()?, reason.to_owned()))
+    });
+    absent.collect()
+}
+
+fn no_variable() -> &'static [(&'static str, &'static str)] {
+    &[]
+}
+
+#[test]
+fn measures_all_pairs_with_each_tool() {
+    let (output, document) = survey(
+        "--loopback=4 --pairs=all write-lat read-lat atomic-lat send-lat write-bw send-bw",
+        no_variable(),
+    );
+    // A process may have waited for its CPU: such a pair is untested, and nothing is bad.
+    assert!(
+        [Some(0), Some(1)].contains(&output.status.code()),
+        "{}",
+        stdout(&output)
+    );
+    let verdict = &document["verdict"];
+    assert_eq!(verdict["planned"], 6 * 6);
+    assert_eq!(bad(&document), (vec![], 0), "{}", stdout(&output));
+    let devices: Vec<String> = (0..4).map(|nic| device(&document, nic)).collect();
+    assert_eq!(devices, ["soft0", "soft1", "soft2", "soft3"]);
+    for (matrix, of_bandwidth) in verdict["matrices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([false, false, false, false, true, true])
+    {
+        let test = &document["setup"]["tests"][matrix["test"].as_u64().unwrap() as usize];
+        assert_eq!(test["of_bandwidth"], of_bandwidth);
+        for cell in matrix["cells"].as_array().unwrap() {
+            let figure = cell[2].as_f64().expect("a figure");
+            // Nanoseconds, or bytes per second.
+            let plausible = if of_bandwidth { 1e6..1e12 } else { 100.0..1e8 };
+            assert!(plausible.contains(&figure), "{test}: {cell}");
+        }
+    }
+}
+
+#[test]
+fn names_slow_nic() {
+    let slow = ("CXIDIAG_LINK", "nic=2,latency=5ms");
+    let (output, document) = survey("--loopback=5 --seed=3", &[slow]);
+    assert_eq!(
+        bad(&document),
+        (vec!["soft2".to_owned()], 0),
+        "{}",
+        stdout(&output)
+    );
+    assert_eq!(output.status.code(), Some(3));
+    let text = {
+        let fabric = Fabric::new();
+        let mut command = fabric.command("survey --loopback=5 --seed=3 --bad-nodes=bad");
+        let directory = tempfile::tempdir().unwrap();
+        command.env(slow.0, slow.1).current_dir(directory.path());
+        let output = finish(command);
+        let listed = fs::read_to_string(directory.path().join("bad")).unwrap();
+        assert_eq!(listed.lines().count(), 1, "{listed}");
+        assert_status(&output, 3);
+        stdout(&output)
+    };
+    assert!(text.starts_with("bad: 1 NIC"), "{text}");
+    assert!(text.contains("soft2: writes "), "{text}");
+    assert!(
+        text.contains("software NICs: no Cassini hardware involved"),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_nic_whose_operations_fail() {
+    let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
+    let (output, document) = survey("--loopback=5", &[failing]);
+    assert_eq!(
+        bad(&document),
+        (vec!["soft1".to_owned()], 0),
+        "{}",
+        stdout(&output)
+    );
+    let evidence = &document["verdict"]["culprits"][0]["evidence"][0];
+    assert_eq!(evidence["source"], "failure");
+    assert!(
+        evidence["failure"]
+            .as_str()
+            .unwrap()
+            .contains("PT_DISABLED")
+    );
+}
+
+/// A NIC that cannot be opened is no measurement of it.
+#[test]
+fn nic_without_link_is_untested() {
+    let (output, document) = survey("--loopback=4", &[("CXIDIAG_FAULTS", "nic=1,down=0s")]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert_eq!(
+        document["roster"]["nics"][1]["failure"],
+        "the link of soft1 is down"
+    );
+    assert_eq!(bad(&document), (vec![], 0));
+}
+
+/// Returns the process of a member of a survey that runs in `fabric`.
+fn member(fabric: &Fabric, rank: u32) -> Pid {
+    let fabric = fabric.path();
+    let of_fabric = format!("CXIDIAG_FABRIC_DIR={}", fabric.display());
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let variables: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
+        let is_member = |variable: &&&[u8]| {
+            let text = String::from_utf8_lossy(variable);
+            let mark = text.strip_prefix("CXIDIAG_SURVEY_MEMBER=");
+            mark.is_some_and(|mark| mark.split(' ').nth(1) == Some(&rank.to_string()))
+        };
+        if variables.contains(&of_fabric.as_bytes())
+            && variables.iter().any(|variable| is_member(&variable))
+        {
+            return Pid::from_raw(id).unwrap();
+        }
+    }
+    panic!("no member {rank}");
+}
+
+/// Runs a survey, and sends a signal to the member of a rank when the first results are written.
+fn with_signal(rank: u32, signal: Signal) -> Value {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let arguments = format!(
+        "survey --loopback=4 --pairs=all write-lat read-lat atomic-lat --json --pair-time=100ms --jsonl={}",
+        lines.display()
+    );
+    let mut command = fabric.command(&arguments);
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "3");
+    let mut survey = start(command);
+    wait_for_lines(&mut survey, &lines, 2);
+    kill_process(member(&fabric, rank), signal).unwrap();
+    let output = finish_or_kill(survey);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    document(&output)
+}
+
+fn start(mut command: Command) -> Child {
+    command.spawn().expect("the program starts")
+}
+
+/// Waits until a survey has written this number of lines.
+fn wait_for_lines(survey: &mut Child, path: &Path, count: usize) {
+    while fs::read_to_string(path).map_or(0, |text| text.lines().count()) < count {
+        let ended = survey.try_wait().expect("a process");
+        assert!(ended.is_none(), "the survey has ended before {count} lines");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn names_killed_and_stopped_processes() {
+    for (signal, reason) in [
+        (Signal::KILL, "closed its connection"),
+        (Signal::STOP, "did not report"),
+    ] {
+        let document = with_signal(2, signal);
+        let absent = absent(&document);
+        assert_eq!(absent.len(), 1, "{absent:?}");
+        assert_eq!(absent[0].0, 2, "{absent:?}");
+        assert!(absent[0].1.contains(reason), "{absent:?}");
+        assert_eq!(bad(&document), (vec![], 0), "{signal:?}: {document}");
+    }
+}
+
+#[test]
+fn interrupted_survey_writes_its_results_and_is_resumed() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let arguments = format!(
+        "survey --loopback=4 --pairs=all write-lat read-lat --pair-time=100ms --json --jsonl={}",
+        lines.display()
+    );
+    let mut survey = start(fabric.command(&arguments));
+    wait_for_lines(&mut survey, &lines, 2);
+    kill_process(Pid::from_raw(survey.id() as i32).unwrap(), Signal::TERM).unwrap();
+    let output = finish_or_kill(survey);
+    assert_status(&output, 130);
+    let interrupted = document(&output);
+    assert_eq!(interrupted["conclusion"], "interrupted");
+    let answered = |document: &Value| document["verdict"]["answered"].as_u64().unwrap();
+    assert!(answered(&interrupted) < 12, "{interrupted}");
+    let before = fs::read_to_string(&lines).unwrap().lines().count();
+
+    let output = fabric.run(&format!("{arguments} --resume={}", lines.display()));
+    let resumed = document(&output);
+    assert_eq!(resumed["verdict"]["planned"], 12);
+    assert!(answered(&resumed) > answered(&interrupted));
+    assert!(
+        stderr(&output).contains("earlier results"),
+        "{}",
+        stderr(&output)
+    );
+    let text = fs::read_to_string(&lines).unwrap();
+    let new: Vec<&str> = text.lines().skip(before + 1).collect();
+    // Only what was missing, and perhaps retests.
+    let of_sweep = new
+        .iter()
+        .filter(|line| line.contains("\"stage\":\"sweep\""))
+        .count();
+    assert!(of_sweep < 12, "{text}");
+}
+
+/// The variables of a launcher are all that a task needs.
+fn task(fabric: &Fabric, directory: &Path, rank: u32, size: u32, more: &str) -> Command {
+    let mut command = fabric.command(&format!("survey --device=soft{rank} {more}"));
+    command
+        .current_dir(directory)
+        .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+        .env("OMPI_COMM_WORLD_SIZE", size.to_string());
+    command
+}
+
+#[test]
+fn tasks_of_a_launcher_find_each_other() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let first = start(task(&fabric, directory.path(), 0, 3, "--pairs=all --json"));
+    let others = [1, 2].map(|rank| {
+        start(task(
+            &fabric,
+            directory.path(),
+            rank,
+            3,
+            "--pairs=all --json",
+        ))
+    });
+    let output = finish_or_kill(first);
+    let document = document(&output);
+    assert_eq!(document["setup"]["launcher"], "openmpi");
+    assert_eq!(document["setup"]["processes"], 3);
+    assert_eq!(absent(&document), [], "{}", stderr(&output));
+    assert_eq!(document["verdict"]["planned"], 3);
+    for other in others {
+        let output = finish_or_kill(other);
+        assert_success(&output);
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+/// Its packets would not arrive: it is named before anything is measured.
+#[test]
+fn names_task_with_another_vni() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let first = start(task(&fabric, directory.path(), 0, 4, "--json"));
+    let vni = ["", "", "--vni=10", ""];
+    let others =
+        [1, 2, 3].map(|rank| start(task(&fabric, directory.path(), rank, 4, vni[rank as usize])));
+    let output = finish_or_kill(first);
+    let document = document(&output);
+    let failures: Vec<&Value> = document["roster"]["nics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|nic| &nic["failure"])
+        .collect();
+    assert_eq!(failures[2], "its VNI is 10, that of most NICs is 1");
+    assert!([0, 1, 3].iter().all(|nic| failures[*nic].is_null()));
+    assert_eq!(bad(&document), (vec![], 0));
+    assert_status(&output, 1);
+    for other in others {
+        assert_success(&finish_or_kill(other));
+    }
+}
+
+#[test]
+fn members_of_servers_take_part() {
+    let fabric = Fabric::new();
+    // One port for all: each server has an address of its own.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let servers = [1, 2, 3].map(|host| {
+        Server::start(fabric.command(&format!(
+            "serve --device=soft{host} --bind=127.0.0.{host} --port={port}"
+        )))
+    });
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.[1-4] --port={port} --pairs=all --json"
+    ));
+    let document = document(&output);
+    let absent = absent(&document);
+    assert_eq!(absent.len(), 1);
+    assert!(absent[0].1.contains("refused"), "{absent:?}");
+    assert_eq!(document["verdict"]["planned"], 3, "{}", stdout(&output));
+    for mut server in servers {
+        server.wait_for("done");
+    }
+}
+
+#[test]
+fn refuses_invalid_arguments() {
+    let fabric = Fabric::new();
+    for (arguments, expected) in [
+        (
+            "--loopback=1",
+            "'1' for --loopback: expected a decimal number from 2 to 100",
+        ),
+        (
+            "--loopback=4 --hosts=a",
+            "--loopback and --hosts exclude each other",
+        ),
+        (
+            "--loopback=4 write-lta",
+            "unknown tool 'write-lta': did you mean write-lat",
+        ),
+        ("--loopback=4 --pairs=some", "unknown selection 'some'"),
+        (
+            "--loopback=4 --pairs=loopback send-lat",
+            "loopback pairs are not possible with send-lat",
+        ),
+        ("--loopback=4 --size=0", "for --size"),
+        (
+            "--loopback=4 --expect=bw>1GB/s",
+            "none of the tools measures it",
+        ),
+        ("--loopback=4 --expect=p50<1", "needs a number and a unit"),
+        (
+            "--loopback=4 write-bw -- --bidirectional",
+            "--bidirectional is not possible in a survey",
+        ),
+        ("--loopback=4 -- --nonsense", "unknown option '--nonsense'"),
+        ("--loopback=4 for --pair-time", "for --pair-time"),
+        ("--hosts=n[4-1]", "for --hosts"),
+        ("--hosts=a -p 0", "for --port"),
+        ("--loopback=4 --device=soft1", "leave out --device"),
+        (
+            "--device=soft1,soft1 --loopback=3",
+            "expected each NIC once",
+        ),
+        (
+            "--loopback=4 --csv --json",
+            "only one document can go to standard output",
+        ),
+        (
+            "--loopback=4 --nics=both",
+            "'both' for --nics: expected turn or once",
+        ),
+        ("", "no launcher has started this process"),
+    ] {
+        let output = fabric.run(&format!("survey {arguments}"));
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        let message = stderr(&output);
+        assert!(message.contains(expected), "{arguments}: {message}");
+        assert_eq!(stdout(&output), "", "{arguments}");
+    }
+}
