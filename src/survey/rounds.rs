@@ -368,13 +368,13 @@ fn shape(selection: &Selection, rail: &[u32], roster: &Roster, seed: u64) -> Res
     })
 }
 
-/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits,
-/// less if each pair has been measured in both directions.
+/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits that
+/// are known well, less if each pair has been measured in both directions.
 fn random(mut nics: Vec<u32>, partners: usize, seed: u64) -> Shape {
     Rng::with_seed(seed).shuffle(&mut nics);
     let at_once = (nics.len() / 2).max(1);
     let rounds = partners
-        .max(LEAST_FIGURES.div_ceil(at_once))
+        .max((2 * LEAST_FIGURES).div_ceil(at_once))
         .min(2 * rounds_of_circle(nics.len()));
     Shape::Circles {
         sets: vec![nics],
