@@ -109,8 +109,7 @@ fn one(name: &str) -> Result<Selection, String> {
 ///
 /// # Errors
 ///
-/// The first line with an error, by its number, a node that occurs twice in a round, or a text without
-/// pairs.
+/// The first line with an error, by its number, or a text without pairs.
 fn lines(text: &str) -> Result<Vec<Line>, String> {
     let mut lines: Vec<Line> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -140,19 +139,6 @@ fn lines(text: &str) -> Result<Vec<Line>, String> {
         return Err("the file has no pairs (expected <round> <node> <node> on a line)".into());
     }
     lines.sort_by_key(|line| line.round);
-    for of_round in lines.chunk_by(|one, other| one.round == other.round) {
-        let mut seen = std::collections::HashSet::new();
-        for line in of_round {
-            let [one, other] = &line.nodes;
-            let repeated = !seen.insert(one) || (one != other && !seen.insert(other));
-            if repeated {
-                return Err(format!(
-                    "line {}: a node occurs twice in round {}",
-                    line.number, line.round
-                ));
-            }
-        }
-    }
     Ok(lines)
 }
 
@@ -240,7 +226,6 @@ mod tests {
             ("1 a", "f: line 1: expected <round> <node> <node>"),
             ("1 a b c", "line 1: expected"),
             ("x a b", "line 1: 'x' is not the decimal number of a round"),
-            ("1 a b\n1 b c", "line 2: a node occurs twice in round 1"),
             ("# none", "has no pairs"),
         ] {
             let message = parse("@f", |_| Ok(text.into())).unwrap_err();

@@ -233,11 +233,11 @@ impl Centre {
     }
 
     /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
-    /// the median. The deviation of few figures is known badly, so that their limit is wider: twice as
-    /// wide for eight.
+    /// the median. The deviation of few figures is known badly, so that their limit is wider: by a
+    /// quarter for 16 figures.
     pub fn limit(self, of_bandwidth: bool) -> f64 {
         let score = if self.count >= MANY_FIGURES { 4.5 } else { 3.5 };
-        let score = score * (1.0 + LEAST_FIGURES as f64 / self.count.max(1) as f64);
+        let score = score * (1.0 + LEAST_FIGURES as f64 / 2.0 / self.count.max(1) as f64);
         (self.median + score * self.sigma).max(self.median * least_ratio(of_bandwidth))
     }
 }

@@ -1,7 +1,7 @@
 //! Rounds of disjoint pairs (jobs.md 3.2). They are made when they are needed: all pairs of a large
 //! cluster do not fit into memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fastrand::Rng;
 
@@ -368,13 +368,13 @@ fn shape(selection: &Selection, rail: &[u32], roster: &Roster, seed: u64) -> Res
     })
 }
 
-/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits,
-/// less if each pair has been measured in both directions.
+/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits that
+/// are known well, less if each pair has been measured in both directions.
 fn random(mut nics: Vec<u32>, partners: usize, seed: u64) -> Shape {
     Rng::with_seed(seed).shuffle(&mut nics);
     let at_once = (nics.len() / 2).max(1);
     let rounds = partners
-        .max(LEAST_FIGURES.div_ceil(at_once))
+        .max((2 * LEAST_FIGURES).div_ceil(at_once))
         .min(2 * rounds_of_circle(nics.len()));
     Shape::Circles {
         sets: vec![nics],
@@ -393,32 +393,193 @@ fn sets<K: Ord>(nics: Vec<(Location, u32)>, key: impl Fn(Location) -> K) -> Vec<
 
 /// Returns the rounds of a file among the NICs of a rail.
 fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
-    let mut of_node = BTreeMap::new();
-    for nic in rail {
-        of_node.insert(roster.nics[*nic as usize].node, *nic);
+    let of_node: HashMap<u32, u32> = rail
+        .iter()
+        .map(|nic| (roster.nics[*nic as usize].node, *nic))
+        .collect();
+    let mut named: HashMap<String, u32> = HashMap::new();
+    for (index, node) in roster.nodes.iter().enumerate() {
+        named.entry(node.host.clone()).or_insert(index as u32);
+        named.insert(node.rank.to_string(), index as u32);
     }
-    let find = |name: &str, line: &Line| {
-        let rank = name.parse().ok();
-        let is_it = |node: &super::roster::Node| Some(node.rank) == rank || node.host == name;
-        let node = roster.nodes.iter().position(is_it);
-        node.ok_or_else(|| {
-            format!(
-                "--pairs: line {}: no process has the host or rank '{name}'",
-                line.number
-            )
-        })
-    };
     let mut rounds = Vec::new();
     for of_round in lines.chunk_by(|one, other| one.round == other.round) {
         let mut pairs = Vec::new();
+        let mut seen = HashSet::new();
         for line in of_round {
-            let [one, other] = [find(&line.nodes[0], line)?, find(&line.nodes[1], line)?]
-                .map(|node| of_node.get(&(node as u32)).copied());
-            if let (Some(initiator), Some(target)) = (one, other) {
-                pairs.push(Pair { initiator, target });
+            let find = |name: &String| {
+                let node = named.get(name).copied();
+                node.ok_or_else(|| {
+                    format!(
+                        "--pairs: line {}: no process has the host or rank '{name}'",
+                        line.number
+                    )
+                })
+            };
+            let (one, other) = (find(&line.nodes[0])?, find(&line.nodes[1])?);
+            if !seen.insert(one) || (one != other && !seen.insert(other)) {
+                return Err(format!(
+                    "--pairs: line {}: a node occurs twice in round {}",
+                    line.number, line.round
+                ));
+            }
+            if let (Some(initiator), Some(target)) = (of_node.get(&one), of_node.get(&other)) {
+                pairs.push(Pair {
+                    initiator: *initiator,
+                    target: *target,
+                });
             }
         }
         rounds.push(pairs);
     }
     Ok(rounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::pairs::parse;
+    use super::super::testing::Cluster;
+    use super::*;
+
+    fn rounds(
+        shape: [u16; 4],
+        pairs: &str,
+        order: NicOrder,
+        most_active: Option<u32>,
+    ) -> Vec<Round> {
+        let roster = Cluster::new(shape, &[], 0).roster;
+        let file = "1 0 1\n1 2 nid000003\n2 1 1";
+        let selections = parse(pairs, |_| Ok(file.into())).unwrap();
+        let mut sweep = Sweep::new(&roster, &selections, 1, order, most_active, 1).unwrap();
+        let planned = sweep.pairs();
+        let rounds: Vec<Round> = std::iter::from_fn(|| sweep.next(|_, _| true)).collect();
+        assert_eq!(
+            rounds
+                .iter()
+                .map(|round| round.pairs.len() as u64)
+                .sum::<u64>(),
+            planned
+        );
+        for round in &rounds {
+            let nics = round.pairs.iter().flat_map(|pair| {
+                let is_loopback = pair.initiator == pair.target;
+                [Some(pair.initiator), (!is_loopback).then_some(pair.target)]
+                    .into_iter()
+                    .flatten()
+            });
+            let mut seen = HashSet::new();
+            assert!(nics.into_iter().all(|nic| seen.insert(nic)), "{round:?}");
+        }
+        rounds
+    }
+
+    fn all_pairs(rounds: &[Round]) -> Vec<(u32, u32)> {
+        rounds
+            .iter()
+            .flat_map(|round| &round.pairs)
+            .map(|pair| (pair.initiator, pair.target))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn circle_has_each_pair_once_and_then_reversed(players in 0_usize..40) {
+            let cycle = rounds_of_circle(players);
+            let of = |rounds: std::ops::Range<usize>| -> Vec<(usize, usize)> {
+                rounds.flat_map(|round| circle(players, round)).collect()
+            };
+            let pairs = of(0..cycle);
+            let unordered: HashSet<_> = pairs.iter().map(|(one, other)| (one.min(other), one.max(other))).collect();
+            prop_assert_eq!(pairs.len(), players * players.saturating_sub(1) / 2);
+            prop_assert_eq!(unordered.len(), pairs.len());
+            let reversed: HashSet<_> = of(cycle..2 * cycle).into_iter().map(|(one, other)| (other, one)).collect();
+            prop_assert_eq!(reversed, pairs.into_iter().collect::<HashSet<_>>());
+        }
+
+        #[test]
+        fn two_rounds_of_circle_are_a_ring(half in 1_usize..20, couple in 0_usize..4) {
+            let players = 2 * half + 2;
+            let first = 2 * couple % (rounds_of_circle(players) - 1);
+            let next: HashMap<usize, usize> = circle(players, first).chain(circle(players, first + 1)).collect();
+            let mut player = 0;
+            for _ in 1..players {
+                player = next[&player];
+                prop_assert_ne!(player, 0);
+            }
+            prop_assert_eq!(next[&player], 0);
+        }
+    }
+
+    #[test]
+    fn makes_rounds_of_each_selection() {
+        let in_turn = |shape, pairs| rounds(shape, pairs, NicOrder::InTurn, None);
+        let counts = |shape, pairs| {
+            let rounds = in_turn(shape, pairs);
+            (rounds.len(), all_pairs(&rounds).len())
+        };
+        let flat = [0, 0, 9, 1];
+        assert_eq!(counts(flat, "loopback"), (1, 9));
+        assert_eq!(counts(flat, "neighbours"), (4, 4 + 4 + 4 + 1));
+        assert_eq!(counts(flat, "halves"), (1, 4));
+        assert_eq!(counts(flat, "all"), (9, 36));
+        assert_eq!(counts(flat, "random:5"), (5, 20));
+        assert_eq!(counts(flat, "random:100"), (18, 72));
+        assert_eq!(counts([0, 0, 4, 1], "random:1"), (6, 12));
+        assert_eq!(counts([2, 3, 4, 1], "within-switch"), (3, 6 * 6));
+        assert_eq!(counts([2, 3, 4, 1], "switches"), (3, 2 * 3));
+        assert_eq!(counts([3, 2, 4, 1], "groups"), (3, 3 * 4));
+        assert_eq!(counts([3, 1, 1, 1], "groups"), (3, 3));
+        assert_eq!(all_pairs(&in_turn(flat, "@f")), [(0, 1), (2, 3), (1, 1)]);
+        assert_eq!(in_turn(flat, "loopback,halves").len(), 2);
+    }
+
+    #[test]
+    fn joins_equal_nics_of_nodes_in_turn_or_at_once() {
+        let same = |pairs: &[(u32, u32)]| pairs.iter().all(|(one, other)| one % 2 == other % 2);
+        let in_turn = rounds([0, 0, 6, 2], "all", NicOrder::InTurn, None);
+        let at_once = rounds([0, 0, 6, 2], "all", NicOrder::AtOnce, None);
+        assert_eq!((in_turn.len(), at_once.len()), (10, 5));
+        let sorted = |rounds: &[Round]| {
+            let mut pairs = all_pairs(rounds);
+            pairs.sort_unstable();
+            pairs
+        };
+        assert!(same(&all_pairs(&in_turn)));
+        assert_eq!(sorted(&in_turn), sorted(&at_once));
+    }
+
+    #[test]
+    fn divides_rounds_with_too_many_pairs() {
+        let rounds = rounds([0, 0, 10, 1], "all", NicOrder::InTurn, Some(2));
+        assert_eq!(rounds.len(), 9 * 3);
+        assert!(rounds.iter().all(|round| round.pairs.len() <= 2));
+    }
+
+    #[test]
+    fn refuses_selections_that_the_roster_cannot_serve() {
+        let roster = Cluster::new([0, 0, 4, 1], &[], 0).roster;
+        for (pairs, file, why) in [
+            (
+                "switches",
+                "",
+                "--pairs=switches needs the locations of NICs, and none is known",
+            ),
+            (
+                "@f",
+                "1 0 9",
+                "--pairs: line 1: no process has the host or rank '9'",
+            ),
+            (
+                "@f",
+                "1 0 1\n1 nid000000 2",
+                "--pairs: line 2: a node occurs twice in round 1",
+            ),
+        ] {
+            let selections = parse(pairs, |_| Ok(file.into())).unwrap();
+            let sweep = Sweep::new(&roster, &selections, 1, NicOrder::InTurn, None, 1);
+            assert_eq!(sweep.unwrap_err(), why);
+        }
+    }
 }

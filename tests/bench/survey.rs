@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use cxidiag::location;
 
 /// The library, and the model that its tests use.
+#[path = "../../src"]
 mod survey {
     pub use cxidiag::survey::*;
 
-    #[path = "../../../src/survey/testing.rs"]
+    #[path = "survey/testing.rs"]
     pub mod testing;
 }
 
@@ -27,7 +28,13 @@ const SHAPE: [u16; 4] = [20, 25, 20, 1];
 fn memory(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let kib = line.and_then(|rest| rest.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok());
+    let kib = line.and_then(|rest| {
+        rest.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
     kib.unwrap_or(0) / 1024
 }
 
@@ -37,7 +44,14 @@ fn run(pairs: &str) {
     cluster.faults = vec![
         nic(4711, Direction::Both),
         nic(8000, Direction::Initiator),
-        Fault::slow(Unit::Switch { group: 7, switch: 3 }, Direction::Both, 2.0),
+        Fault::slow(
+            Unit::Switch {
+                group: 7,
+                switch: 3,
+            },
+            Direction::Both,
+            2.0,
+        ),
         Fault::slow(Unit::GroupPair(2, 11), Direction::Both, 2.0),
     ];
     cluster.spikes = 0.0001;
@@ -50,7 +64,8 @@ fn run(pairs: &str) {
         keep_figures: None,
     };
     let begin = Instant::now();
-    let mut conductor = Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).expect("locations");
+    let mut conductor =
+        Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).expect("locations");
     let (mut rounds, mut answers) = (0, 0);
     let mut of_model = Duration::ZERO;
     while !conductor.is_over() {
@@ -84,8 +99,15 @@ fn run(pairs: &str) {
 }
 
 fn main() {
-    println!("survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow\n");
-    for pairs in ["halves", "random:3", "random:4", "within-switch,switches,groups"] {
+    println!(
+        "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow\n"
+    );
+    for pairs in [
+        "halves",
+        "random:3",
+        "random:4",
+        "within-switch,switches,groups",
+    ] {
         run(pairs);
     }
     // Two minutes: `cargo bench --bench survey -- all`.
