@@ -4,6 +4,7 @@
 //! * `nic`: one NIC, and what it does in each slot.
 //! * `test`: the measurement of a pair, by the code of the tool.
 //! * `slot`: the instants of a slot, in place of the control connection.
+//! * `witnesses`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod nic;
@@ -14,6 +15,7 @@ mod slot;
 mod test;
 #[cfg(test)]
 mod tests;
+mod witnesses;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -133,7 +135,11 @@ impl Nics {
             if let Some(member) = member.and_then(|member| self.members.get_mut(member)) {
                 member.facts.address = report.address;
             }
-            results.extend(report.answer.map(|answer| result(&report.task, answer)));
+            let of_task = |answer| PairResult {
+                witnesses: report.witnesses,
+                ..result(&report.task, answer)
+            };
+            results.extend(report.answer.map(of_task));
         }
         for task in left {
             let why = self.give_up(&task);

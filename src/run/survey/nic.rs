@@ -9,6 +9,7 @@ use cxi::sys::C_PID_ANY;
 use super::rules::TestPlan;
 use super::slot::{Slot, Times, milliseconds};
 use super::test::{Instruments, Test, test};
+use super::witnesses::Watch;
 use crate::backend;
 use crate::device::{DeviceName, FabricAddress, LibraryFile};
 use crate::endpoint::{Endpoint, Site};
@@ -22,7 +23,7 @@ use crate::nic::health::Verdict;
 use crate::nic::health::address::algorithmic;
 use crate::run_options::Side;
 use crate::service::{ServiceOptions, ServiceRequest};
-use crate::survey::answer::Answer;
+use crate::survey::answer::{Answer, Stage, Witness};
 use crate::survey::timetable::{NicFacts, Part, Task};
 
 /// How a NIC is opened.
@@ -64,6 +65,8 @@ pub struct Report {
     pub task: Task,
     /// The result, if this side has one: that of an initiator, or of a target that failed.
     pub answer: Option<Answer>,
+    /// Changes of its counters, in a retest of an initiator.
+    pub witnesses: Vec<Witness>,
     /// Address of the NIC after the task; none if it cannot be opened again.
     pub address: Option<FabricAddress>,
 }
@@ -213,9 +216,18 @@ impl Nic {
             Part::Target => Side::Server,
         };
         let slot = Slot::new(times, side);
+        let watch = (side == Side::Client && task.stage != Stage::Sweep)
+            .then(|| Watch::begin(self.plan.device))
+            .flatten();
         let (answer, is_released) = match slot.set_up() {
             Ok(()) => self.perform(&task, &slot),
             Err(failure) => (Some(Answer::Untested(failure.message())), true),
+        };
+        let changes = watch.map_or(Vec::new(), Watch::end);
+        let witness = |(counter, change): (&str, u64)| Witness {
+            nic: task.pair.initiator,
+            counter: counter.to_owned(),
+            change,
         };
         if !is_released {
             self.reopen();
@@ -223,6 +235,7 @@ impl Nic {
         Report {
             task,
             answer,
+            witnesses: changes.into_iter().map(witness).collect(),
             address: self.address(),
         }
     }

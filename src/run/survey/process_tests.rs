@@ -154,7 +154,7 @@ impl Group {
             let task = Task {
                 slot: 0,
                 test: 0,
-                stage: Stage::Sweep,
+                stage: Stage::Retest(1),
                 round: 0,
                 active: 1,
                 pair,
@@ -172,27 +172,28 @@ impl Group {
         begins_ns + SLOT.as_nanos() as u64
     }
 
-    /// Receives the answer of a process to its block, if it has one.
-    fn receive(&mut self, member: u32) -> Option<Answer> {
+    /// Receives the result of a process of its block, if it has one.
+    fn receive(&mut self, member: u32) -> Option<PairResult> {
         let member = &mut self.0[member as usize];
         let report: BlockReport = member.read()?;
         assert_eq!(report.addresses, [Some(member.address)]);
-        report
-            .results
-            .into_iter()
-            .map(|result| result.answer)
-            .next()
+        report.results.into_iter().next()
     }
 
-    /// Measures in one slot, again as long as a process was late. Returns the answer of the target,
-    /// if it has one.
+    /// Measures in one slot, as [`Self::result`] does. Returns the answer.
     fn measure(&mut self, initiator: u32, target: u32) -> Answer {
+        self.result(initiator, target).answer
+    }
+
+    /// Measures in one slot, again as long as a process was late. Returns the result of the target,
+    /// if it has one.
+    fn result(&mut self, initiator: u32, target: u32) -> PairResult {
         for _ in 0..ATTEMPTS {
             self.send(Pair { initiator, target });
-            let answer = self.receive(initiator);
-            match self.receive(target).or(answer) {
-                Some(Answer::Untested(_)) => {}
-                answer => return answer.expect("an answer"),
+            let result = self.receive(initiator);
+            let result = self.receive(target).or(result).expect("a result");
+            if !matches!(result.answer, Answer::Untested(_)) {
+                return result;
             }
         }
         panic!("{ATTEMPTS} attempts");
@@ -227,6 +228,18 @@ fn slow_nic_is_slow_in_both_roles() {
         };
         assert!(min_ns >= 200_000, "{min_ns}");
     }
+}
+
+/// The NIC loses packets, and sends them again. A pair without losses is possible.
+#[test]
+fn counters_of_retest_are_witnesses() {
+    let lossy = ("CXIDIAG_FAULTS", "loss=0.1,retry=1ms");
+    let mut group = Group::new(58, "write-lat", &[GOOD, lossy]);
+    let witnesses = group.result(1, 0).witnesses;
+    let timeouts = witnesses.iter().find(|of| of.counter == "pct_spt_timeouts");
+    let timeouts = timeouts.unwrap_or_else(|| panic!("{witnesses:?}"));
+    assert!(timeouts.nic == 1 && timeouts.change > 0);
+    assert_eq!(group.result(0, 1).witnesses, []);
 }
 
 #[test]
@@ -275,14 +288,15 @@ fn stopped_process_is_late_and_measures_again() {
             thread::sleep(Duration::from_millis(1));
         }
         group.0[stopped].signal(Signal::CONT);
-        let late = group.receive(stopped as u32).expect("an answer");
-        let Answer::Untested(why) = late else {
+        let late = group.receive(stopped as u32).expect("a result");
+        let Answer::Untested(why) = late.answer else {
             panic!("{late:?}")
         };
         assert!(why.starts_with("the process was late by "), "{why}");
         // The target of a software NIC stops with its process.
         if stopped == 1 {
-            assert!(!matches!(answer, Some(Answer::Measured(_))), "{answer:?}");
+            let answer = answer.expect("a result").answer;
+            assert!(!matches!(answer, Answer::Measured(_)), "{answer:?}");
         }
         assert_measured(group.measure(0, 1));
     }
